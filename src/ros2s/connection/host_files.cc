@@ -59,7 +59,7 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
                                               .client = connection->client(),
                                               .user = user_of_process(),
                                               .behind = "the DPU at " + channel_->address()}));
-    co_await locator_->follow(*link_);
+    co_await locator_->follow([this](const Call& call) { return link_->reopen_all(call); });
     stack_.push("Following", std::make_unique<Following>(*locator_));
     co_return Result<>{};
 }

@@ -22,7 +22,7 @@ bool is_final(Code code) {
 
 }  // namespace
 
-HostMountLocator::HostMountLocator(Reactor& reactor, control::ControlClient& control,
+HostMountLocator::HostMountLocator(Reactor& reactor, control::SessionClient& control,
                                    control::SessionTickets& tickets, std::string pool,
                                    std::string container, bool read_only)
     : reactor_(reactor),
@@ -82,8 +82,9 @@ Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& re
     co_return Result<>{};
 }
 
-Task<> HostMountLocator::follow(hostlink::LinkClient& link) {
-    co_await keeping_.spawn(keep(*this, link));
+Task<> HostMountLocator::follow(Reopen reopen) {
+    reopen_ = std::move(reopen);
+    co_await keeping_.spawn(keep(*this));
     if (renew_after_) co_await keeping_.spawn(keep_delegating(*this));
 }
 
@@ -102,7 +103,8 @@ Task<> HostMountLocator::close() {
     (void)co_await control_.unmount(call, place_.session, place_.mount, ignored);
 }
 
-Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link) {
+Task<> HostMountLocator::keep(HostMountLocator& self) {
+    std::optional<session::SessionId> refused_in;
     while (!self.stop_.stop_requested()) {
         const auto session = self.tickets_.session();
         if (!session || *session == self.place_.session) {
@@ -111,38 +113,43 @@ Task<> HostMountLocator::keep(HostMountLocator& self, hostlink::LinkClient& link
         }
         Report report;
         const auto mounted = co_await self.mount_in(*session, report);
+        const bool is_refused = !mounted && is_final(mounted.error().code);
+        // A DPU that has just started, or whose clock was set, may refuse once what it then allows.
+        const bool again = is_refused && refused_in == session;
+        refused_in = is_refused ? session : std::nullopt;
+        self.failure_ = again ? std::optional(mounted.error()) : std::nullopt;
         if (mounted) {
-            self.failure_.reset();
             // If it runs already, there is no second one.
             const bool may_begin = self.renew_after_ && self.keeping_.running() == 1;
             if (may_begin) (void)self.keeping_.try_spawn(keep_delegating(self));
             // Not awaited, because it may wait for the next location itself. A running one notices
             // this move, too.
-            (void)self.reopening_.try_spawn(link.reopen_all(self.call_));
+            (void)self.reopening_.try_spawn(self.reopen_(self.call_));
             continue;
         }
-        const bool is_refused = is_final(mounted.error().code);
-        if (is_refused) self.failure_ = mounted.error();
-        const Duration pause = is_refused ? refused_pause : 10 * locator_pause;
+        const Duration pause = again ? refused_pause : 10 * locator_pause;
         (void)co_await sleep_for(self.reactor_, pause, self.stop_.token());
     }
 }
 
-Task<bool> HostMountLocator::moved(const Call& call, session::MountLocation from) {
-    if (place_ != from) co_return true;
-    if (tickets_.session() == from.session) {
+Task<Result<>> HostMountLocator::moved(const Call& call, session::MountLocation from) {
+    if (place_ == from && tickets_.session() == from.session) {
         Report ignored;
         const auto alive =
             co_await control_.keep_alive(tickets_.bounded(call), from.session, ignored);
-        // The session exists; what the call asked for does not.
-        if (alive) co_return place_ != from;
+        if (alive && place_ == from) co_return fail(Code::stale);
     }
     const Time until = std::min(call.deadline, reactor_.now() + call_patience);
     while (place_ == from && !failure_ && !tickets_.is_refused() && reactor_.now() < until &&
            !stop_.stop_requested()) {
         if (!co_await sleep_for(reactor_, locator_pause, call.stop)) break;
     }
-    co_return place_ != from;
+    if (place_ != from) co_return Result<>{};
+    if (tickets_.is_refused()) co_return fail(Code::denied);
+    // A container that was destroyed: what the request names does not exist, either.
+    if (failure_) co_return fail(failure_->code == Code::denied ? Code::denied : Code::stale);
+    ROS2S_CO_TRY(call.check(reactor_.now()));
+    co_return fail(Code::disconnected);
 }
 
 }  // namespace ros2s::connection

@@ -6,11 +6,11 @@
 //
 // Owned by HostFiles; used on its core; close() before destruction.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "ros2s/control/session_tickets.h"
-#include "ros2s/hostlink/link_client.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/mount_location.h"
 
@@ -18,13 +18,15 @@ namespace ros2s::connection {
 
 class HostMountLocator final : public session::MountLocator {
   public:
-    HostMountLocator(Reactor& reactor, control::ControlClient& control,
+    HostMountLocator(Reactor& reactor, control::SessionClient& control,
                      control::SessionTickets& tickets, std::string pool, std::string container,
                      bool read_only);
-    // Mounts in the current session. Errors: those of ControlClient::mount().
+    // Mounts in the current session. Errors: those of SessionClient::mount().
     Task<Result<>> mount(Report& report);
-    // Watches for new sessions until stop(); `link` must live until then.
-    Task<> follow(hostlink::LinkClient& link);
+    // Opens the files of the mount again. It may run while another one does.
+    using Reopen = std::function<Task<>(const Call&)>;
+    // Watches for new sessions until stop(); calls `reopen` after each move.
+    Task<> follow(Reopen reopen);
     // Ends the watch.
     Task<> stop();
     // Unmounts if the server can be reached. The end of the session unmounts, too.
@@ -32,23 +34,24 @@ class HostMountLocator final : public session::MountLocator {
 
     [[nodiscard]] session::MountLocation location() const override { return place_; }
     [[nodiscard]] std::string storage() const override { return storage_; }
-    Task<bool> moved(const Call& call, session::MountLocation from) override;
+    Task<Result<>> moved(const Call& call, session::MountLocation from) override;
 
   private:
-    static Task<> keep(HostMountLocator& self, hostlink::LinkClient& link);
+    static Task<> keep(HostMountLocator& self);
     // Hands the DPU a capability for the mount again and again, if it needs one.
     static Task<> keep_delegating(HostMountLocator& self);
     Task<Result<>> delegate(Report& report);
     Task<Result<>> mount_in(session::SessionId session, Report& report);
 
     Reactor& reactor_;
-    control::ControlClient& control_;
+    control::SessionClient& control_;
     control::SessionTickets& tickets_;
     const std::string pool_, container_;
     const bool read_only_;
+    Reopen reopen_;
     session::MountLocation place_;
     std::string storage_;
-    std::optional<Error> failure_;         // why there is no location now
+    std::optional<Error> failure_;         // why there is no location now, and will be none soon
     std::optional<Duration> renew_after_;  // none: the DPU needs no capability
     StopSource stop_;
     const Call call_{.stop = stop_.token()};

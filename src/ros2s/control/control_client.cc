@@ -420,9 +420,13 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
     if (const auto found = own_rights.find(pool); found != own_rights.end()) {
         if (parts_->reactor.now() < found->second) co_return std::nullopt;
     }
-    Report none;
-    const auto known = co_await describe_capabilities(call, pool, none);
+    Report said;
+    const auto known = co_await describe_capabilities(call, pool, said);
     // If a server has none, or refuses even this request, the call that follows gets the error.
+    const bool is_final = known || known.error().code == Code::unsupported ||
+                          known.error().code == Code::denied ||
+                          known.error().code == Code::not_found;
+    if (!is_final) co_return report.fail(known.error(), said.text());
     if (!known || !known->delegate) {
         if (own_rights.size() >= Parts::own_rights_max) own_rights.clear();
         const bool has_answered = known || known.error().code == Code::unsupported;

@@ -117,20 +117,13 @@ struct ListedTenants {
     bool own_only = false;  // the client is a tenant's, and sees no others
 };
 
-class ControlClient {
+// What a client needs to have a session, and a mount in it.
+class SessionClient {
   public:
-    // Reads the files. The first call connects. Errors, with a sentence: those of
-    // pki::check_identity(), invalid (the address); in libros2store.so, which loads the library
-    // that has this function (api/c/loaded), also unsupported.
-    [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
-                                                                       ClientOptions options,
-                                                                       Report& report);
-    virtual ~ControlClient() = default;
-    ControlClient(const ControlClient&) = delete;
-    ControlClient& operator=(const ControlClient&) = delete;
+    virtual ~SessionClient() = default;
+    SessionClient(const SessionClient&) = delete;
+    SessionClient& operator=(const SessionClient&) = delete;
 
-    // Errors: unsupported (the server is older than this call).
-    virtual Task<Result<ServerFacts>> query_server(const Call& call, Report& report) = 0;
     virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish,
                                                      Report& report) = 0;
     // Returns how long the session lives from now on without being used.
@@ -144,6 +137,32 @@ class ControlClient {
     virtual Task<Result<>> close_session(const Call& call, session::SessionId id,
                                          Report& report) = 0;
 
+    // If the server is a DPU that needs capabilities: gets one for this program and hands it to the
+    // DPU. Returns after how long it should be done again; nothing: the server needs none. The
+    // functions for containers of ControlClient do it themselves. Errors: denied, disconnected.
+    virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
+                                                           capability::Use use, Report& report) = 0;
+    virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
+                                          std::string container, bool read_only,
+                                          Report& report) = 0;
+    virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                                   Report& report) = 0;
+
+  protected:
+    SessionClient() = default;
+};
+
+class ControlClient : public SessionClient {
+  public:
+    // Reads the files. The first call connects. Errors, with a sentence: those of
+    // pki::check_identity(), invalid (the address); in libros2store.so, which loads the library
+    // that has this function (api/c/loaded), also unsupported.
+    [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
+                                                                       ClientOptions options,
+                                                                       Report& report);
+
+    // Errors: unsupported (the server is older than this call).
+    virtual Task<Result<ServerFacts>> query_server(const Call& call, Report& report) = 0;
     virtual Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) = 0;
     virtual Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool,
                                                Report& report) = 0;
@@ -185,13 +204,8 @@ class ControlClient {
     virtual Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
                                                  Report& report) = 0;
 
-    // If the server is a DPU that needs capabilities: gets one for this program and hands it to the
-    // DPU. Returns after how long it should be done again; nothing: the server needs none. The
-    // functions for containers below do it themselves. Errors: denied, disconnected.
-    virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
-                                                           capability::Use use, Report& report) = 0;
-    // Its steps. The name of the pool in capabilities, and the key of the program that gets one.
-    // Errors: unsupported (the server has no capabilities of the pool).
+    // The steps of delegate(). The name of the pool in capabilities, and the key of the program
+    // that gets one. Errors: unsupported (the server has no capabilities of the pool).
     virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
                                                                           std::string pool,
                                                                           Report& report) = 0;
@@ -211,17 +225,8 @@ class ControlClient {
     virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
                                                      uint64_t known, Report& report) = 0;
 
-    virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
-                                          std::string container, bool read_only,
-                                          Report& report) = 0;
-    virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
-                                   Report& report) = 0;
-
     struct Parts;  // for tests
     [[nodiscard]] virtual Parts& parts() = 0;
-
-  protected:
-    ControlClient() = default;
 };
 
 }  // namespace ros2s::control

@@ -2,8 +2,12 @@
 
 namespace ros2s::control {
 
-SessionTickets::SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish)
-    : reactor_(reactor), control_(control), wish_(std::move(wish)), opened_(reactor) {}
+SessionTickets::SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wish)
+    : reactor_(reactor),
+      control_(control),
+      wish_(std::move(wish)),
+      opened_(reactor),
+      showing_(reactor, 1) {}
 
 Task<Result<OpenedSession>> SessionTickets::open(const Call& caller, Report& report) {
     const Call call = bounded(caller);
@@ -29,6 +33,8 @@ Task<Result<>> SessionTickets::show(Report& report) {
 }
 
 Task<Result<>> SessionTickets::show_within(const Call& call, Report& report) {
+    ROS2S_CO_TRY(co_await showing_.acquire_for(call));
+    const SemaphoreHold held(showing_);
     if (!session_ || wish_.holder == nullptr) co_return Result<>{};
     const session::SessionId session = *session_;
     capability::Chain chain = wish_.holder->chain();
@@ -62,6 +68,7 @@ Task<> SessionTickets::close() {
     if (!session_) co_return;
     const Call call = bounded();
     Report ignored;  // the session expires if this does not arrive
+    first_.reset();
     (void)co_await control_.close_session(call, *session_, ignored);
     session_.reset();
 }

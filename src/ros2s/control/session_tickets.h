@@ -15,7 +15,7 @@ namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(Reactor& reactor, ControlClient& control, SessionWish wish);
+    SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wish);
 
     // Each call below has this time at most.
     static constexpr Duration answer_max = std::chrono::seconds(10);
@@ -25,11 +25,11 @@ class SessionTickets final : public rpc::TicketSource {
                 .stop = caller.stop};
     }
 
-    // Errors: those of ControlClient::open_session().
+    // Errors: those of SessionClient::open_session().
     Task<Result<OpenedSession>> open(const Call& caller, Report& report);
     Task<Result<std::string>> take(Report& report) override;
     // Shows the holder's present chain in the session, if there is one. Errors: those of
-    // ControlClient::show_capability().
+    // SessionClient::show_capability().
     Task<Result<>> show(Report& report);
     [[nodiscard]] std::string address() const override { return address_; }
     // Ends the session, if the server can be reached.
@@ -45,13 +45,14 @@ class SessionTickets final : public rpc::TicketSource {
     Task<Result<>> show_within(const Call& call, Report& report);
 
     Reactor& reactor_;
-    ControlClient& control_;
+    SessionClient& control_;
     SessionWish wish_;
     std::optional<session::SessionId> session_;
     bool is_refused_ = false;
     std::string address_;  // of the data plane, for that session
     std::string provider_, nonce_;
     Event opened_;
+    Semaphore showing_;                     // a nonce is for one showing
     std::optional<session::Ticket> first_;  // came with the session, not used yet
 };
 

@@ -142,7 +142,10 @@ class MovingLocator final : public session::MountLocator {
   public:
     explicit MovingLocator(session::MountLocation at) : at_(at) {}
     [[nodiscard]] session::MountLocation location() const override { return at_; }
-    Task<bool> moved(const Call&, session::MountLocation from) override { co_return from != at_; }
+    Task<Result<>> moved(const Call&, session::MountLocation from) override {
+        if (from == at_) co_return fail(Code::stale);
+        co_return Result<>{};
+    }
     void move() { ++at_.mount.value; }
 
   private:

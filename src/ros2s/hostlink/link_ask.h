@@ -22,7 +22,7 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
         request.body = encode(at);
         const auto done = co_await channel_.call(call, request, reader);
         if (done || done.error().code != Code::stale) co_return done;
-        if (!co_await locator_.moved(call, at.place)) co_return done;
+        ROS2S_CO_TRY(co_await locator_.moved(call, at.place));
         // It may have been done at the old location.
         request.repeated = true;
     }

@@ -226,8 +226,8 @@ Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::File
             if (last == file->given.end()) co_return fail(Code::invalid);
             entries = co_await list_behind(call, at, last->name, limit);
         }
-        if (!entries && entries.error().code == Code::stale &&
-            co_await locator_.moved(call, at.place)) {
+        if (!entries && entries.error().code == Code::stale) {
+            ROS2S_CO_TRY(co_await locator_.moved(call, at.place));
             continue;
         }
         if (!entries) co_return fail(entries.error());

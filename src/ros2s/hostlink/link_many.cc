@@ -81,7 +81,8 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
         .repeatable = true,
         .body = rpc::build(buffer, with_user(readdir_many_fields), user_of(call), asked)};
     const auto done = co_await channel_.call(call, request, reader);
-    if (!done && done.error().code == Code::stale && co_await locator_.moved(call, at.place)) {
+    if (!done && done.error().code == Code::stale) {
+        ROS2S_CO_TRY(co_await locator_.moved(call, at.place));
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);
     }
     ROS2S_CO_TRY(done);

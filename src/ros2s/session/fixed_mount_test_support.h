@@ -9,7 +9,7 @@ class FixedMountLocator final : public MountLocator {
   public:
     explicit FixedMountLocator(MountLocation location) : location_(location) {}
     [[nodiscard]] MountLocation location() const override { return location_; }
-    Task<bool> moved(const Call&, MountLocation) override { co_return false; }
+    Task<Result<>> moved(const Call&, MountLocation) override { co_return fail(Code::stale); }
 
   private:
     const MountLocation location_;

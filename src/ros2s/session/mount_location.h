@@ -20,10 +20,11 @@ class MountLocator {
     [[nodiscard]] virtual MountLocation location() const = 0;
     // For people: the storage of the files; empty if unknown.
     [[nodiscard]] virtual std::string storage() const { return {}; }
-    // Call it after a request at `from` failed with `stale` or was lost. True: the mount has moved;
-    // send the request to the new location. False: it has not moved; the result is final. Waits
-    // while the server is being reached again.
-    virtual Task<bool> moved(const Call& call, MountLocation from) = 0;
+    // Call it after a request at `from` failed with `stale` or was lost. Waits while the server is
+    // being reached again. Success: the mount has moved; send the request to the new location.
+    // Errors are final: stale (the mount exists, what the request names does not), denied (the
+    // client has no right to the container any more), disconnected, those of Call::check().
+    virtual Task<Result<>> moved(const Call& call, MountLocation from) = 0;
 };
 
 }  // namespace ros2s::session

@@ -133,7 +133,8 @@ struct RemoteNamespace::Sender {
                                     Time until, session::MountLocation at) {
         constexpr Duration pause = std::chrono::milliseconds(20);
         Reactor& reactor = names.client_.parts().reactor;
-        if (error.code == Code::stale) co_return co_await names.locator_.moved(call, at);
+        if (error.code == Code::stale)
+            co_return (co_await names.locator_.moved(call, at)).has_value();
         // The server can be reached, and has waited itself.
         if (error.os_errno == rpc::absent_behind) co_return false;
         // A server that stops cancels its unfinished calls.

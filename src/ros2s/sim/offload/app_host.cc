@@ -52,11 +52,12 @@ Task<> AppHost::follow(AppHost& self) {
     }
 }
 
-Task<bool> AppHost::moved(const Call& /*call*/, session::MountLocation from) {
+Task<Result<>> AppHost::moved(const Call& /*call*/, session::MountLocation from) {
     while (place_ == from && !dpu_.has(from.session) && !leaving_) {
         co_await sleep_for(core_, std::chrono::milliseconds(1));
     }
-    co_return place_ != from;
+    if (place_ == from) co_return fail(Code::stale);
+    co_return Result<>{};
 }
 
 Task<> AppHost::disconnect() {

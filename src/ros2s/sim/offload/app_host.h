@@ -29,7 +29,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
   private:
     Task<Result<std::string>> take(Report& report) override;
     [[nodiscard]] session::MountLocation location() const override { return place_; }
-    Task<bool> moved(const Call& call, session::MountLocation from) override;
+    Task<Result<>> moved(const Call& call, session::MountLocation from) override;
     static Task<> follow(AppHost& self);
 
     OwnClock core_;
