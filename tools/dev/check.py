@@ -73,5 +73,5 @@ def run(options):
         if time.monotonic() < give_up:
             do(tally)
         else:
-            print(f"not run: {title}: {options.minutes} minutes have passed; ./dev nightly runs it", flush=True)
+            print(f"not run: {title}: no time is left for it; ./dev nightly runs it", flush=True)
     return tally.close()
