@@ -15,6 +15,8 @@ import test
 # The part of `./dev check` takes minutes. `./dev build --arch arm64` also builds the rest.
 MODULES = ("base", "runtime", "device_sim", "device_uring", "object", "client", "engine_format", "engine_extent", "fs",
            "fabric_shm", "rpc", "session", "hostlink")
+# The ciphers of arm64, and layers that are the same on every machine: ./dev nightly runs them, too.
+IN_NIGHTLY = ("api_queue", "cipher", "remote")
 # Whole engines under crashes, in a simulation.
 SIMULATION = ("crash_suite", ("crashes_quickly_1", "crashes_quickly_3", "crashes_memory_quickly",
                               "crashes_remote_quickly"))
@@ -25,7 +27,7 @@ NEEDED = ("mmdebstrap", "qemu-aarch64-static")
 NOT_UNDER_QEMU = "Uring|io_uring|LocalFs|FileDeviceTest.TellsItsPath|NamesItsOwner"
 
 
-def selection(tally):
+def selection(tally, more=()):
     console.step("arm64")
     missing = [name for name in NEEDED if shutil.which(name) is None]
     if missing:
@@ -36,11 +38,12 @@ def selection(tally):
         print("not run: arm64: no sysroot could be made", flush=True)
         return
     crashes, runs = SIMULATION
-    tests = [f"{module}_test" for module in MODULES] + [crashes, "kill_writer"]
+    modules = (*MODULES, *more)
+    tests = [f"{module}_test" for module in modules] + [crashes, "kill_writer"]
     debian = system.of("arm64")
     if tally.add("arm64 build", build.make("arm64", [*debian.targets, *tests])):
         package.make(tally, debian)
-        test.ctest("arm64", tally, label="|".join(MODULES), without=NOT_UNDER_QEMU)
+        test.ctest("arm64", tally, label="|".join(modules), without=NOT_UNDER_QEMU)
         test.ctest("arm64", tally, names=runs)
         if tally.add("release build of the other side", build.make("release", ["programs", "kill_writer"])):
             dpu(tally)

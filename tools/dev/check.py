@@ -69,8 +69,9 @@ def run(options):
         parts += [("lab", lab.selection), ("arm64", arm64.selection)]
     give_up = console.started + options.minutes * 60
     for title, do in parts:
-        console.part(title)
-        if time.monotonic() < give_up:
+        has_time = time.monotonic() < give_up
+        console.part(title if has_time else f"{title}: not run")
+        if has_time:
             do(tally)
         else:
             print(f"not run: {title}: no time is left for it; ./dev nightly runs it", flush=True)

@@ -66,7 +66,7 @@ def packages(tally, _):
 
 def on_arm64(tally, _):
     """a cross-build for arm64, its package and its tests under qemu-user"""
-    arm64.selection(tally)
+    arm64.selection(tally, arm64.IN_NIGHTLY)
 
 
 def in_lab(tally, _):

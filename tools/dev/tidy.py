@@ -90,8 +90,11 @@ def commands_of(folder):
 def changed():
     """Returns the files that the last commit or the working tree changes."""
     names = set()
+    # A merge changes what it brings to its first parent.
+    first = subprocess.run(["git", "rev-parse", "--quiet", "--verify", "HEAD^1"], capture_output=True, check=False)
+    last = ["HEAD^1", "HEAD"] if first.returncode == 0 else ["--root", "--no-commit-id", "HEAD"]
     for asked in (["diff", "--name-only", "HEAD"], ["ls-files", "-o", "--exclude-standard"],
-                  ["diff-tree", "-r", "--root", "--no-commit-id", "--name-only", "HEAD"]):
+                  ["diff-tree", "-r", "--name-only", *last]):
         said = subprocess.run(["git", *asked], capture_output=True, text=True, check=True)
         names.update(said.stdout.splitlines())
     return names
