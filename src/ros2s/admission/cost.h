@@ -1,4 +1,4 @@
-// The cost of a request to a server, in nanoseconds of its core and its device: a fixed part for
+// The cost of a request to a server, in nanoseconds of its core (not of a device): a fixed part for
 // its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
 //
 // A request that does many things (a list, a batch of files) has the cost of one here. The service
