@@ -99,9 +99,9 @@ Task<Result<>> Dpu::open_pools(Report& report) {
         }
     }
     if (!settings_.keys.empty()) {
-        ROS2S_CO_TRY(catalog_.pools.use_keys(settings_.keys, settings_.keep_keys,
-                                             settings_.new_container_key, environment_.log,
-                                             report));
+        ROS2S_CO_TRY(co_await catalog_.pools.use_keys(environment_, settings_.keys,
+                                                      settings_.keep_keys,
+                                                      settings_.new_container_key, report));
     }
     for (const auto& [name, pool] : settings_.rados_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));

@@ -48,6 +48,8 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
 Task<> EnginePools::close() {
     for (auto& [name, pool] : pools_) (void)co_await pool.stack.close();
     pools_.clear();
+    layers_.reset();
+    keys_.reset();
 }
 
 // ---- an engine that is away ------------------------------------------------------------------
@@ -120,25 +122,25 @@ Task<Result<object::ContainerRecord>> EnginePools::create_container(
         co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
                                                 report);
     }
-    ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
-                        cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_,
-                                          store.features(), report));
+    ROS2S_CO_TRY_ASSIGN(
+        const cipher::KeyRecord keys,
+        co_await cipher::make_keys(call, *keys_, new_container_key_, store.features(), report));
     const std::string bytes = cipher::encode(keys);
     const object::Operation put = cipher::put_keys(bytes);
     co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
                                             report, &put);
 }
 
-Result<> EnginePools::use_keys(const std::string& place, Duration keep,
-                               std::string new_container_key, const Log& log, Report& report) {
-    ROS2S_TRY_ASSIGN(keys_, cipher::open_keys(place, report));
-    ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(place, keep, log, report));
+Task<Result<>> EnginePools::use_keys(Environment environment, std::string place, Duration keep,
+                                     std::string new_container_key, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(keys_, cipher::KeyCalls::open(environment, place, report));
+    layers_ = cipher::decrypt_by(*keys_, keep, environment.log);
     if (!new_container_key.empty()) {
         // A key that cannot be used is found at start.
-        ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, {}, report));
+        ROS2S_CO_TRY(co_await cipher::make_keys({}, *keys_, new_container_key, {}, report));
     }
     new_container_key_ = std::move(new_container_key);
-    return {};
+    co_return Result<>{};
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call,

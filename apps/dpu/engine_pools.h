@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/cipher/key_provider.h"
+#include "ros2s/cipher/key_calls.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/rados_pool.h"
 #include "ros2s/control/control_server.h"
@@ -26,10 +26,10 @@ class EnginePools {
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
     // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
     // encrypts new ones with the key of this name; empty: it does not encrypt. Errors: invalid,
-    // EKEYREJECTED.
+    // EKEYREJECTED, deadline (the keys do not answer).
     // `keep`: how long open containers are used when a key is gone.
-    Result<> use_keys(const std::string& place, Duration keep, std::string new_container_key,
-                      const Log& log, Report& report);
+    Task<Result<>> use_keys(Environment environment, std::string place, Duration keep,
+                            std::string new_container_key, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::Options options, const Log& log, Report& report);
     // The same of a Ceph cluster. Errors: those of RadosPool::open().
@@ -87,7 +87,7 @@ class EnginePools {
 
     Reactor& reactor_;
     Log log_;
-    std::unique_ptr<cipher::KeyProvider> keys_;  // null: there are none
+    std::unique_ptr<cipher::KeyCalls> keys_;  // null: there are none
     std::unique_ptr<object::StoreLayers> layers_;
     std::string new_container_key_;
     bool leaves_orphans_ = false;
