@@ -49,7 +49,9 @@ Dpu::Dpu(Environment environment, Settings settings)
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       closed_(sessions_),
-      front_(environment_.reactor, group_, link_, closed_) {}
+      front_(environment_.reactor, group_, link_, closed_) {
+    catalog_.follow(followed_);
+}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
