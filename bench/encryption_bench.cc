@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "ros2s/cipher/container_keys.h"
-#include "ros2s/cipher/key_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_directory.h"
@@ -84,7 +83,9 @@ class Bench {
         pool_ = need(reactor_->run(pool::EmbeddedPool::open(
                          {*reactor_, blocking_}, creation.directory, {}, owner, report_)),
                      report_);
-        layers_ = need(cipher::decrypt_with(keys_, cipher::keep_keys, {}, report_), report_);
+        layers_ =
+            need(cipher::decrypt_with(keys_, cipher::keep_keys, {*reactor_, blocking_}, report_),
+                 report_);
         reactor_->run(begin());
     }
     ~Bench() {
@@ -123,11 +124,12 @@ class Bench {
             const auto made = need(
                 co_await pool_->create_container(call_, {.label = label}, {}, report_), report_);
             if (encrypted) {
-                const cipher::KeyDirectory provider(keys_);
+                const auto provider =
+                    need(cipher::KeyCalls::open({*reactor_, blocking_}, keys_, report_), report_);
                 const object::Features features = pool_->store().features();
-                const std::string bytes = cipher::encode(need(
-                    cipher::make_keys(reactor_->secrets(), provider, "bench", features, report_),
-                    report_));
+                const std::string bytes = cipher::encode(
+                    need(co_await cipher::make_keys(call_, *provider, "bench", features, report_),
+                         report_));
                 if (!co_await fs::require_decryption(call_, pool_->store(), made,
                                                      cipher::put_keys(bytes), report_)) {
                     need(Result<int>(fail(Code::io)), report_);

@@ -8,6 +8,7 @@
 #include "delegated_pools.h"
 #include "directories.h"
 #include "engine_pools.h"
+#include "followed_tenants.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/session/mounts.h"
 
@@ -29,6 +30,9 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     EnginePools pools;
     Directories served;
     DaosPools daos;
+
+    // Whose tenants create containers in pools that are not delegated; it outlives this.
+    void follow(const FollowedTenants& followed) { followed_ = &followed; }
 
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
@@ -89,7 +93,11 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     }
 
   private:
+    // The tenant of the subject; empty: it has none.
+    [[nodiscard]] std::string tenant_of(const std::string& pool, std::string_view subject) const;
+
     Reactor& reactor_;
+    const FollowedTenants* followed_ = nullptr;
 };
 
 }  // namespace ros2s::dpud

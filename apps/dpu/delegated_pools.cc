@@ -251,14 +251,7 @@ WallTime DelegatedPools::engine_time(const Known& pool) const {
 const tenancy::Tenant* DelegatedPools::find_tenant(std::string_view pool,
                                                    std::string_view subject) const {
     const auto known = known_.find(pool);
-    if (known == known_.end()) return nullptr;
-    for (const auto& [name, seen] : known->second->tenants) {
-        if (!seen.active) continue;
-        if (std::ranges::find(seen.tenant.subjects, subject) != seen.tenant.subjects.end()) {
-            return &seen.tenant;
-        }
-    }
-    return nullptr;
+    return known == known_.end() ? nullptr : tenancy::find_tenant(known->second->tenants, subject);
 }
 
 std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {

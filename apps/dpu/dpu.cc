@@ -49,7 +49,9 @@ Dpu::Dpu(Environment environment, Settings settings)
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       closed_(sessions_),
-      front_(environment_.reactor, group_, link_, closed_) {}
+      front_(environment_.reactor, group_, link_, closed_) {
+    catalog_.follow(followed_);
+}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -99,9 +101,9 @@ Task<Result<>> Dpu::open_pools(Report& report) {
         }
     }
     if (!settings_.keys.empty()) {
-        ROS2S_CO_TRY(catalog_.pools.use_keys(settings_.keys, settings_.keep_keys,
-                                             settings_.new_container_key, environment_.log,
-                                             report));
+        ROS2S_CO_TRY(co_await catalog_.pools.use_keys(environment_, settings_.keys,
+                                                      settings_.keep_keys,
+                                                      settings_.new_container_key, report));
     }
     for (const auto& [name, pool] : settings_.rados_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));

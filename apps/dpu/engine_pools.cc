@@ -13,6 +13,15 @@ namespace {
 constexpr Duration orphan_grace = std::chrono::seconds(30);
 // A shorter absence is not logged.
 constexpr Duration watch_interval = std::chrono::milliseconds(500);
+constexpr std::string_view tenant_word = "%tenant";
+
+std::string key_of(std::string name, std::string_view tenant) {
+    for (size_t at = name.find(tenant_word); at != name.npos;
+         at = name.find(tenant_word, at + tenant.size())) {
+        name.replace(at, tenant_word.size(), tenant);
+    }
+    return name;
+}
 
 }  // namespace
 
@@ -48,6 +57,8 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
 Task<> EnginePools::close() {
     for (auto& [name, pool] : pools_) (void)co_await pool.stack.close();
     pools_.clear();
+    layers_.reset();
+    keys_.reset();
 }
 
 // ---- an engine that is away ------------------------------------------------------------------
@@ -113,32 +124,49 @@ std::string EnginePools::storage(const std::string& pool) const {
     return there.engine != nullptr ? there.engine->path_without_address() : "to a Ceph cluster";
 }
 
+Result<std::string> EnginePools::key_for(const Creator& creator, Report& report) const {
+    if (!new_container_key_.contains(tenant_word)) return new_container_key_;
+    if (!creator.tenant.empty()) return key_of(new_container_key_, creator.tenant);
+    return report.fail(Code::denied,
+                       "this DPU encrypts a new container with the key of the tenant that creates "
+                       "it, and {} is a subject of no tenant of the pool '{}': make it one with "
+                       "'ros2store tenant create' or 'ros2store tenant set'",
+                       creator.subject, creator.pool);
+}
+
 Task<Result<object::ContainerRecord>> EnginePools::create_container(
     const Call& call, object::ObjectStore& store, object::ContainerProperties properties,
-    fs::Owner owner, Report& report) {
+    fs::Owner owner, Creator creator, Report& report) {
     if (new_container_key_.empty()) {
         co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
                                                 report);
     }
-    ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
-                        cipher::make_keys(reactor_.secrets(), *keys_, new_container_key_,
-                                          store.features(), report));
-    const std::string bytes = cipher::encode(keys);
+    ROS2S_CO_TRY_ASSIGN(const std::string name, key_for(creator, report));
+    Report why;
+    const auto keys = co_await cipher::make_keys(call, *keys_, name, store.features(), why);
+    if (!keys) {
+        co_return report.fail(keys.error(), "the key '{}' for a new container cannot be used: {}",
+                              name, why.text());
+    }
+    const std::string bytes = cipher::encode(*keys);
     const object::Operation put = cipher::put_keys(bytes);
     co_return co_await fs::create_container(call, reactor_, store, std::move(properties), owner,
                                             report, &put);
 }
 
-Result<> EnginePools::use_keys(const std::string& place, Duration keep,
-                               std::string new_container_key, const Log& log, Report& report) {
-    ROS2S_TRY_ASSIGN(keys_, cipher::open_keys(place, report));
-    ROS2S_TRY_ASSIGN(layers_, cipher::decrypt_with(place, keep, log, report));
-    if (!new_container_key.empty()) {
+Task<Result<>> EnginePools::use_keys(Environment environment, std::string place, Duration keep,
+                                     std::string new_container_key, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(keys_, cipher::KeyCalls::open(environment, place, report));
+    layers_ = cipher::decrypt_by(*keys_, keep, environment.log);
+    if (new_container_key.contains(tenant_word)) {
+        // The keys are those of tenants that may come later.
+        ROS2S_CO_TRY(cipher::check_key_name(key_of(new_container_key, "a"), report));
+    } else if (!new_container_key.empty()) {
         // A key that cannot be used is found at start.
-        ROS2S_TRY(cipher::make_keys(reactor_.secrets(), *keys_, new_container_key, {}, report));
+        ROS2S_CO_TRY(co_await cipher::make_keys({}, *keys_, new_container_key, {}, report));
     }
     new_container_key_ = std::move(new_container_key);
-    return {};
+    co_return Result<>{};
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> EnginePools::open(const Call& call,

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/cipher/key_provider.h"
+#include "ros2s/cipher/key_calls.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/rados_pool.h"
 #include "ros2s/control/control_server.h"
@@ -25,11 +25,12 @@ class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
     // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
-    // encrypts new ones with the key of this name; empty: it does not encrypt. Errors: invalid,
-    // EKEYREJECTED.
+    // encrypts new ones with the key of this name, in which `%tenant` stands for the tenant that
+    // creates one; empty: it does not encrypt. Errors: invalid, EKEYREJECTED, deadline (the keys do
+    // not answer). A name with `%tenant` is not tried.
     // `keep`: how long open containers are used when a key is gone.
-    Result<> use_keys(const std::string& place, Duration keep, std::string new_container_key,
-                      const Log& log, Report& report);
+    Task<Result<>> use_keys(Environment environment, std::string place, Duration keep,
+                            std::string new_container_key, Report& report);
     // Opens one more. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::Options options, const Log& log, Report& report);
     // The same of a Ceph cluster. Errors: those of RadosPool::open().
@@ -52,11 +53,17 @@ class EnginePools {
     [[nodiscard]] object::ObjectStore* find(std::string_view pool);
     // The storage behind that pool, for messages to hosts. Empty if no pool has that name.
     [[nodiscard]] std::string storage(const std::string& pool) const;
-    // In a store that may be of DelegatedPools.
+    struct Creator {
+        std::string subject, pool;
+        std::string tenant;  // of the subject in the pool; empty: it has none
+    };
+    // In a store that may be of DelegatedPools. Errors, also: denied (the key is a tenant's, and
+    // the creator has none; nothing is created), those of cipher::make_keys().
     Task<Result<object::ContainerRecord>> create_container(const Call& call,
                                                            object::ObjectStore& store,
                                                            object::ContainerProperties properties,
-                                                           fs::Owner owner, Report& report);
+                                                           fs::Owner owner, Creator creator,
+                                                           Report& report);
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
@@ -81,13 +88,15 @@ class EnginePools {
         std::string control;                             // of the engine: its address
         std::optional<WallTime> reported_absent_since;   // it was logged; since when
     };
+    // The name of the key for a new container.
+    [[nodiscard]] Result<std::string> key_for(const Creator& creator, Report& report) const;
     static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
     void look_at(const std::string& name, Pool& pool, const Log& log,
                  const OnChange& on_change) const;
 
     Reactor& reactor_;
     Log log_;
-    std::unique_ptr<cipher::KeyProvider> keys_;  // null: there are none
+    std::unique_ptr<cipher::KeyCalls> keys_;  // null: there are none
     std::unique_ptr<object::StoreLayers> layers_;
     std::string new_container_key_;
     bool leaves_orphans_ = false;

@@ -135,6 +135,13 @@ void FollowedTenants::end_changed(const std::string& pool, const tenancy::SeenTe
     }
 }
 
+std::string FollowedTenants::tenant_of(const std::string& pool, std::string_view subject) const {
+    const auto found = tenants_.find(pool);
+    if (found == tenants_.end()) return {};
+    const tenancy::Tenant* const tenant = tenancy::find_tenant(found->second, subject);
+    return tenant == nullptr ? std::string() : tenant->name;
+}
+
 void FollowedTenants::apply() {
     tenancy::Policy policy = tenancy::with_tenants(settings_, tenants_);
     const session::AccessTable before = std::exchange(access_, std::move(policy.access));

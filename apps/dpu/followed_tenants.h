@@ -52,6 +52,8 @@ class FollowedTenants {
     }
     // Of the pools: whether hosts may use them now.
     void add_metrics(std::vector<exporter::Source>& sources) const;
+    // The active tenant of the subject in the pool, as the engine said last; empty: it has none.
+    [[nodiscard]] std::string tenant_of(const std::string& pool, std::string_view subject) const;
     // The control plane of the engine, from begin() on.
     [[nodiscard]] control::ControlClient& engine() { return *engine_; }
 

@@ -126,8 +126,10 @@ config::Table describe(Settings& s) {
                            "How long a mounted container can be used after its key was "
                            "removed. Then its files are refused (EKEYREJECTED)."),
           config::text("new_containers", s.new_container_key,
-                       "The NAME of the key for containers that hosts create here. Empty: they "
-                       "are not encrypted.")}},
+                       "The NAME of the key for containers that hosts create here. '%tenant' in it "
+                       "stands for the name of the tenant that creates one, so that each tenant "
+                       "has its own key. With one key for all, who removes it makes the "
+                       "containers of all tenants unreadable. Empty: they are not encrypted.")}},
         daemon::describe_limits(s.limits_given),
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};

@@ -1,6 +1,7 @@
 // Containers are created and destroyed exactly once, although replies are lost and daemons are
 // killed with -9. Real daemons, and clients of their control planes.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -165,6 +166,20 @@ TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {
                           said),
               0)
         << said;
+}
+
+TEST_P(ContainersOnce, AreNotMadeWithTheKeyOfATenantForASubjectWithoutOne) {
+    if (!is_dpu()) GTEST_SKIP() << "an engine has no keys";
+    dpu.kill_hard();
+    std::ofstream(engine.places().dpu_settings, std::ios::app) << fmt::format(
+        "\nencryption: {{keys: '{}', new_containers: '%tenant'}}\n", engine.pool_directory());
+    start_again();
+    const auto made =
+        create("secret", {.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1});
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().code, Code::denied);
+    EXPECT_THAT(report.text(), testing::HasSubstr("CN=client is a subject of no tenant"));
+    EXPECT_EQ(found().size(), 0U);
 }
 
 // Killed at random points. A creation or removal that is done twice would fail.

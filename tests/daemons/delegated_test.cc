@@ -1,6 +1,8 @@
 // Work through a delegated DPU, with a real ros2store-engine and ros2store-dpu.
 #include <array>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 
 #include "delegated.h"
 #include "eventually.h"
@@ -64,6 +66,49 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
     ASSERT_FALSE(written);
     EXPECT_EQ(to_errno(written.error()), EDQUOT);
     alice.close(*reactor);
+    stop();
+}
+
+TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
+    const std::string keys = engine.pool_directory() + "/keys";
+    std::filesystem::create_directory(keys);
+    for (const std::string name : {"alice", "bob"}) {
+        const std::string path = fmt::format("{}/of-{}.key", keys, name);
+        std::ofstream(path) << std::string(64, name == "alice" ? '7' : '8');
+        std::filesystem::permissions(path, std::filesystem::perms(0600));
+    }
+    std::ofstream(dpu.places().dpu_settings, std::ios::app)
+        << fmt::format("\nencryption: {{keys: '{}', new_containers: 'of-%tenant'}}\n", keys);
+    start();
+    for (const char* name : {"alice", "bob", "eve"}) {
+        ASSERT_EQ(change(Change::create, name,
+                         {{"subjects", fmt::format("CN={}", name)},
+                          {"create", fmt::format("{}-*", name)},
+                          {"root_squash", "no"}}),
+                  "");
+    }
+    Report report;
+    for (const std::string name : {"alice", "bob"}) {
+        ASSERT_TRUE(create(name, name + "-1")) << said.text() << dpu.log();
+        Client client;
+        ASSERT_TRUE(client.open(*reactor, host(name, name + "-1"), report)) << report.text();
+        EXPECT_TRUE(write(client, "file", name.front()));
+        client.close(*reactor);
+    }
+    // A tenant without a key creates nothing.
+    EXPECT_FALSE(create("eve", "eve-1"));
+    EXPECT_THAT(said.text(), HasSubstr("the key 'of-eve'"));
+    const auto admin = engine_as("admin");
+    EXPECT_FALSE(
+        on(*reactor, [&] { return admin->query_container(call, "pool", "eve-1", report); }));
+
+    // Her data is shredded, and his is not.
+    std::filesystem::remove(keys + "/of-alice.key");
+    Client alice, bob;
+    EXPECT_FALSE(alice.open(*reactor, host("alice", "alice-1"), report));
+    ASSERT_TRUE(bob.open(*reactor, host("bob", "bob-1"), report)) << report.text();
+    EXPECT_EQ(read(bob, "file"), Result<char>('b'));
+    bob.close(*reactor);
     stop();
 }
 

@@ -9,7 +9,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/server_address.h"
 #include "ros2s/cipher/container_keys.h"
-#include "ros2s/cipher/key_provider.h"
+#include "ros2s/cipher/key_calls.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
@@ -73,13 +73,16 @@ Result<object::ContainerChange> change_of(const ContainerOptions& options, Repor
     return change;
 }
 
-Result<std::unique_ptr<cipher::KeyProvider>> key_provider(Report& report) {
+Result<std::unique_ptr<cipher::KeyCalls>> key_calls(const CommandContext& context) {
     const std::string location = api::key_place();
-    if (!location.empty()) return cipher::open_keys(location, report);
-    return report.fail(Code::invalid,
-                       "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI "
-                       "(pkcs11:token=…). Make a key: (umask 077; openssl rand -hex 32 > "
-                       "DIR/NAME.key)");
+    if (!location.empty()) {
+        return cipher::KeyCalls::open(context.environment, location, context.report);
+    }
+    return context.report.fail(
+        Code::invalid,
+        "say where the keys are: export ROS2STORE_KEYS=DIR, or a token's URI "
+        "(pkcs11:token=…). Make a key: (umask 077; openssl rand -hex 32 > "
+        "DIR/NAME.key)");
 }
 
 Result<> check_encryption(const ContainerOptions& options, Report& report) {
@@ -124,10 +127,10 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
     if (options.key.empty()) co_return co_await pool.create(context.call, properties, owner);
     // All that may be wrong with the key is found before anything is made.
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
-    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_calls(context));
     ROS2S_CO_TRY_ASSIGN(const cipher::KeyRecord keys,
-                        cipher::make_keys(context.environment.reactor.secrets(), *provider,
-                                          options.key, store->features(), context.report));
+                        co_await cipher::make_keys(context.call, *provider, options.key,
+                                                   store->features(), context.report));
     const auto created = co_await pool.create(context.call, properties, owner);
     if (!created) {
         if (created.error().code == Code::exists || created.error().code == Code::cancelled) {
@@ -155,14 +158,15 @@ Task<Result<object::ContainerRecord>> create_in(CommandContext context, PoolAcce
 Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool, std::string label,
                                    std::string key) {
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
-    ROS2S_CO_TRY_ASSIGN(const auto provider, key_provider(context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto provider, key_calls(context));
     ROS2S_CO_TRY_ASSIGN(const auto container, co_await pool.find(context.call, label));
     const std::string shown = fmt::format("the container '{}'", label);
     ROS2S_CO_TRY_ASSIGN(auto found, co_await cipher::find_keys(context.call, *store, container.id,
                                                                shown, context.report));
     std::string before = found.record.wrapping;
-    ROS2S_CO_TRY_ASSIGN(auto keys, cipher::wrap_again(std::move(found.record), *provider,
-                                                      std::move(key), context.report));
+    ROS2S_CO_TRY_ASSIGN(
+        auto keys, co_await cipher::wrap_again(context.call, *provider, std::move(found.record),
+                                               std::move(key), context.report));
     const auto done = co_await cipher::replace_keys(context.call, *store, container.id, found.epoch,
                                                     std::move(keys));
     if (done) co_return before;

@@ -96,7 +96,10 @@ Task<Result<std::unique_ptr<Deployment>>> Deployment::open(const Call& call,
     co_return fail(composed.error());
 }
 
-Task<> Deployment::close() { co_await stack_.close(); }
+Task<> Deployment::close() {
+    co_await stack_.close();
+    store_layers_.reset();  // on this core
+}
 
 Task<Result<>> Deployment::compose(const Call& call, Report& report) {
     if (options_.in_forked_child) {
@@ -104,8 +107,8 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         co_return co_await through_mount(std::move(mounted_by), report);
     }
     if (const std::string keys = key_place(); !keys.empty() && store_layers_ == nullptr) {
-        ROS2S_CO_TRY_ASSIGN(
-            store_layers_, cipher::decrypt_with(keys, cipher::keep_keys, environment_.log, report));
+        ROS2S_CO_TRY_ASSIGN(store_layers_,
+                            cipher::decrypt_with(keys, cipher::keep_keys, environment_, report));
     }
     if (uri_.transport == Uri::Transport::rados) co_return co_await in_cluster(call, report);
     if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);

@@ -72,28 +72,48 @@ void CipherStore::confirm_keys(std::unique_ptr<KeyConfirmation> confirmation, Du
     next_check_ = reactor_.now() + key_check_interval;
 }
 
-Task<Result<>> CipherStore::check_keys(const Call& call) {
-    if (confirmation_ != nullptr && reactor_.now() >= next_check_) {
-        // Requests that come meanwhile do not ask, too.
-        next_check_ = reactor_.now() + key_check_interval;
-        // Not with the request's deadline and stop: who chooses them could keep the answer away.
-        const Call asking{.deadline = next_check_, .tenant = call.tenant};
-        const auto confirmed = co_await confirmation_->confirm(asking);
-        const bool is_lost = !confirmed && confirmed.error().os_errno == EKEYREJECTED;
-        if (is_lost && !lost_since_) {
-            lost_since_ = reactor_.now();
-            log_.warning(
-                "the key of the container {} is no longer available; it is used for another {} s",
-                container_.uuid.to_string(),
-                std::chrono::floor<std::chrono::seconds>(keep_).count());
-        }
-        if (confirmed && lost_since_) {
-            log_.info("the key of the container {} is available again",
-                      container_.uuid.to_string());
-            lost_since_.reset();
-        }
+bool CipherStore::are_keys_over() const {
+    return lost_since_ && reactor_.now() - *lost_since_ >= keep_;
+}
+
+void CipherStore::heed(const KeyConfirmation::Answer& answer) {
+    const Result<>& confirmed = answer.confirmed;
+    const bool is_lost = !confirmed && confirmed.error().os_errno == EKEYREJECTED;
+    if (is_lost && !lost_since_) {
+        lost_since_ = answer.at;
+        log_.warning(
+            "the key of the container {} is no longer available; it is used for another {} s",
+            container_.uuid.to_string(), std::chrono::floor<std::chrono::seconds>(keep_).count());
     }
-    if (lost_since_ && reactor_.now() - *lost_since_ >= keep_) co_return fail_errno(EKEYREJECTED);
+    if (confirmed && lost_since_) {
+        log_.info("the key of the container {} is available again", container_.uuid.to_string());
+        lost_since_.reset();
+    }
+}
+
+void CipherStore::take_key_answer() {
+    if (const auto answer = confirmation_->take_answer()) heed(*answer);
+}
+
+Task<Result<>> CipherStore::check_keys(const Call& call) {
+    take_key_answer();
+    if (reactor_.now() >= next_check_ && !confirmation_->is_open()) {
+        // Requests that come meanwhile do not ask, too.
+        asked_at_ = reactor_.now();
+        next_check_ = asked_at_ + key_check_interval;
+        // Not with the request's deadline and stop: who chooses them could keep the answer away.
+        const Call asking{.deadline = asked_at_ + key_check_max, .tenant = call.tenant};
+        const auto begun = co_await confirmation_->begin(asking);
+        if (!begun) heed({.confirmed = begun, .at = reactor_.now()});
+        take_key_answer();
+    }
+    if (are_keys_over() && confirmation_->is_open()) {
+        const Call waiting{.deadline = std::min(call.deadline, asked_at_ + key_check_max),
+                           .stop = call.stop};
+        co_await confirmation_->wait(waiting);
+        take_key_answer();
+    }
+    if (are_keys_over()) co_return fail_errno(EKEYREJECTED);
     co_return Result<>();
 }
 

@@ -56,13 +56,24 @@ struct CipherMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
-// Requests the keys of an open container again.
+// Requests the keys of an open container again, without waiting for their provider.
 class KeyConfirmation {
   public:
     virtual ~KeyConfirmation() = default;
-    // Errors: EKEYREJECTED (the provider has lost the key); after others the key may still be
-    // there.
-    virtual Task<Result<>> confirm(const Call& call) = 0;
+    // Asks, if no question is open. Suspends only for what it reads from the store. The provider is
+    // not asked after the call's deadline. Errors: those of reading; then it did not ask.
+    virtual Task<Result<>> begin(const Call& call) = 0;
+    [[nodiscard]] virtual bool is_open() const = 0;
+    struct Answer {
+        // Errors: EKEYREJECTED (the provider has lost the key); after others the key may still be
+        // there.
+        Result<> confirmed;
+        Time at{};
+    };
+    // The answer to the open question, if there is one; the question is no longer open then.
+    [[nodiscard]] virtual std::optional<Answer> take_answer() = 0;
+    // Waits for the answer to the open question, no longer than the call.
+    virtual Task<> wait(const Call& call) = 0;
 };
 
 class CipherStore final : public object::ForwardingStore {
@@ -74,10 +85,14 @@ class CipherStore final : public object::ForwardingStore {
                 std::shared_ptr<CipherMemory> memory = std::make_shared<CipherMemory>());
     ~CipherStore() override;
 
-    // From now on the keys are confirmed, at a request, every `key_check_interval`. If the provider
-    // has forgotten them, they are used for another `keep`. Then `data` is refused (EKEYREJECTED)
-    // until it has them again.
+    // From now on a request asks for the keys every `key_check_interval`, and does not wait for the
+    // answer. If the provider has forgotten them, they are used for another `keep`. Then `data` is
+    // refused (EKEYREJECTED) until it has them again. A provider that does not answer may still
+    // have them.
     static constexpr Duration key_check_interval = std::chrono::seconds(10);
+    // The time for a confirmation to read its record and to begin. A request that would be refused
+    // waits for the answer as long, because the keys may be back.
+    static constexpr Duration key_check_max = std::chrono::seconds(2);
     void confirm_keys(std::unique_ptr<KeyConfirmation> confirmation, Duration keep);
 
     // A transaction has at most half of the operations, and somewhat fewer bytes, than the store
@@ -113,6 +128,9 @@ class CipherStore final : public object::ForwardingStore {
 
     // Errors: EKEYREJECTED.
     Task<Result<>> check_keys(const Call& call);
+    void take_key_answer();
+    void heed(const KeyConfirmation::Answer& answer);
+    [[nodiscard]] bool are_keys_over() const;
     Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
     // At most as many as the store below takes at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
@@ -156,8 +174,8 @@ class CipherStore final : public object::ForwardingStore {
     Log log_;
     std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys are used until the end
     Duration keep_{};
-    Time next_check_{};
-    std::optional<Time> lost_since_;  // the provider forgot the keys
+    Time next_check_{}, asked_at_{};
+    std::optional<Time> lost_since_;  // the provider said that it has no key
     const std::shared_ptr<CipherMemory> memory_;
     BufferPool buffers_;
     CellCache kept_cells_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ros2s/cipher/cipher_store.h"
+#include "ros2s/cipher/key_calls.h"
 
 namespace ros2s::cipher {
 
@@ -22,26 +23,48 @@ Result<DataKeys> unwrap_all(const KeyRecord& record, const KeyProvider& provider
 // Reads the record again, because another key may protect the container now.
 class Confirmation final : public KeyConfirmation {
   public:
-    Confirmation(ObjectStore& store, ContainerId container, const KeyProvider& provider)
-        : store_(store), container_(container), provider_(provider) {}
-    Task<Result<>> confirm(const Call& call) override {
+    Confirmation(ObjectStore& store, ContainerId container, KeyCalls& keys)
+        : store_(store), container_(container), keys_(keys) {}
+    Task<Result<>> begin(const Call& call) override {
         Report unused;
-        ROS2S_CO_TRY_ASSIGN(const FoundKeys found,
+        ROS2S_CO_TRY_ASSIGN(FoundKeys found,
                             co_await find_keys(call, store_, container_, {}, unused));
-        ROS2S_CO_TRY(unwrap_all(found.record, provider_, unused));
+        question_ = keys_.begin<DataKeys>(
+            [record = std::move(found.record)](const KeyProvider& provider, Report& report) {
+                return unwrap_all(record, provider, report);
+            },
+            call.deadline);
         co_return Result<>();
+    }
+    [[nodiscard]] bool is_open() const override { return question_ != nullptr; }
+    std::optional<Answer> take_answer() override {
+        if (question_ == nullptr || !question_->has_ended()) return std::nullopt;
+        const auto question = std::exchange(question_, nullptr);
+        Answer answer{.confirmed = {}, .at = question->ended_at()};
+        if (!question->is_done()) answer.confirmed = fail(Code::deadline);
+        if (question->is_done() && !question->answer) {
+            answer.confirmed = fail(question->answer.error());
+        }
+        return answer;
+    }
+    Task<> wait(const Call& call) override {
+        const auto question = question_;
+        (void)co_await keys_.wait(call, question);
     }
 
   private:
     ObjectStore& store_;
     ContainerId container_;
-    const KeyProvider& provider_;
+    KeyCalls& keys_;
+    std::shared_ptr<KeyQuestion<DataKeys>> question_;
 };
 
 class Decryption final : public StoreLayers {
   public:
-    Decryption(std::unique_ptr<KeyProvider> provider, Duration keep, Log log)
-        : provider_(std::move(provider)), keep_(keep), log_(std::move(log)) {}
+    Decryption(KeyCalls& keys, Duration keep, Log log)
+        : keys_(keys), keep_(keep), log_(std::move(log)) {}
+    Decryption(std::unique_ptr<KeyCalls> keys, Duration keep, Log log)
+        : own_(std::move(keys)), keys_(*own_), keep_(keep), log_(std::move(log)) {}
 
     Task<Result<StoreLayer>> find(const Call& call, Reactor& reactor, ObjectStore& store,
                                   const ContainerRecord& record, std::string shown,
@@ -56,21 +79,27 @@ class Decryption final : public StoreLayers {
                                   "newer release there",
                                   shown);
         }
-        auto keys = unwrap_all(found->record, *provider_, trouble);
+        auto keys = co_await keys_.ask<DataKeys>(
+            call,
+            [wrapped = found->record](const KeyProvider& provider, Report& said) {
+                return unwrap_all(wrapped, provider, said);
+            },
+            trouble);
         if (!keys) {
             co_return report.fail(keys.error(), "{} is encrypted, and its key is not available: {}",
                                   shown, trouble.text());
         }
         auto layer = std::make_shared<CipherStore>(reactor, store, record.id, std::move(*keys),
                                                    log_, memory_);
-        layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, *provider_), keep_);
+        layer->confirm_keys(std::make_unique<Confirmation>(store, record.id, keys_), keep_);
         co_return StoreLayer{.store = std::move(layer),
                              .operations_max = CipherStore::operations_max,
                              .transaction_bytes_max = CipherStore::transaction_bytes_max};
     }
 
   private:
-    std::unique_ptr<KeyProvider> provider_;
+    const std::unique_ptr<KeyCalls> own_;  // null: another one's are used
+    KeyCalls& keys_;
     Duration keep_;
     Log log_;
     const std::shared_ptr<CipherMemory> memory_ = std::make_shared<CipherMemory>();
@@ -78,33 +107,59 @@ class Decryption final : public StoreLayers {
 
 }  // namespace
 
-Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string keys, Duration keep, Log log,
-                                                  Report& report) {
-    ROS2S_TRY_ASSIGN(auto provider, open_keys(keys, report));
-    return std::make_unique<Decryption>(std::move(provider), keep, std::move(log));
+Result<std::unique_ptr<StoreLayers>> decrypt_with(std::string keys, Duration keep,
+                                                  Environment environment, Report& report) {
+    ROS2S_TRY_ASSIGN(auto calls, KeyCalls::open(environment, keys, report));
+    return std::make_unique<Decryption>(std::move(calls), keep, std::move(environment.log));
 }
 
-Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,
-                            std::string wrapping, const Features& features, Report& report) {
+std::unique_ptr<StoreLayers> decrypt_by(KeyCalls& keys, Duration keep, Log log) {
+    return std::make_unique<Decryption>(keys, keep, std::move(log));
+}
+
+Task<Result<KeyRecord>> make_keys(const Call& call, KeyCalls& keys, std::string wrapping,
+                                  Features features, Report& report) {
+    const Secrets& secrets = keys.reactor().secrets();
     KeyRecord record{.id = Uuid::make(secrets),
                      .wrapping = std::move(wrapping),
                      .current = 1,
                      .layout = features.seals ? Layout::seals : Layout::cells};
-    ROS2S_TRY_ASSIGN(const WrappedKey wrapped,
-                     provider.wrap(record.wrapping, SecretKey::make(secrets), report));
+    ROS2S_CO_TRY_ASSIGN(const WrappedKey wrapped,
+                        co_await keys.ask<WrappedKey>(
+                            call,
+                            [name = record.wrapping, key = SecretKey::make(secrets)](
+                                const KeyProvider& provider, Report& said) {
+                                return provider.wrap(name, key, said);
+                            },
+                            report));
     record.versions.push_back({.version = 1, .wrapped = wrapped});
-    return record;
+    co_return record;
 }
 
-Result<KeyRecord> wrap_again(KeyRecord record, const KeyProvider& provider, std::string wrapping,
-                             Report& report) {
+namespace {
+
+Result<KeyRecord> wrap_all_again(KeyRecord record, const std::string& wrapping,
+                                 const KeyProvider& provider, Report& report) {
     ROS2S_TRY_ASSIGN(const DataKeys keys, unwrap_all(record, provider, report));
-    record.wrapping = std::move(wrapping);
+    record.wrapping = wrapping;
     for (KeyRecord::Version& each : record.versions) {
         ROS2S_TRY_ASSIGN(each.wrapped,
                          provider.wrap(record.wrapping, keys.versions.at(each.version), report));
     }
     return record;
+}
+
+}  // namespace
+
+Task<Result<KeyRecord>> wrap_again(const Call& call, KeyCalls& keys, KeyRecord record,
+                                   std::string wrapping, Report& report) {
+    return keys.ask<KeyRecord>(
+        call,
+        [record = std::move(record), wrapping = std::move(wrapping)](const KeyProvider& provider,
+                                                                     Report& said) {
+            return wrap_all_again(record, wrapping, provider, said);
+        },
+        report);
 }
 
 Operation put_keys(std::string_view bytes) {

@@ -5,14 +5,17 @@
 //     container ──► KeyRecord ──► KeyProvider::unwrap ──► data keys ──► CipherStore
 //
 // Errors of all functions come with a sentence. EKEYREJECTED: the provider has no key, or not the
-// one that wrapped.
+// one that wrapped. deadline: it did not answer by the call's deadline, or in KeyCalls::answer_max.
+//
+// A mount, a creation and a confirmation are one job on a helper thread each, with one call of the
+// provider for each version of the data key.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/random.h"
-#include "ros2s/cipher/key_provider.h"
+#include "ros2s/cipher/key_calls.h"
 #include "ros2s/cipher/key_record.h"
 #include "ros2s/object/store_layer.h"
 
@@ -21,20 +24,25 @@ namespace ros2s::cipher {
 // The time for which an open container is used after the provider has lost its key.
 inline constexpr Duration keep_keys = std::chrono::hours(1);
 
-// The layer of encrypted containers whose keys are at this place (open_keys()).
+// The layer of encrypted containers whose keys are at this place (open_keys()). It is used and
+// destroyed on the environment's core.
 // Errors: unsupported (libros2store cannot load this module), those of open_keys().
 [[nodiscard]] Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string keys,
-                                                                        Duration keep, Log log,
+                                                                        Duration keep,
+                                                                        Environment environment,
                                                                         Report& report);
+// The same with these keys, which outlive the layer and its stores.
+[[nodiscard]] std::unique_ptr<object::StoreLayers> decrypt_by(KeyCalls& keys, Duration keep,
+                                                              Log log);
 
 // A record with a new data key, wrapped with the key of this name, for a container in a store with
 // these features.
-[[nodiscard]] Result<KeyRecord> make_keys(const Secrets& secrets, const KeyProvider& provider,
-                                          std::string wrapping, const object::Features& features,
-                                          Report& report);
+[[nodiscard]] Task<Result<KeyRecord>> make_keys(const Call& call, KeyCalls& keys,
+                                                std::string wrapping, object::Features features,
+                                                Report& report);
 // The record's keys, wrapped with another key.
-[[nodiscard]] Result<KeyRecord> wrap_again(KeyRecord record, const KeyProvider& provider,
-                                           std::string wrapping, Report& report);
+[[nodiscard]] Task<Result<KeyRecord>> wrap_again(const Call& call, KeyCalls& keys, KeyRecord record,
+                                                 std::string wrapping, Report& report);
 
 // Stores the bytes of encode(record), which outlive the operation.
 [[nodiscard]] object::Operation put_keys(std::string_view bytes);

@@ -1,9 +1,10 @@
 // KeyProvider: where tenants' keys are. It wraps the data keys of containers with a key that it has
 // under a name. That key need not leave it, so a module of PKCS#11 or a KMIP server fits.
 //
-// Calls may block for a short time. They are made when a container is opened, created or given
-// another key, and when the time of the last answer is over (ContainerKeys). A provider is used by
-// one thread.
+// Calls may block, and a token behind a network may hang. So they are made on a helper thread
+// (key_calls.h): when a container is opened, created or given another key, and when the time of the
+// last answer is over (CipherStore). A provider is used by one thread at a time, not always by the
+// same one.
 #pragma once
 #include <memory>
 #include <string>

@@ -173,14 +173,21 @@ class Containers : public Keys {
         write_key("acme", digits_);
         write_key("next", std::string(64, 'e'));
     }
+    ~Containers() override { wait(std::chrono::milliseconds(2)); }
+    // Also for confirmations, which requests do not wait for.
+    void wait(Duration time) {
+        world_.run([](Containers& self, Duration rest) -> Task<> {
+            (void)co_await sleep_for(self.world_.core(), rest);
+        }(*this, time));
+    }
     void encrypt(const std::string& key) {
         world_.run([](Containers& self, std::string name) -> Task<> {
             const auto made = co_await fs::create_container(
                 self.call_, self.world_.core(), self.store_, {.label = "c"}, {}, self.report_);
             EXPECT_TRUE(made.has_value()) << self.report_.text();
             self.record_ = *made;
-            const auto keys = make_keys(self.world_.secrets(), self.provider_, std::move(name),
-                                        self.store_.features(), self.report_);
+            const auto keys = co_await make_keys(self.call_, self.keys_, std::move(name),
+                                                 self.store_.features(), self.report_);
             EXPECT_TRUE(keys.has_value()) << self.report_.text();
             const std::string bytes = encode(*keys);
             EXPECT_TRUE(co_await fs::require_decryption(self.call_, self.store_, self.record_,
@@ -193,7 +200,8 @@ class Containers : public Keys {
                                              {.layers = layers}, report));
     }
     Result<std::unique_ptr<fs::FileSystem>> open(Report& report) {
-        layers_.push_back(*decrypt_with(directory_, std::chrono::minutes(5), {}, report));
+        layers_.push_back(*decrypt_with(directory_, std::chrono::minutes(5),
+                                        {world_.core(), world_.blocking()}, report));
         return open(layers_.back().get(), report);
     }
     void write_file() {
@@ -230,6 +238,8 @@ class Containers : public Keys {
     sim::World world_{1};
     object::MemoryStore memory_{world_.core()};
     DelayingStore store_{memory_, world_.core()};
+    KeyCalls keys_{world_.core(), world_.blocking(), std::make_shared<KeyDirectory>(directory_),
+                   directory_};
     object::ContainerRecord record_;
     std::vector<std::unique_ptr<object::StoreLayers>> layers_;
     Report report_;
@@ -272,7 +282,8 @@ TEST_F(Containers, GetAnotherKeyWithoutNewData) {
         auto found =
             co_await find_keys(self.call_, self.store_, self.record_.id, "c", self.report_);
         EXPECT_TRUE(found.has_value());
-        const auto keys = wrap_again(found->record, self.provider_, "next", self.report_);
+        const auto keys =
+            co_await wrap_again(self.call_, self.keys_, found->record, "next", self.report_);
         EXPECT_TRUE(keys.has_value());
         EXPECT_TRUE(
             co_await replace_keys(self.call_, self.store_, self.record_.id, found->epoch, *keys));
@@ -291,17 +302,20 @@ TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
     write_file();
     auto opened = open(report_);
     ASSERT_TRUE(opened.has_value());
-    const auto read_after = [&](Duration wait) {
-        return world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
-            co_await sleep_for(self.world_.core(), time);
-            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
-            const auto file = co_await files.open(self.call_, entry->node, {});
-            std::array<std::byte, 100> into{};
-            const auto read = co_await files.pread(self.call_, file->handle,
-                                                   object::Window::local(Bytes(into)), 0);
-            (void)co_await files.close(self.call_, file->handle);
-            co_return read.has_value() ? 0 : to_errno(read.error());
-        }(*this, **opened, wait));
+    const auto read_after = [&](Duration pause) {
+        const int done =
+            world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
+                co_await sleep_for(self.world_.core(), time);
+                const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+                const auto file = co_await files.open(self.call_, entry->node, {});
+                std::array<std::byte, 100> into{};
+                const auto read = co_await files.pread(self.call_, file->handle,
+                                                       object::Window::local(Bytes(into)), 0);
+                (void)co_await files.close(self.call_, file->handle);
+                co_return read.has_value() ? 0 : to_errno(read.error());
+            }(*this, **opened, pause));
+        wait(std::chrono::milliseconds(2));
+        return done;
     };
     EXPECT_EQ(read_after(std::chrono::minutes(1)), 0);
     std::filesystem::remove(path("acme"));
@@ -335,9 +349,7 @@ TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
     };
     int last = 0;
     for (int i = 0; i < 40; ++i) {
-        world_.run([](Containers& self) -> Task<> {
-            (void)co_await sleep_for(self.world_.core(), std::chrono::seconds(10));
-        }(*this));
+        wait(std::chrono::seconds(10));
         EXPECT_NE(read(std::chrono::microseconds(100)), 0);
         last = read(std::chrono::minutes(1));
     }
@@ -393,8 +405,7 @@ Task<bool> create_encrypted(Containers& self, object::ObjectStore& store) {
     const auto made = co_await fs::create_container(self.call_, self.world_.core(), store,
                                                     {.label = "c"}, {}, unused);
     if (!made) co_return false;
-    const auto keys =
-        make_keys(self.world_.secrets(), self.provider_, "acme", store.features(), unused);
+    const auto keys = co_await make_keys(self.call_, self.keys_, "acme", store.features(), unused);
     const std::string bytes = encode(*keys);
     co_return (co_await fs::require_decryption(self.call_, store, *made, put_keys(bytes), unused))
         .has_value();
@@ -438,8 +449,7 @@ TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
 Task<Result<object::ContainerRecord>> create_with_keys(Containers& self, const Call& call,
                                                        object::ObjectStore& store) {
     Report unused;
-    const auto keys =
-        make_keys(self.world_.secrets(), self.provider_, "acme", store.features(), unused);
+    const auto keys = co_await make_keys(self.call_, self.keys_, "acme", store.features(), unused);
     const std::string bytes = encode(*keys);
     const object::Operation put = put_keys(bytes);
     co_return co_await fs::create_container(call, self.world_.core(), store, {.label = "c"}, {},

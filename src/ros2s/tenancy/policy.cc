@@ -1,6 +1,18 @@
 #include "policy.h"
 
+#include <algorithm>
+
 namespace ros2s::tenancy {
+
+const Tenant* find_tenant(const SeenTenants& tenants, std::string_view subject) {
+    for (const auto& [name, seen] : tenants) {
+        if (!seen.active) continue;
+        if (std::ranges::find(seen.tenant.subjects, subject) != seen.tenant.subjects.end()) {
+            return &seen.tenant;
+        }
+    }
+    return nullptr;
+}
 
 void add_account(admission::Allowances& allowances, const std::string& pool, const Tenant& tenant) {
     // A name of a tenant has no '=' and no '/'. So it is not a subject, nor an account of two

@@ -11,6 +11,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "ros2s/tenancy/tenant.h"
 
@@ -23,6 +24,8 @@ struct SeenTenant {
     friend bool operator==(const SeenTenant&, const SeenTenant&) = default;
 };
 using SeenTenants = std::map<std::string, SeenTenant, std::less<>>;
+// The active tenant with this subject; null: there is none. It lives as long as `tenants`.
+[[nodiscard]] const Tenant* find_tenant(const SeenTenants& tenants, std::string_view subject);
 
 struct Policy {
     session::AccessTable access;

@@ -72,8 +72,10 @@ class World::SimBlockingPool final : public BlockingPool {
         Reactor& core = pool.world_.core(0);
         const Duration delay{pool.world_.random().below(1'000'000)};
         co_await sleep_for(core, delay);
+        // A job without a home may be gone once its work is done.
+        Reactor* const home = job.home;
         job.work(job);
-        job.home->post_remote(job.post);
+        if (home != nullptr) home->post_remote(job.post);
     }
     World& world_;
     Nursery nursery_;

@@ -93,11 +93,11 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
 
 namespace ros2s::cipher {
 
-Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string keys, Duration keep, Log log,
-                                                          Report& report) {
+Result<std::unique_ptr<object::StoreLayers>> decrypt_with(std::string keys, Duration keep,
+                                                          Environment environment, Report& report) {
     ROS2S_TRY_ASSIGN(const auto* const library,
                      api::c::load<api::c::CipherLibrary>("cipher", "encrypted containers", report));
-    return library->decrypt_with(std::move(keys), keep, std::move(log), report);
+    return library->decrypt_with(std::move(keys), keep, std::move(environment), report);
 }
 
 }  // namespace ros2s::cipher
