@@ -8,6 +8,7 @@
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -23,13 +24,11 @@ constexpr ObjectId large{1, 1}, middle{1, 2}, small{1, 3};
 
 // The first change that applies a transaction to a locked object gets no answer and is executed
 // late. The next commit that `middle` decides waits.
-class LateApplyPool final : public Pool {
+class LateApplyPool final : public ForwardingPool {
   public:
     LateApplyPool(Pool& pool, Reactor& reactor)
-        : arrived(reactor), released(reactor), pool_(pool) {}
+        : ForwardingPool(pool), arrived(reactor), released(reactor) {}
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         if (!late && applies(change)) {
             late = change;
@@ -39,17 +38,8 @@ class LateApplyPool final : public Pool {
             arrived.set();
             co_await released;
         }
-        co_return co_await pool_.apply(change);
+        co_return co_await below().apply(change);
     }
-    Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
 
     std::optional<Change> late;
     Event arrived, released;
@@ -64,7 +54,6 @@ class LateApplyPool final : public Pool {
         return std::ranges::any_of(
             change.set, [](const auto& each) { return each.first.starts_with(decision_tag); });
     }
-    Pool& pool_;
 };
 
 Task<> put_in_both(RadosStore& store, ContainerId container, ObjectId one, ObjectId other,

@@ -8,6 +8,7 @@
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -29,10 +30,11 @@ std::string replies_of(uint8_t number) { return replies_name({}, client(number))
 AkeyAddress array_of(uint8_t number) { return {{number, 0}, "0", "data"}; }
 
 // Reads of some objects take long, and may get no answer.
-class NotedPool final : public Pool {
+class NotedPool final : public ForwardingPool {
   public:
     NotedPool(SimRados& cluster, Reactor& reactor, Duration delay_max)
-        : cluster_(cluster),
+        : ForwardingPool(pool_),
+          cluster_(cluster),
           pool_(cluster, {.delay_max = delay_max, .dies_at = {}}),
           reactor_(reactor) {}
     void count_reads(std::string name) {
@@ -52,11 +54,9 @@ class NotedPool final : public Pool {
         change_ = change;
     }
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         if (change.object.name == raced_) change_(cluster_.objects().at(change.object));
-        return pool_.apply(change);
+        return below().apply(change);
     }
     Task<Result<ReadReply>> read(const Read& read) override {
         if (read.object.name == counted_) ++reads_;
@@ -64,16 +64,8 @@ class NotedPool final : public Pool {
             co_await sleep_for(reactor_, time_);
             if (!answers_) co_return fail(Code::deadline);
         }
-        co_return co_await pool_.read(read);
+        co_return co_await below().read(read);
     }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
 
   private:
     SimRados& cluster_;

@@ -8,6 +8,7 @@
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -39,9 +40,9 @@ bool removes(const Change& change) { return change.remove_object; }
 
 // Executes the next change of a kind, and answers with an error. Another client acts before the
 // answer, or before the change, which then really fails.
-class RefusingPool final : public Pool {
+class RefusingPool final : public ForwardingPool {
   public:
-    explicit RefusingPool(Pool& pool) : pool_(pool) {}
+    using ForwardingPool::ForwardingPool;
     void refuse(bool (*kind)(const Change&), Code answer, Task<> meanwhile = {}) {
         kind_ = kind;
         answer_ = answer;
@@ -53,31 +54,19 @@ class RefusingPool final : public Pool {
     }
     [[nodiscard]] bool has_refused() const { return kind_ == nullptr; }
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
-        if (has_refused() || !kind_(change)) co_return co_await pool_.apply(change);
+        if (has_refused() || !kind_(change)) co_return co_await below().apply(change);
         kind_ = nullptr;
         if (is_outrun_) {
             co_await std::move(meanwhile_);
-            co_return co_await pool_.apply(change);
+            co_return co_await below().apply(change);
         }
-        EXPECT_TRUE(co_await pool_.apply(change));
+        EXPECT_TRUE(co_await below().apply(change));
         if (meanwhile_.valid()) co_await std::move(meanwhile_);
         co_return fail(answer_);
     }
-    Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
 
   private:
-    Pool& pool_;
     bool (*kind_)(const Change&) = nullptr;
     Code answer_{};
     Task<> meanwhile_;

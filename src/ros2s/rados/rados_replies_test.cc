@@ -8,6 +8,7 @@
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/remains.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
@@ -30,12 +31,11 @@ Uuid writer(uint8_t number) {
 }
 
 // The first change that notes a reply waits.
-class StallingPool final : public Pool {
+class StallingPool final : public ForwardingPool {
   public:
-    StallingPool(Pool& pool, Reactor& reactor) : arrived(reactor), released(reactor), pool_(pool) {}
+    StallingPool(Pool& pool, Reactor& reactor)
+        : ForwardingPool(pool), arrived(reactor), released(reactor) {}
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         const auto notes = [](const auto& each) {
             return place_of_reply_key(each.first).has_value();
@@ -44,22 +44,10 @@ class StallingPool final : public Pool {
             arrived.set();
             co_await released;
         }
-        co_return co_await pool_.apply(change);
+        co_return co_await below().apply(change);
     }
-    Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
 
     Event arrived, released;
-
-  private:
-    Pool& pool_;
 };
 
 struct ReplyingClient {

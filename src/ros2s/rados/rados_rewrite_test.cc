@@ -8,6 +8,7 @@
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/records.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 #include "segment.h"
@@ -201,30 +202,29 @@ TEST(RadosInline, APunchedObjectHasRoomAgain) {
 }
 
 // Counts the reads that ask for the head alone: the rest is known.
-class CountingPool final : public Pool {
+class CountingPool final : public ForwardingPool {
   public:
-    explicit CountingPool(Pool& pool) : pool_(pool) {}
+    using ForwardingPool::ForwardingPool;
     size_t heads = 0;
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
-    Task<Result<>> apply(const Change& change) override { return pool_.apply(change); }
     Task<Result<ReadReply>> read(const Read& read) override {
         if (read.keys == std::vector<std::string>{head_key} && read.range.limit == 0) ++heads;
-        return pool_.read(read);
+        return below().read(read);
     }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
-
-  private:
-    Pool& pool_;
 };
+
+// Whether the object has the value of that number.
+Task<bool> read_value(RadosStore& store, ContainerId container, uint64_t number,
+                      std::string& into) {
+    object::FetchItem item{
+        .object = {1, 1},
+        .dkey = {"d"},
+        .akey = {"a" + std::to_string(number)},
+        .extent = {0, into.size()},
+        .window = object::Window::local(std::as_writable_bytes(std::span(into)))};
+    EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
+    co_return item.status.has_value();
+}
 
 Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
@@ -236,16 +236,7 @@ Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
     co_await update(*store, container->id, Batch().put({{1, 1}, "d", "first"}, "v"), reactor, {});
     constexpr uint64_t count = 300, known_max = (16U << 20) / (2 * object::value_bytes_max);
     std::string bytes(object::value_bytes_max, '\0');
-    const auto read = [&](uint64_t i) -> Task<bool> {
-        object::FetchItem item{
-            .object = {1, 1},
-            .dkey = {"d"},
-            .akey = {"a" + std::to_string(i)},
-            .extent = {0, bytes.size()},
-            .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
-        EXPECT_TRUE(co_await store->fetch({}, container->id, {&item, 1}));
-        co_return item.status.has_value();
-    };
+    const auto read = [&](uint64_t i) { return read_value(*store, container->id, i, bytes); };
     for (uint64_t i = 0; i < count; ++i) EXPECT_FALSE(co_await read(i));
     counting.heads = 0;
     EXPECT_FALSE(co_await read(0));

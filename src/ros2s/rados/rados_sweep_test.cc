@@ -5,6 +5,7 @@
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/rados/keys.h"
 #include "ros2s/rados/rados_store.h"
+#include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/remains.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
@@ -22,17 +23,16 @@ constexpr size_t keys_of_a_publication = 3;
 
 // Its next change of at least so many keys waits. Or its next changes fail, as if another client
 // were always faster.
-class HeldPool final : public Pool {
+class HeldPool final : public ForwardingPool {
   public:
-    HeldPool(Pool& pool, Reactor& reactor) : pool_(pool), arrived(reactor), released(reactor) {}
+    HeldPool(Pool& pool, Reactor& reactor)
+        : ForwardingPool(pool), arrived(reactor), released(reactor) {}
     void hold(size_t keys) { held_keys_ = keys; }
     void refuse(size_t count, Code answer = Code::condition_failed) {
         refusals_ = count;
         answer_ = answer;
     }
 
-    [[nodiscard]] std::string name() const override { return pool_.name(); }
-    [[nodiscard]] std::string description() const override { return pool_.description(); }
     Task<Result<>> apply(const Change& change) override {
         if (held_keys_ > 0 && change.set.size() >= held_keys_) {
             held_keys_ = 0;
@@ -43,20 +43,10 @@ class HeldPool final : public Pool {
             --refusals_;
             co_return fail(answer_);
         }
-        co_return co_await pool_.apply(change);
+        co_return co_await below().apply(change);
     }
-    Task<Result<ReadReply>> read(const Read& read) override { return pool_.read(read); }
-    Task<Result<uint64_t>> read_data(const ObjectName& object, uint64_t offset,
-                                     Bytes into) override {
-        return pool_.read_data(object, offset, into);
-    }
-    [[nodiscard]] std::unique_ptr<Listing> list(std::string space) override {
-        return pool_.list(std::move(space));
-    }
-    Task<Result<object::PoolSpace>> space() override { return pool_.space(); }
 
   private:
-    Pool& pool_;
     size_t held_keys_ = 0;
     size_t refusals_ = 0;
     Code answer_{};
