@@ -1,4 +1,5 @@
-// Files keep the contract of a device, over io_uring and over threads, with O_DIRECT and without.
+// Files keep the contract of a device, over io_uring and over threads, with O_DIRECT and without,
+// and in memory.
 #include <stdlib.h>
 
 #include <filesystem>
@@ -12,7 +13,9 @@ namespace {
 
 class FileSetup final : public contract::Setup {
   public:
-    FileSetup(RingChoice ring, FileDeviceOptions options) : options_(options) {
+    // `place`: by default the working directory, because /tmp may not be on a disk.
+    FileSetup(RingChoice ring, FileDeviceOptions options, const std::string& place = {})
+        : options_(options), directory_(place + "ros2store-test-XXXXXX") {
         Report report;
         auto made = OsReactor::create({.ring = ring}, report);
         if (!made) {
@@ -20,8 +23,7 @@ class FileSetup final : public contract::Setup {
             std::abort();
         }
         reactor_ = std::move(*made);
-        char name[] = "ros2store-test-XXXXXX";
-        directory_ = mkdtemp(name);
+        if (mkdtemp(directory_.data()) == nullptr) std::abort();
         reactor_->run(create());
     }
     ~FileSetup() override { std::filesystem::remove_all(directory_); }
@@ -40,8 +42,8 @@ class FileSetup final : public contract::Setup {
         if (!created) std::fprintf(stderr, "%s\n", report.text().c_str());
     }
     FileDeviceOptions options_;
+    std::string directory_;
     std::unique_ptr<OsReactor> reactor_;
-    std::string directory_;  // in the working directory: /tmp may not be on a disk
 };
 
 ROS2S_BLOCK_DEVICE_CONTRACT(FileOnUring, [] {
@@ -52,6 +54,9 @@ ROS2S_BLOCK_DEVICE_CONTRACT(FileOnThreads, [] {
 });
 ROS2S_BLOCK_DEVICE_CONTRACT(BufferedFileOnUring, [] {
     return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{.buffered = true});
+});
+ROS2S_BLOCK_DEVICE_CONTRACT(FileInMemory, [] {
+    return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{}, "/dev/shm/");
 });
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,17 +19,15 @@ namespace {
 
 // One operation of the ring moves at most this; the kernel's limit is just under 2 GiB.
 constexpr uint64_t transfer_bytes_max = uint64_t{64} << 20;
+// In tmpfs a transfer of at most this is a system call: some ten microseconds of copying.
+constexpr uint64_t copied_bytes_max = uint64_t{64} << 10;
 // A transfer that stops short of a whole block this often in a row has failed.
 constexpr int short_transfers_max = 8;
 
-std::string describe_medium(int fd, FileDeviceOptions options) {
+bool is_in_memory(int fd) {
     struct statfs status{};
-    const bool memory =
-        ::fstatfs(fd, &status) == 0 &&
-        (status.f_type == TMPFS_MAGIC || status.f_type == static_cast<long>(RAMFS_MAGIC));
-    // tmpfs accepts O_DIRECT and ignores it.
-    if (memory) return "memory (tmpfs: lost at reboot)";
-    return options.buffered ? "page cache (O_DIRECT was declined by option)" : "O_DIRECT";
+    return ::fstatfs(fd, &status) == 0 &&
+           (status.f_type == TMPFS_MAGIC || status.f_type == static_cast<long>(RAMFS_MAGIC));
 }
 
 }  // namespace
@@ -48,8 +47,12 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
                               path, size, block_bytes);
     }
     const int fd = file.take();
+    // tmpfs accepts O_DIRECT and ignores it.
+    const Medium medium = is_in_memory(fd)   ? Medium::memory
+                          : options.buffered ? Medium::page_cache
+                                             : Medium::direct;
     co_return std::unique_ptr<BlockDevice>(
-        new FileDevice(reactor, fd, true, std::move(path), size, describe_medium(fd, options)));
+        new FileDevice(reactor, fd, true, std::move(path), size, medium));
 }
 
 Result<std::unique_ptr<BlockDevice>> FileDevice::handle_on(Reactor& reactor) {
@@ -63,7 +66,26 @@ Result<std::unique_ptr<BlockDevice>> FileDevice::handle_on(Reactor& reactor) {
 FileDevice::~FileDevice() { ROS2S_CHECK(fd_ < 0); }
 
 std::string FileDevice::path() const {
-    return fmt::format("{}, {}", to_string(ring_.kind()), medium_);
+    const std::string ring{to_string(ring_.kind())};
+    switch (medium_) {
+        case Medium::direct: return ring + ", O_DIRECT";
+        case Medium::page_cache: return ring + ", page cache (O_DIRECT was declined by option)";
+        case Medium::memory: return ring + ", memory (tmpfs: lost at reboot)";
+    }
+    std::unreachable();
+}
+
+// The ring has no way to read tmpfs without a thread of the kernel, whose wake-up and end cost
+// several times as much as the copy.
+Result<size_t> FileDevice::copy(Ring::Opcode opcode, uint64_t offset, std::byte* address,
+                                uint64_t length) const noexcept {
+    while (true) {
+        const auto at = static_cast<off_t>(offset);
+        const ssize_t moved = opcode == Ring::Opcode::read ? ::pread(fd_, address, length, at)
+                                                           : ::pwrite(fd_, address, length, at);
+        if (moved >= 0) return static_cast<size_t>(moved);
+        if (errno != EINTR) return fail_errno(errno);
+    }
 }
 
 Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
@@ -72,11 +94,13 @@ Task<Result<>> FileDevice::transfer(Ring::Opcode opcode, uint64_t offset, std::b
     int short_transfers = 0;
     while (length > 0) {
         const uint64_t part = std::min(length, transfer_bytes_max);
-        const auto moved = co_await ring_.transfer({.opcode = opcode,
-                                                    .fd = fd_,
-                                                    .address = address,
-                                                    .length = static_cast<uint32_t>(part),
-                                                    .offset = offset});
+        const bool copies = medium_ == Medium::memory && part <= copied_bytes_max;
+        const auto moved = copies ? copy(opcode, offset, address, part)
+                                  : co_await ring_.transfer({.opcode = opcode,
+                                                             .fd = fd_,
+                                                             .address = address,
+                                                             .length = static_cast<uint32_t>(part),
+                                                             .offset = offset});
         if (!moved) co_return ended(fail(Error{Code::io, moved.error().os_errno, 0}));
         // The next attempt moves a partly moved block again: O_DIRECT needs whole ones.
         const uint64_t whole = round_down<uint64_t>(*moved, block_bytes);
@@ -108,6 +132,7 @@ Task<Result<>> FileDevice::write(uint64_t offset, ConstBytes from) {
 
 Task<Result<>> FileDevice::flush() {
     count_flush();
+    if (medium_ == Medium::memory) co_return Result<>{};
     began();
     const auto flushed = co_await ring_.fdatasync(fd_);
     if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));

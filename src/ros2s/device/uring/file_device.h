@@ -1,4 +1,5 @@
-// FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
+// FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads). In
+// tmpfs, small transfers are system calls and a flush does nothing.
 //
 // One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
 // when the last operation of a dead owner has ended. handle_on() makes another descriptor of the
@@ -65,25 +66,29 @@ class FileDevice final : public CountedDevice {
     Task<> close() override;
 
   private:
+    enum class Medium : uint8_t { direct, page_cache, memory };
     FileDevice(Reactor& reactor, int fd, bool is_first, std::string path, uint64_t size,
-               std::string medium)
+               Medium medium)
         : CountedDevice(reactor),
           ring_(*reactor.ring()),
           fd_(fd),
           is_first_(is_first),
           path_(std::move(path)),
           size_(size),
-          medium_(std::move(medium)) {}
+          medium_(medium) {}
     [[nodiscard]] bool is_open() const noexcept override { return fd_ >= 0; }
     Task<Result<>> transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
                             uint64_t length);
+
+    [[nodiscard]] Result<size_t> copy(Ring::Opcode opcode, uint64_t offset, std::byte* address,
+                                      uint64_t length) const noexcept;
 
     Ring& ring_;
     int fd_;               // -1: closed
     const bool is_first_;  // the first handle unlocks; the others come from handle_on()
     std::string path_;
     uint64_t size_;
-    std::string medium_;  // "O_DIRECT", "page cache"
+    const Medium medium_;
 };
 
 }  // namespace ros2s::device
