@@ -1,7 +1,9 @@
 """Measures what the tenants of one DPU get: with equal weights, with weights 1:2:4, and for a reader alone, beside
 small reads of another tenant, and beside a flood of writes of another tenant and of its own. Each tenant is one or
-two fio with its own certificate. All start together. The pool is in memory, so the DPU is what they share. The hosts
-have a higher priority than the daemons: otherwise a host without processor time would have no requests waiting.
+two fio with its own certificate. All start together. The pool is in memory, so the DPU is what they share.
+
+Shares mean something only if each tenant has requests waiting at all times. So where they are measured, the daemons
+have one processor and the hosts the others, where they do not poll: a host without processor time has none waiting.
 
 Beside small reads that always wait, the reader has no more than its share. So its p99 beside the flood is compared
 with its p99 there."""
@@ -9,6 +11,7 @@ with its p99 there."""
 import dataclasses
 import itertools
 import json
+import os
 import statistics
 import subprocess
 import time
@@ -21,15 +24,15 @@ import shown
 from bench import pools, report
 
 NAMES = ("alice", "bob", "carol", "dave")
-READS = dict(rw="randread", bs="4k", iodepth=256)
+READS = dict(rw="randread", bs="16k", iodepth=256)
 ONE_READ = dict(rw="randread", bs="4k", iodepth=1)
 FLOOD = dict(rw="write", bs="1m", iodepth=256)
 RAMP_SECONDS = 1  # the others have started by then
 JAIN_LEAST = 0.99
 OFF_SHARE_MOST = 0.03
 P99_OF_SHARE_MOST = 1.5
-DECIDING_TURNS = 3  # with fewer, or without the hosts' priority, no goal fails
-AT_PRIORITY = ("nice", "-n", "-10")  # of hosts; without the right to it, `nice` says so and goes on
+PROCESSORS = sorted(os.sched_getaffinity(0))
+DECIDING_TURNS = 3  # with fewer, or with one processor, no goal fails
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,10 +101,13 @@ class Tenants:
     def tenant(self, verb, name, *settings):
         shown.run(self.program, "tenant", verb, self.pool.directory, name, *settings, quiet=True)
 
-    def begin(self, weights):
-        """Gives the tenants these weights."""
-        for name, weight in itertools.zip_longest(NAMES, weights, fillvalue=""):
+    def begin(self, case):
+        """Gives the tenants their weights, and the daemons their processors."""
+        for name, weight in itertools.zip_longest(NAMES, case.weights, fillvalue=""):
             self.tenant("set", name, "--weight", weight)
+        for pid in self.pool.pids().values():
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                os.sched_setaffinity(int(thread), PROCESSORS[:1] if case.shares else PROCESSORS)
 
     def turn(self, case, seconds):
         """Runs all tenants once. Returns the result of each."""
@@ -113,7 +119,9 @@ class Tenants:
             command = [word for word in compare.fio_command(compare.Row("tenant", "", load), side, shared)
                        if not word.startswith("--path_report")]
             console.command(command)
-            running.append(subprocess.Popen([*AT_PRIORITY, *command, "--thread"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            if case.shares:
+                command = ["env", "ROS2STORE_POLL=0", "taskset", "-c", ",".join(map(str, PROCESSORS[1:] or PROCESSORS)), *command]
+            running.append(subprocess.Popen([*command, "--thread"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                             stderr=subprocess.PIPE, text=True))
         said = [each.communicate(timeout=60 + 4 * seconds) for each in running]
         for each, (out, errors) in zip(running, said):
@@ -150,10 +158,11 @@ def jain(rates):
 def measure(options, place, document, tally):
     ours = pools.Pools("this", build.folder("release").absolute(), place, len(NAMES) * options.mib)
     tenants = Tenants(ours, place, options.mib)
-    decides = options.turns >= DECIDING_TURNS and hosts_first()
+    apart = len(PROCESSORS) > 1
+    decides = options.turns >= DECIDING_TURNS and apart
     made = []
     for case in CASES:
-        tenants.begin(case.weights)
+        tenants.begin(case)
         turns = [tenants.turn(case, options.seconds) for _ in range(options.turns)]
         made.append(told(case, turns))
         compare_reader(made)
@@ -161,17 +170,11 @@ def measure(options, place, document, tally):
         tally.add(f"{case.name}: " + summary(made[-1]), not decides or all(map(is_met, made[-1]["goals"])))
     ours.down()
     document["rows"] = made
-    document["hosts_first"] = hosts_first()
-    return [*lines(made), "", *lines_of_goals(made), *([] if hosts_first() else ["", NOT_FIRST])], ()
+    document["hosts_apart"] = apart
+    return [*lines(made), "", *lines_of_goals(made), *([] if apart else ["", NOT_APART])], ()
 
 
-NOT_FIRST = ("The hosts ran at the daemons' priority, because a higher one needs root (or a limit on `nice`). Shares may "
-             "be those of the hosts' processor time, so no goal failed.")
-
-
-def hosts_first():
-    """Whether this user may give processes a higher priority."""
-    return not subprocess.run([*AT_PRIORITY, "true"], capture_output=True, check=False).stderr
+NOT_APART = "Hosts and daemons shared one processor. Shares may be those of the hosts' processor time, so no goal failed."
 
 
 def told(case, turns):
