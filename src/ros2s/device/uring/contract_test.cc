@@ -56,7 +56,7 @@ ROS2S_BLOCK_DEVICE_CONTRACT(BufferedFileOnUring, [] {
     return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{.buffered = true});
 });
 ROS2S_BLOCK_DEVICE_CONTRACT(FileInMemory, [] {
-    return std::make_unique<FileSetup>(RingChoice::io_uring, FileDeviceOptions{}, "/dev/shm/");
+    return std::make_unique<FileSetup>(RingChoice::threads, FileDeviceOptions{}, "/dev/shm/");
 });
 
 }  // namespace
