@@ -57,7 +57,7 @@ config::Table describe(Settings& s) {
          {},
          &s.directories},
         daemon::describe_access(
-            s.access_given, daemon::Clients::hosts,
+            s.access_given, s.access_lines, daemon::Clients::hosts,
             "What hosts may do, by the subject of their certificate, as printed by `ros2store "
             "certs show FILE`. Everything else is refused, with a line in the log. Each right is "
             "for containers: POOL/CONTAINER, separated by commas; a * at the end matches the rest "
@@ -130,7 +130,7 @@ config::Table describe(Settings& s) {
                        "stands for the name of the tenant that creates one, so that each tenant "
                        "has its own key. With one key for all, who removes it makes the "
                        "containers of all tenants unreadable. Empty: they are not encrypted.")}},
-        daemon::describe_limits(s.limits_given),
+        daemon::describe_limits(s.limits_given, s.limit_lines),
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};
 }
@@ -219,19 +219,25 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(check(settings.directories, pools, where, report));
     ROS2S_TRY(check(settings.daos, pools, settings.directories, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
-                     session::AccessTable::parse(settings.access_given, where, report));
+                     session::AccessTable::parse(settings.access_given, where, report,
+                                                 session::AccessTable::Scope::directories,
+                                                 settings.access_lines));
     for (const std::string& pool : settings.engine_pools) {
         for (const auto& [subject, given] : settings.access_given) {
             if (!settings.is_delegated() || !settings.access.sees_pool(subject, pool)) continue;
             return report.fail(
                 Code::invalid,
-                "{}: access: '{}' names the pool '{}', whose rights come from tenants alone with "
-                "'engine: access: delegated'; make it a subject of a tenant",
-                where, subject, pool);
+                "{} names the pool '{}', whose rights come from tenants alone with 'engine: "
+                "access: delegated'; make it a subject of a tenant",
+                SettingPlace(where, fmt::format("access: '{}'", subject),
+                             lines_of(settings.access_lines, subject))
+                    .of(),
+                pool);
         }
     }
-    ROS2S_TRY_ASSIGN(settings.allowances,
-                     daemon::parse_limits(settings.limits_given, where, report));
+    ROS2S_TRY_ASSIGN(
+        settings.allowances,
+        daemon::parse_limits(settings.limits_given, settings.limit_lines, where, report));
     if (settings.keys.empty() && !settings.new_container_key.empty()) {
         return report.fail(Code::invalid,
                            "{}: 'encryption: new_containers' names a key, and 'encryption: keys' "

@@ -25,8 +25,10 @@ struct Settings {
     std::map<std::string, connection::RadosOptions> rados_pools;
     DirectorySettings directories;
     session::AccessTable::Settings access_given;
+    RecordLines access_lines;
     session::AccessTable access;  // the parsed form
     daemon::LimitSettings limits_given;
+    RecordLines limit_lines;
     admission::Allowances allowances;  // the parsed form
     std::string engine = "127.0.0.1:7400";
     std::string engine_name;

@@ -38,7 +38,7 @@ config::Table describe(Settings& s) {
                        "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
                        "none.")}},
         daemon::describe_access(
-            s.access_given, daemon::Clients::of_engine,
+            s.access_given, s.access_lines, daemon::Clients::of_engine,
             "What clients may do, by the subject of their certificate, as printed by `ros2store "
             "certs show FILE`. A client is a DPU, or a program that uses a pool without one. "
             "Everything else is refused, with a line in the log. Each right is for containers: "
@@ -77,7 +77,7 @@ config::Table describe(Settings& s) {
                        "their DPU has it. Empty: ca.crt of 'control: certificates'."),
           config::duration("life", s.capability_life, 1s, capability::life_max,
                            "How long a capability is valid. Programs renew it in time.")}},
-        daemon::describe_limits(s.limits_given),
+        daemon::describe_limits(s.limits_given, s.limit_lines),
         daemon::describe_metrics(s.common),
         describe_service(s)};
 }
@@ -103,9 +103,11 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report,
-                                                 session::AccessTable::Scope::containers));
-    ROS2S_TRY_ASSIGN(settings.allowances,
-                     daemon::parse_limits(settings.limits_given, where, report));
+                                                 session::AccessTable::Scope::containers,
+                                                 settings.access_lines));
+    ROS2S_TRY_ASSIGN(
+        settings.allowances,
+        daemon::parse_limits(settings.limits_given, settings.limit_lines, where, report));
     return settings;
 }
 

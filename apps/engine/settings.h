@@ -26,8 +26,10 @@ struct Settings {
     Duration capability_life = std::chrono::minutes(5);
     uint32_t reactors = 0;
     session::AccessTable::Settings access_given;
+    RecordLines access_lines;
     session::AccessTable access;  // the parsed form
     daemon::LimitSettings limits_given;
+    RecordLines limit_lines;
     admission::Allowances allowances;  // the parsed form
     daemon::CommonSettings common;
 

@@ -19,6 +19,11 @@ TEST(EngineSettings, InvalidValuesAreRefused) {
     refused("pools: /a\ndata: {listen: ''}", "no provider");
     refused("pools: /a\ndata: {listen: tcp 1.2.3.4:5}", "tcp 1.2.3.4:5");
     refused("pools: /a\ndata: {listen: shm}", "the provider 'shm' has no address");
+    // With the line.
+    refused("pools: /a\naccess:\n  CN=a: {read: p/c}\n  CN=b:\n    read: p/c\n    write: c",
+            "file:6: access: 'CN=b': write: 'c' is not of the form");
+    refused("pools: /a\naccess:\n  CN=a: {read: p/c}\n  b: {read: p/c}", "file:4: access: 'b'");
+    refused("pools: /a\nlimits:\n  CN=a:\n    weight: 0", "file:4: limits: 'CN=a': weight");
 }
 
 // A peer that reaches the library's port can write into the process; with loopback, every user of

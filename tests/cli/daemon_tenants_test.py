@@ -95,13 +95,14 @@ class Tenants(WithDirectory):
         self.assertEqual((again["generation"], again["owns_as"]), (3, "carol#3"))
         self.assertRegex(run("tenant", "show", self.pool, "carol").stdout, "  owns as +carol#3\n")
         self.refused("tenant", "list", files, says=["does not name an engine", "ros2s://HOST:PORT/POOL"])
-        # A file with one invalid setting is refused as a whole. The error names the tenant and the setting.
+        # A file with one invalid setting is refused as a whole. The error names the line, the tenant and the setting.
         run("down", self.pool)
         self.refused("tenant", "list", self.pool, says=["no engine serves", "ros2store up"])
         kept = self.pool / "tenants.yaml"
         kept.write_text(kept.read_text().replace('"main, alice-*"', '"/etc"'))
+        line = 1 + kept.read_text().splitlines().index('    write: "/etc"')
         done = run("up", self.pool, expect=1)
-        self.assertIn("tenants.yaml: 'alice': write: '/etc' is not the name of a container", done.stderr)
+        self.assertIn(f"tenants.yaml:{line}: 'alice': write: '/etc' is not the name of a container", done.stderr)
         kept.write_text(kept.read_text().replace('"/etc"', '"main"'))
         self.up()
         self.assertEqual(answer("tenant", "show", self.pool, "alice")["state"], "revoked")

@@ -31,6 +31,7 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/base/setting_place.h"
 
 namespace ros2s::config {
 
@@ -110,6 +111,8 @@ struct Records {
     std::string_view example{};  // one line, for the documented file
     // If set, a record is `NAME: {KIND: {KEY: TEXT, …}}`, or `NAME: KIND` if there are no keys.
     std::string_view kind{};
+    // Gets their lines, for messages about texts that are parsed later.
+    RecordLines* lines = nullptr;
 };
 
 struct Group {

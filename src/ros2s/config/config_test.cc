@@ -107,13 +107,15 @@ TEST(Config, WhatIsLeftOutKeepsItsDefault) {
 
 TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     std::map<std::string, Entries> people;
+    RecordLines lines;
     const Table table{{"people",
                        "Who may do what.",
                        {},
                        nullptr,
                        {{.keys = {{"read", "what they may read."}, {"write", "and write."}},
                          .into = &people,
-                         .example = "ann: {read: x}"}}}};
+                         .example = "ann: {read: x}",
+                         .lines = &lines}}}};
     EXPECT_EQ(document(table),
               "# Who may do what.\n# read: what they may read.\n# write: and write.\n"
               "# people:\n#   ann: {read: x}\n");
@@ -124,6 +126,8 @@ TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     const std::map<std::string, Entries> read{{"CN=ann", {{"write", "a, b"}, {"read", "c/*"}}},
                                               {"bob", {{"read", "d"}}}};
     EXPECT_EQ(people, read);
+    EXPECT_EQ(lines, (RecordLines{{"CN=ann", {{"", 2}, {"write", 2}, {"read", 2}}},
+                                  {"bob", {{"", 3}, {"read", 4}}}}));
     const std::string written = document(table);
     people.clear();
     ASSERT_TRUE(parse(written, "c", table, report)) << written;

@@ -84,11 +84,19 @@ class Parser {
         if (failed_) return fail(Code::invalid);
         for (const auto& [field, value] : values_) field->store(value);
         for (auto& [into, found] : entries_) *into = std::move(found);
-        for (auto& [into, found] : records_) *into = std::move(found);
+        for (auto& [kind, found] : records_) {
+            *kind->into = std::move(found.entries);
+            if (kind->lines != nullptr) *kind->lines = std::move(found.lines);
+        }
         return {};
     }
 
   private:
+    struct FoundRecords {
+        std::map<std::string, Entries> entries;
+        RecordLines lines;
+    };
+
     void wrong(const YAML::Mark& mark, std::string_view sentence) {
         std::string text(where_);
         if (!mark.is_null()) text += ":" + std::to_string(mark.line + 1);
@@ -109,7 +117,7 @@ class Parser {
             if (group.name.empty())
                 for (const auto& field : group.fields) known.push_back(field.name());
         }
-        std::map<std::string, int> seen;
+        KeyLines seen;
         for (const auto& entry : node) {
             const auto key = name_of(entry.first, seen);
             if (!key) continue;
@@ -135,7 +143,8 @@ class Parser {
             return;
         }
         if (group.entries != nullptr) {
-            entries_.emplace_back(group.entries, entries(node, name, group.help));
+            KeyLines unused;
+            entries_.emplace_back(group.entries, entries(node, name, group.help, unused));
             return;
         }
         if (!group.records.empty()) {
@@ -144,7 +153,7 @@ class Parser {
         }
         std::vector<std::string_view> known;
         for (const auto& field : group.fields) known.push_back(field.name());
-        std::map<std::string, int> seen;
+        KeyLines seen;
         for (const auto& entry : node) {
             const auto key = name_of(entry.first, seen);
             if (!key) continue;
@@ -156,12 +165,12 @@ class Parser {
         }
     }
 
+    // `lines` gets those of the keys.
     Entries entries(const YAML::Node& node, const std::string& group, std::string_view help,
-                    const std::vector<std::string_view>& known = {}) {
+                    KeyLines& lines, const std::vector<std::string_view>& known = {}) {
         Entries found;
-        std::map<std::string, int> seen;
         for (const auto& entry : node) {
-            const auto key = name_of(entry.first, seen);
+            const auto key = name_of(entry.first, lines);
             if (!key) continue;
             if (!known.empty() && std::ranges::find(known, *key) == known.end()) {
                 unknown(entry.first, *key, group, known);
@@ -176,8 +185,8 @@ class Parser {
     }
 
     void records(const YAML::Node& node, const Group& group) {
-        std::vector<std::map<std::string, Entries>> found(group.records.size());
-        std::map<std::string, int> seen;
+        std::vector<FoundRecords> found(group.records.size());
+        KeyLines seen;
         for (const auto& record : node) {
             const auto name = name_of(record.first, seen);
             if (!name) continue;
@@ -194,19 +203,19 @@ class Parser {
                 continue;
             }
             auto& records = found[static_cast<size_t>(it - group.records.begin())];
-            if (it->keys.empty()) {
-                records.emplace(*name, Entries{});
-                continue;
-            }
+            Entries& into = records.entries[*name];
+            if (it->keys.empty()) continue;
             std::vector<std::string_view> known;
             for (const Records::Key& key : it->keys) known.push_back(key.name);
             const std::string kind(it->kind);
-            records.emplace(*name, kind.empty() ? entries(record.second, path, group.help, known)
-                                                : entries(record.second[kind], path + "." + kind,
-                                                          group.help, known));
+            KeyLines& lines = records.lines[*name];
+            into = kind.empty()
+                       ? entries(record.second, path, group.help, lines, known)
+                       : entries(record.second[kind], path + "." + kind, group.help, lines, known);
+            lines.insert_or_assign("", seen.at(*name));
         }
         for (size_t i = 0; i < found.size(); ++i) {
-            records_.emplace_back(group.records[i].into, std::move(found[i]));
+            records_.emplace_back(&group.records[i], std::move(found[i]));
         }
     }
 
@@ -238,7 +247,7 @@ class Parser {
         values_.emplace_back(&field, std::move(*value));
     }
 
-    std::optional<std::string> name_of(const YAML::Node& key, std::map<std::string, int>& seen) {
+    std::optional<std::string> name_of(const YAML::Node& key, KeyLines& seen) {
         if (!key.IsScalar()) {
             wrong(key.Mark(),
                   "a list or a group is given where a name is needed; write lines of the "
@@ -307,8 +316,7 @@ class Parser {
     Report& report_;
     std::vector<std::pair<const Field*, Field::Value>> values_;
     std::vector<std::pair<Entries*, Entries>> entries_;
-    std::vector<std::pair<std::map<std::string, Entries>*, std::map<std::string, Entries>>>
-        records_;
+    std::vector<std::pair<const Records*, FoundRecords>> records_;
     bool failed_ = false;
 };
 

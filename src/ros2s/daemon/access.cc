@@ -2,8 +2,8 @@
 
 namespace ros2s::daemon {
 
-config::Group describe_access(session::AccessTable::Settings& settings, Clients clients,
-                              std::string_view help) {
+config::Group describe_access(session::AccessTable::Settings& settings, RecordLines& lines,
+                              Clients clients, std::string_view help) {
     std::vector<config::Records::Key> keys{
         {"read", clients == Clients::hosts
                      ? "containers, or directories of them, that it may mount for reading."
@@ -29,15 +29,15 @@ config::Group describe_access(session::AccessTable::Settings& settings, Clients 
             keys.push_back(key);
         }
     }
-    return {
-        "access",
-        help,
-        {},
-        nullptr,
-        {{.keys = std::move(keys),
-          .into = &settings,
-          .example =
-              R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})"}}};
+    return {"access",
+            help,
+            {},
+            nullptr,
+            {{.keys = std::move(keys),
+              .into = &settings,
+              .example =
+                  R"("CN=alice": {write: pool/alice-*, create: pool/alice-*, read: pool/images})",
+              .lines = &lines}}};
 }
 
 }  // namespace ros2s::daemon

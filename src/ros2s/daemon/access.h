@@ -12,6 +12,7 @@ namespace ros2s::daemon {
 enum class Clients : uint8_t { hosts, of_engine };
 // `help`: for people who edit the settings; a literal.
 [[nodiscard]] config::Group describe_access(session::AccessTable::Settings& settings,
-                                            Clients clients, std::string_view help);
+                                            RecordLines& lines, Clients clients,
+                                            std::string_view help);
 
 }  // namespace ros2s::daemon

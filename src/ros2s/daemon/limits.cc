@@ -14,10 +14,11 @@ constexpr std::string_view everybody_else = "*";
 
 }  // namespace
 
-config::Group describe_limits(LimitSettings& settings) {
+config::Group describe_limits(LimitSettings& settings, RecordLines& lines) {
     config::Records records{
         .into = &settings,
-        .example = R"("CN=alice": {weight: 4, requests: 20000, bytes: 500MiB, names: 5000})"};
+        .example = R"("CN=alice": {weight: 4, requests: 20000, bytes: 500MiB, names: 5000})",
+        .lines = &lines};
     admission::Allowance allowance;
     for (const config::Field& each : tenancy::fields_of(allowance)) {
         records.keys.push_back({.name = each.name(), .help = each.help()});
@@ -33,21 +34,23 @@ config::Group describe_limits(LimitSettings& settings) {
             {std::move(records)}};
 }
 
-Result<admission::Allowances> parse_limits(const LimitSettings& settings, std::string_view where,
-                                           Report& report) {
+Result<admission::Allowances> parse_limits(const LimitSettings& settings, const RecordLines& lines,
+                                           std::string_view where, Report& report) {
     admission::Allowances allowances;
     for (const auto& [subject, entries] : settings) {
+        const KeyLines own = lines_of(lines, subject);
         if (subject != everybody_else) {
             const auto checked =
-                session::check_subject(subject, fmt::format("{}: limits", where), report);
+                session::check_subject(subject, SettingPlace(where, "limits", own).of(), report);
             if (!checked) {
                 report.say("\"*\" is each subject that is not named");
                 return fail(checked.error());
             }
         }
-        ROS2S_TRY_ASSIGN(const admission::Allowance allowance,
-                         tenancy::parse_allowance(
-                             entries, fmt::format("{}: limits: '{}'", where, subject), report));
+        ROS2S_TRY_ASSIGN(
+            const admission::Allowance allowance,
+            tenancy::parse_allowance(
+                entries, SettingPlace(where, fmt::format("limits: '{}'", subject), own), report));
         if (subject == everybody_else) {
             allowances.others = allowance;
         } else {

@@ -14,9 +14,10 @@ namespace ros2s::daemon {
 // By subject: "CN=alice", or "*" for all that are not named.
 using LimitSettings = std::map<std::string, config::Entries>;
 
-[[nodiscard]] config::Group describe_limits(LimitSettings& settings);
-// Errors: invalid, with a sentence that begins with `where`.
+[[nodiscard]] config::Group describe_limits(LimitSettings& settings, RecordLines& lines);
+// Errors: invalid, with a sentence that begins with `where`, the file, and has its line.
 [[nodiscard]] Result<admission::Allowances> parse_limits(const LimitSettings& settings,
+                                                         const RecordLines& lines,
                                                          std::string_view where, Report& report);
 
 // Metrics of the use of each account, with the label `tenant`. The accounts outlive the sources.

@@ -26,7 +26,7 @@ TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
                                         {"requests_in_flight", "5"},
                                         {"bytes_in_flight", "6MiB"}}},
                                       {"*", {{"bytes", "1MiB"}}}},
-                                     "dpu.yaml", report);
+                                     {}, "dpu.yaml", report);
     ASSERT_TRUE(parsed) << report.text();
     EXPECT_EQ(parsed->by_account.at("CN=alice"),
               (admission::Allowance{.weight = 4,
@@ -39,7 +39,7 @@ TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
                                     .requests_in_flight = 5,
                                     .bytes_in_flight = 6 << 20}));
     EXPECT_EQ(parsed->others, admission::Allowance{.bytes = 1 << 20});
-    EXPECT_EQ(parse_limits({}, "dpu.yaml", report)->others, admission::Allowance{});
+    EXPECT_EQ(parse_limits({}, {}, "dpu.yaml", report)->others, admission::Allowance{});
 }
 
 TEST(Limits, WhatMakesNoSenseIsRefused) {
@@ -58,7 +58,7 @@ TEST(Limits, WhatMakesNoSenseIsRefused) {
              {{{"CN=a", {{"handles", "1.5"}}}}, {"handles", "\"1.5\""}},
              {{{"CN=a", {{"burst", "1h"}}}}, {"burst", "1min"}}}) {
         Report report;
-        const auto parsed = parse_limits(each.settings, "dpu.yaml", report);
+        const auto parsed = parse_limits(each.settings, {}, "dpu.yaml", report);
         EXPECT_FALSE(parsed);
         EXPECT_THAT(report.text(), testing::StartsWith("dpu.yaml: limits: "));
         for (const std::string& text : each.told) EXPECT_THAT(report.text(), HasSubstr(text));

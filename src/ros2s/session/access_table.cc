@@ -83,29 +83,28 @@ Result<AccessTable::PoolGrant> AccessTable::parse_grant(std::string_view text, R
 }
 
 Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_view where,
-                                       Report& report, Scope places) {
+                                       Report& report, Scope places, const RecordLines& lines) {
     AccessTable access;
     for (const auto& [subject, given] : settings) {
-        ROS2S_TRY(check_subject(subject, fmt::format("{}: access", where), report));
+        const KeyLines own = lines_of(lines, subject);
+        ROS2S_TRY(check_subject(subject, SettingPlace(where, "access", own).of(), report));
+        const SettingPlace record(where, fmt::format("access: '{}'", subject), own);
         Rights& rights = access.subjects_[subject];
         for (const auto& [name, list] : given) {
             if (is_user_setting(name)) {
-                const std::string place = fmt::format("{}: access: '{}': {}", where, subject, name);
-                ROS2S_TRY(access.users_[subject][""].set(name, list, place, report));
+                ROS2S_TRY(access.users_[subject][""].set(name, list, record.of(name), report));
                 continue;
             }
             const auto right = std::ranges::find(right_names, name);
             if (right == right_names.end()) {
-                return report.fail(Code::invalid,
-                                   "{}: access: '{}': there is no right '{}'; the rights are {}",
-                                   where, subject, name, fmt::join(right_names, ", "));
+                return report.fail(Code::invalid, "{}: there is no right '{}'; the rights are {}",
+                                   record.of(), name, fmt::join(right_names, ", "));
             }
-            const std::string place = fmt::format("{}: access: '{}': {}", where, subject, name);
             for (const auto part : std::views::split(list, ',')) {
                 const std::string_view text = without_spaces({part.begin(), part.end()});
                 const auto index = static_cast<size_t>(right - right_names.begin());
                 ROS2S_TRY_ASSIGN(auto given_place, parse_grant(text, static_cast<Right>(index),
-                                                               places, place, report));
+                                                               places, record.of(name), report));
                 rights[index].push_back(std::move(given_place));
             }
         }

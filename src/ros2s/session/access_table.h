@@ -19,6 +19,7 @@
 #include "ros2s/access/subtree.h"
 #include "ros2s/base/audit_event.h"
 #include "ros2s/base/result.h"
+#include "ros2s/base/setting_place.h"
 #include "ros2s/session/granted.h"
 #include "ros2s/session/user_grant.h"
 
@@ -55,10 +56,11 @@ class AccessTable {
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // An engine's clients use objects, so an engine can check rights on whole containers only.
     enum class Scope : uint8_t { containers, directories };
-    // Errors: invalid, with a sentence that begins with `where`.
+    // Errors: invalid, with a sentence that begins with `where`, the file, and has its line.
     [[nodiscard]] static Result<AccessTable> parse(const Settings& settings, std::string_view where,
                                                    Report& report,
-                                                   Scope places = Scope::directories);
+                                                   Scope places = Scope::directories,
+                                                   const RecordLines& lines = {});
 
     AccessTable() = default;  // no rights for any subject
 

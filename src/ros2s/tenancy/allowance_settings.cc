@@ -42,20 +42,20 @@ bool is_limit(std::string_view name) {
     return std::ranges::find(names, name) != names.end();
 }
 
-Result<admission::Allowance> parse_allowance(const config::Entries& entries, std::string_view where,
-                                             Report& report) {
+Result<admission::Allowance> parse_allowance(const config::Entries& entries,
+                                             const SettingPlace& where, Report& report) {
     admission::Allowance allowance;
     const std::vector<config::Field> fields = fields_of(allowance);
     for (const auto& [name, text] : entries) {
         const auto field = std::ranges::find(fields, name, &config::Field::name);
         if (field == fields.end()) {
             return report.fail(Code::invalid, "{}: there is no limit '{}'; the limits are {}",
-                               where, name, fmt::join(limit_names(), ", "));
+                               where.of(), name, fmt::join(limit_names(), ", "));
         }
         Report problem;
         const auto value = field->read(text, problem);
         if (!value) {
-            return report.fail(value.error(), "{}: {}: {}", where, name, problem.text());
+            return report.fail(value.error(), "{}: {}", where.of(name), problem.text());
         }
         field->store(*value);
     }

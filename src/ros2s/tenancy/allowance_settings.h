@@ -13,6 +13,7 @@ namespace ros2s::tenancy {
 [[nodiscard]] bool is_limit(std::string_view name);
 // Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<admission::Allowance> parse_allowance(const config::Entries& entries,
-                                                           std::string_view where, Report& report);
+                                                           const SettingPlace& where,
+                                                           Report& report);
 
 }  // namespace ros2s::tenancy

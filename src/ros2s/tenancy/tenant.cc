@@ -102,16 +102,16 @@ bool is_removal(std::string_view name, std::string_view text) {
     return text.empty() || (text == "none" && is_limiting);
 }
 
-Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) {
+Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& report) {
     if (!object::is_valid_label(tenant.name)) {
         return report.fail(
             Code::invalid,
-            "{}: '{}' is not the name of a tenant; use 1 to 127 of A-Z a-z 0-9 . _ -", where,
+            "{}: '{}' is not the name of a tenant; use 1 to 127 of A-Z a-z 0-9 . _ -", where.of(),
             tenant.name);
     }
     config::Entries limits;
     for (const auto& [name, text] : tenant.settings) {
-        const std::string place = fmt::format("{}: {}", where, name);
+        const std::string place = where.of(name);
         if (text.size() > setting_bytes_max || !is_text(text)) {
             return report.fail(Code::invalid, "{}: a setting has up to {} bytes, in one line",
                                place, setting_bytes_max);
@@ -146,7 +146,7 @@ Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report) 
         return report.fail(Code::invalid,
                            "{}: '{}' names no certificate; `ros2store certs show FILE.crt` prints "
                            "its subject, for example CN={}",
-                           where, subjects_key, tenant.name);
+                           where.of(), subjects_key, tenant.name);
     }
     if (!limits.empty()) {
         ROS2S_TRY_ASSIGN(tenant.allowance, parse_allowance(limits, where, report));
@@ -210,6 +210,7 @@ struct Document {
     uint64_t format = document_format;
     uint64_t removed_generation = 0;
     std::map<std::string, config::Entries> tenants;
+    RecordLines lines;
 };
 
 config::Table describe(Document& document) {
@@ -222,6 +223,7 @@ config::Table describe(Document& document) {
     for (const std::string_view name : session::user_setting_names) {
         records.keys.push_back({name, ""});
     }
+    records.lines = &document.lines;
     return {{"",
              "",
              {config::count("format", document.format, document_format, document_format_max,
@@ -232,14 +234,14 @@ config::Table describe(Document& document) {
 }
 
 // Moves the entry, if it is there, into the field's variable.
-Result<> take(config::Entries& entries, const config::Field& field, std::string_view where,
+Result<> take(config::Entries& entries, const config::Field& field, const SettingPlace& where,
               Report& report) {
     const auto found = entries.extract(std::string(field.name()));
     if (!found) return {};
     Report problem;
     const auto value = field.read(found.mapped(), problem);
     if (!value) {
-        return report.fail(value.error(), "{}: {}: {}", where, field.name(), problem.text());
+        return report.fail(value.error(), "{}: {}", where.of(field.name()), problem.text());
     }
     field.store(*value);
     return {};
@@ -285,7 +287,7 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
     TenantsOfPool pool{.removed_generation = document.removed_generation};
     TenantsByName& tenants = pool.tenants;
     for (auto& [name, entries] : document.tenants) {
-        const std::string place = fmt::format("{}: '{}'", where, name);
+        const SettingPlace place(where, fmt::format("'{}'", name), document.lines[name]);
         Tenant tenant{.name = name};
         ROS2S_TRY(
             take(entries,
@@ -305,14 +307,17 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
             const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
             if (!parsed) {
                 return report.fail(parsed.error(),
-                                   "{}: {}: this is not a list of capabilities; without it, those "
+                                   "{}: this is not a list of capabilities; without it, those "
                                    "that were revoked in the last hour are valid again",
-                                   place, revoked_capabilities_key);
+                                   place.of(revoked_capabilities_key));
             }
         }
         tenant.settings = std::move(entries);
         ROS2S_TRY(parse_settings(tenant, place, report));
-        ROS2S_TRY(check_subjects(tenants, tenant, report));
+        Report problem;
+        if (const auto checked = check_subjects(tenants, tenant, problem); !checked) {
+            return report.fail(checked.error(), "{}: {}", place.of(subjects_key), problem.text());
+        }
         tenants.emplace(name, std::move(tenant));
     }
     return pool;

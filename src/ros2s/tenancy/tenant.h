@@ -98,7 +98,7 @@ struct TenantsOfPool {
                                                Report& report);
 
 // Fills the parsed form. Errors: invalid, with a sentence that begins with `where`.
-[[nodiscard]] Result<> parse_settings(Tenant& tenant, std::string_view where, Report& report);
+[[nodiscard]] Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& report);
 // True if a change to that text removes the setting: it is empty, or `none` for a limit or a cap.
 [[nodiscard]] bool is_removal(std::string_view name, std::string_view text);
 // A subject has one tenant. Errors: exists, with a sentence.
@@ -106,7 +106,7 @@ struct TenantsOfPool {
                                       Report& report);
 
 // The YAML file with all tenants of a pool, and back. Errors: invalid, too_large; the report names
-// the line or the tenant and its setting.
+// the line and the setting.
 [[nodiscard]] std::string document_of(const TenantsOfPool& pool);
 [[nodiscard]] Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view where,
                                                    Report& report);

@@ -161,6 +161,31 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
     }
 }
 
+TEST(Tenant, AProblemOfTheFileHasItsLine) {
+    const auto refused = [](std::string_view settings_of_bob) {
+        Report report;
+        const std::string text = fmt::format(
+            "format: 1\ntenants:\n  ann: {{subjects: CN=ann}}\n  bob:\n{}", settings_of_bob);
+        EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
+        return report.text();
+    };
+    const auto begins = [](std::string_view text) {
+        return testing::StartsWith(std::string(text));
+    };
+    EXPECT_THAT(refused("    subjects: CN=bob\n    until: soon\n"),
+                begins("tenants.yaml:6: 'bob': until: 'soon' is not a time"));
+    EXPECT_THAT(refused("    subjects: CN=bob\n\n    weight: 0\n"),
+                begins("tenants.yaml:7: 'bob': weight: "));
+    EXPECT_THAT(refused("    subjects: CN=bob\n    generation: 0\n"),
+                begins("tenants.yaml:6: 'bob': generation: "));
+    EXPECT_THAT(refused("    subjects: CN=bob\n    revoked_capabilities: x\n"),
+                begins("tenants.yaml:6: 'bob': revoked_capabilities: "));
+    EXPECT_THAT(refused("    read: x\n    subjects: CN=ann\n"),
+                begins("tenants.yaml:6: 'bob': subjects: 'CN=ann' is a subject of the tenant"));
+    EXPECT_THAT(refused("    read: x\n"),
+                begins("tenants.yaml:4: 'bob': 'subjects' names no certificate"));
+}
+
 TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
     TenantsByName plain, full;
     for (size_t i = 0; i < tenants_max; ++i) {
