@@ -49,17 +49,12 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
     capability::Use use{
         .rights = capability::right_create, .directories = false, .container = properties.label};
     const EnginePools::Creator creator{
-        .subject = subject, .pool = pool, .tenant = tenant_of(pool, subject)};
+        .subject = subject, .pool = pool, .tenant = followed_->tenant_of(pool, subject)};
     ROS2S_CO_TRY_ASSIGN(
         const auto store,
         co_await store_for(call, std::move(subject), std::move(pool), std::move(use), report));
     co_return co_await pools.create_container(call, *store, std::move(properties), owner, creator,
                                               report);
-}
-
-std::string Catalog::tenant_of(const std::string& pool, std::string_view subject) const {
-    if (delegated.has(pool)) return delegated.tenant_of(pool, subject);
-    return followed_ == nullptr ? std::string() : followed_->tenant_of(pool, subject);
 }
 
 std::string Catalog::authority_for(const session::Session& session, bool read_only) const {

@@ -31,7 +31,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     Directories served;
     DaosPools daos;
 
-    // Whose tenants create containers in pools that are not delegated; it outlives this.
+    // Whose tenants create containers; it outlives this. Call it first.
     void follow(const FollowedTenants& followed) { followed_ = &followed; }
 
     [[nodiscard]] std::vector<std::string> names() const override;
@@ -93,9 +93,6 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     }
 
   private:
-    // The tenant of the subject; empty: it has none.
-    [[nodiscard]] std::string tenant_of(const std::string& pool, std::string_view subject) const;
-
     Reactor& reactor_;
     const FollowedTenants* followed_ = nullptr;
 };
