@@ -145,6 +145,7 @@ Task<Result<object::ContainerRecord>> EnginePools::create_container(
     Report why;
     const auto keys = co_await cipher::make_keys(call, *keys_, name, store.features(), why);
     if (!keys) {
+        report.note(why.notes());
         co_return report.fail(keys.error(), "the key '{}' for a new container cannot be used: {}",
                               name, why.text());
     }
@@ -165,6 +166,7 @@ Task<Result<>> EnginePools::use_keys(Environment environment, std::string place,
         // A key that cannot be used is found at start.
         ROS2S_CO_TRY(co_await cipher::make_keys({}, *keys_, new_container_key, {}, report));
     }
+    keys_->hide_place();
     new_container_key_ = std::move(new_container_key);
     co_return Result<>{};
 }

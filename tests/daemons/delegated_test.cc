@@ -96,8 +96,18 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
         client.close(*reactor);
     }
     // A tenant without a key creates nothing.
-    EXPECT_FALSE(create("eve", "eve-1"));
+    EXPECT_EQ(to_errno(create("eve", "eve-1").error()), EKEYREJECTED);
     EXPECT_THAT(said.text(), HasSubstr("the key 'of-eve'"));
+    // Hosts do not learn where the keys are. The log of the DPU has it.
+    const auto is_hidden = [&](const std::string& text, const std::string& name) {
+        EXPECT_THAT(text, HasSubstr("ask the administrator of the DPU"));
+        EXPECT_THAT(text, testing::Not(HasSubstr(keys)));
+        EXPECT_TRUE(within_a_second([&] {
+            return dpu.log().contains(fmt::format("{}/of-{}.key cannot be read", keys, name));
+        })) << dpu.log();
+        EXPECT_THAT(dpu.log(), HasSubstr("reason=EKEYREJECTED"));
+    };
+    is_hidden(said.text(), "eve");
     const auto admin = engine_as("admin");
     EXPECT_FALSE(
         on(*reactor, [&] { return admin->query_container(call, "pool", "eve-1", report); }));
@@ -105,7 +115,10 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
     // Her data is shredded, and his is not.
     std::filesystem::remove(keys + "/of-alice.key");
     Client alice, bob;
-    EXPECT_FALSE(alice.open(*reactor, host("alice", "alice-1"), report));
+    Report refused;
+    const auto opened = alice.open(*reactor, host("alice", "alice-1"), refused);
+    EXPECT_EQ(to_errno(opened.error()), EKEYREJECTED);
+    is_hidden(refused.text(), "alice");
     ASSERT_TRUE(bob.open(*reactor, host("bob", "bob-1"), report)) << report.text();
     EXPECT_EQ(read(bob, "file"), Result<char>('b'));
     bob.close(*reactor);

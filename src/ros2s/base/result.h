@@ -77,7 +77,8 @@ using Result = std::expected<T, Error>;
     return std::unexpected(error);
 }
 
-// Collects the sentences that a person reads when an operation fails. The first is the cause.
+// Collects the sentences that a person reads when an operation fails. The first is the cause. Its
+// notes are for the log of this process only: a server does not send them to its clients.
 class Report {
   public:
     // Returns fail(code), so that a failure is one line: `return report.fail(Code::busy, "…");`
@@ -109,11 +110,16 @@ class Report {
     void say(fmt::format_string<First, More...> format, First&& first, More&&... more) {
         say(fmt::format(format, std::forward<First>(first), std::forward<More>(more)...));
     }
+    void note(const std::string& sentence) {
+        if (!notes_.empty() && !sentence.empty()) notes_ += "; ";
+        notes_ += sentence;
+    }
     [[nodiscard]] const std::string& text() const { return text_; }
+    [[nodiscard]] const std::string& notes() const { return notes_; }
     [[nodiscard]] bool empty() const { return text_.empty(); }
 
   private:
-    std::string text_;
+    std::string text_, notes_;
 };
 
 }  // namespace ros2s

@@ -86,6 +86,7 @@ class Decryption final : public StoreLayers {
             },
             trouble);
         if (!keys) {
+            report.note(trouble.notes());
             co_return report.fail(keys.error(), "{} is encrypted, and its key is not available: {}",
                                   shown, trouble.text());
         }

@@ -11,6 +11,13 @@ Result<std::unique_ptr<KeyCalls>> KeyCalls::open(const Environment& environment,
                                       std::move(provider), place);
 }
 
+std::unexpected<Error> KeyCalls::refuse(const Error& error, std::string sentence,
+                                        Report& report) const {
+    if (!hides_place_) return report.fail(error, std::move(sentence));
+    if (error.code != Code::cancelled) report.note(sentence);
+    return report.fail(error, "ask the administrator of the DPU, whose log has the reason");
+}
+
 std::string KeyCalls::unanswered(const Error& error) const {
     if (error.code != Code::deadline) {
         return fmt::format("the keys at {} were not waited for: {}", place_, describe(error));

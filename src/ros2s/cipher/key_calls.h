@@ -51,6 +51,9 @@ class KeyCalls {
                                                                 const std::string& place,
                                                                 Report& report);
 
+    // Hosts are told the errors from now on. Where the keys are is in the notes of the report.
+    void hide_place() { hides_place_ = true; }
+
     // `ask` owns what it uses. Errors: its own, deadline (of the call, or answer_max), cancelled;
     // each with a sentence.
     template <class T>
@@ -59,9 +62,9 @@ class KeyCalls {
                            .stop = call.stop};
         const std::shared_ptr<KeyQuestion<T>> question = begin<T>(std::move(ask), bounded.deadline);
         const Result<> waited = co_await wait(bounded, question);
-        if (!waited) co_return report.fail(waited.error(), unanswered(waited.error()));
+        if (!waited) co_return refuse(waited.error(), unanswered(waited.error()), report);
         if (!question->answer) {
-            co_return report.fail(question->answer.error(), question->said.text());
+            co_return refuse(question->answer.error(), question->said.text(), report);
         }
         co_return std::move(question->answer);
     }
@@ -81,10 +84,13 @@ class KeyCalls {
 
   private:
     [[nodiscard]] std::string unanswered(const Error& error) const;
+    [[nodiscard]] std::unexpected<Error> refuse(const Error& error, std::string sentence,
+                                                Report& report) const;
 
     Reactor& reactor_;
     const std::shared_ptr<const KeyProvider> provider_;
     const std::string place_;
+    bool hides_place_ = false;
     SerialJobs jobs_;
 };
 

@@ -190,6 +190,16 @@ TEST_F(SlowProvider, ACreationFailsAtItsDeadline) {
             co_await make_keys(call, *self.keys_, "acme", self.store_.features(), report);
         EXPECT_FALSE(made.has_value());
         EXPECT_THAT(report.text(), HasSubstr("the keys at the token did not answer in time"));
+        EXPECT_EQ(report.notes(), "");
+        // A host does not learn which keys these are.
+        self.keys_->hide_place();
+        Report told;
+        const Call again = self.within(100ms);
+        const auto none =
+            co_await make_keys(again, *self.keys_, "acme", self.store_.features(), told);
+        EXPECT_EQ(none.error().code, Code::deadline);
+        EXPECT_EQ(told.text(), "ask the administrator of the DPU, whose log has the reason");
+        EXPECT_THAT(told.notes(), HasSubstr("the keys at the token did not answer in time"));
     }(*this));
     provider_->answer();
 }

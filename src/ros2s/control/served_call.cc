@@ -175,7 +175,9 @@ void ServedCall::end(const Result<>& result) {
         gate_.served.add();
         return StartWriteAndFinish(reply_.get(), {}, grpc::Status::OK);
     }
-    if (rpc::is_refusal(result.error().code) && !served_.audited) {
+    const bool is_for_the_log =
+        rpc::is_refusal(result.error().code) || !served_.report.notes().empty();
+    if (is_for_the_log && !served_.audited) {
         gate_.refused(served_, name(), result.error());
     }
     (result.error().code == Code::cancelled ? gate_.cancelled : gate_.failed).add();

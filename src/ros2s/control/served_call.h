@@ -67,7 +67,8 @@ struct ServerCalls {
     size_t calls = 0;  // admitted, until gRPC is done with them
     std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
-    // Called for each call that ends with a refusal (rpc::is_refusal()), unless Served::audited.
+    // Called for each call that ends with a refusal (rpc::is_refusal()) or whose report has notes,
+    // unless Served::audited.
     std::function<void(const Served& served, std::string_view method, const Error& error)> refused;
     std::map<std::string, LatencyHistogram, std::less<>> times;  // by method; there are few
 };

@@ -140,7 +140,8 @@ void ServerState::audit(const Served& served, AuditAction action, const AuditObj
 }
 
 void ServerState::refused(const Served& served, std::string_view method, const Error& error) const {
-    const std::string why = served.report.empty() ? describe(error) : served.report.text();
+    std::string why = served.report.empty() ? describe(error) : served.report.text();
+    if (const std::string& notes = served.report.notes(); !notes.empty()) why += ": " + notes;
     const std::string text =
         fmt::format("the call {} by {} ({}) was refused: {}", method,
                     served.subject.empty() ? "no subject" : served.subject, served.peer, why);
