@@ -57,11 +57,14 @@ SessionId SessionTable::draw() const {
     }
 }
 
-uint64_t SessionTable::sessions_of(const admission::Account& account) const {
-    return static_cast<uint64_t>(std::ranges::count_if(sessions_, [&](const auto& each) {
-        const Session& session = *each.second;
-        return session.account_.get() == &account && !session.is_for_another_ && !session.ending;
-    }));
+SessionTable::SessionsOf SessionTable::sessions_of(const admission::Account& account) const {
+    SessionsOf count;
+    for (const auto& [id, session] : sessions_) {
+        if (session->account_.get() != &account || session->is_for_another_) continue;
+        ++count.all;
+        if (!session->ending) ++count.live;
+    }
+    return count;
 }
 
 Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) {
@@ -79,10 +82,14 @@ Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) 
         return fail(Code::no_memory, options_.sessions_max);
     }
     auto account = accounts_.open(request.subject, request.pool);
-    // Counted only if there is a limit, and only here: a count for each account would change with
-    // its sessions.
-    if (const uint64_t most = account->sessions_max();
-        most != UINT64_MAX && sessions_of(*account) >= most) {
+    // Counted only here: a count for each account would change with its sessions.
+    const SessionsOf of_tenant = sessions_of(*account);
+    if (takes_the_rest(of_tenant.all, sessions_.size(), options_.sessions_max)) {
+        metrics_.refused.add();
+        account->metrics.refused.add();
+        return fail(Code::busy, of_tenant.all);
+    }
+    if (const uint64_t most = account->sessions_max(); of_tenant.live >= most) {
         metrics_.refused.add();
         account->metrics.refused.add();
         if (why != nullptr) *why = account->at_limit("sessions", most);

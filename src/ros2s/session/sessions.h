@@ -20,8 +20,8 @@
 // - Session numbers are random: they tell nothing of other sessions, and a client of an earlier
 //   process does not reach another client's session with its old number.
 // - A Session does not move while a SessionUse refers to it; ending waits for that.
-// - Bounded: sessions in all, per subject and by its account's limit, tickets per session and
-//   subject. A limit that is lowered ends no session.
+// - Bounded: sessions in all, per subject, per account and by the account's limit, tickets per
+//   session and subject. A limit that is lowered ends no session.
 #pragma once
 #include <map>
 #include <memory>
@@ -243,8 +243,11 @@ class SessionTable {
   private:
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
-    // Of its own clients, without those that end.
-    [[nodiscard]] uint64_t sessions_of(const admission::Account& account) const;
+    struct SessionsOf {
+        uint64_t all = 0, live = 0;  // live: without those that end
+    };
+    // Of its own clients.
+    [[nodiscard]] SessionsOf sessions_of(const admission::Account& account) const;
 
     Reactor& reactor_;
     TicketTable& tickets_;

@@ -65,6 +65,24 @@ TEST(Sessions, OfOneSubjectLeaveRoomForOthers) {
     world.run(sessions.close_all());
 }
 
+// Another certificate of the tenant brings it no more.
+TEST(Sessions, OfOneTenantLeaveRoomForOthers) {
+    sim::World world(1);
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    admission::Allowances allowances;
+    for (int i = 0; i < 16; ++i) allowances.accounts[fmt::format("CN={}", i)] = {{"pool", "batch"}};
+    admission::Accounts accounts(world.core(), allowances);
+    SessionTable sessions(world.core(), tickets, {.sessions_max = 16, .accounts = &accounts});
+    size_t opened = 0;
+    for (int i = 0; i < 16; ++i) opened += sessions.open(request(fmt::format("CN={}", i))) ? 1 : 0;
+    EXPECT_EQ(opened, 8U);
+    EXPECT_EQ(sessions.open(request("CN=9")).error().code, Code::busy);
+    EXPECT_EQ(accounts.open("CN=0", "pool")->metrics.refused.value(), 9U);
+    for (int i = 0; i < 4; ++i)
+        EXPECT_TRUE(sessions.open(request("CN=bob"))) << "of another tenant";
+    world.run(sessions.close_all());
+}
+
 TEST(Sessions, OfOneSubjectShareATenant) {
     Rig rig;
     const uint64_t first = (*rig.sessions.open(request()))->tenant;

@@ -50,8 +50,12 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
     const auto subject = by_subject_.find(grant.subject);
     const uint32_t has = subject == by_subject_.end() ? 0 : subject->second;
+    const auto tenant = by_tenant_.find(grant.tenant);
+    // Of all its subjects.
+    const uint32_t tenant_has = tenant == by_tenant_.end() ? 0 : tenant->second;
     if (has >= options_.per_subject_max ||
-        takes_the_rest(has, tickets_.size(), options_.tickets_max)) {
+        takes_the_rest(has, tickets_.size(), options_.tickets_max) ||
+        takes_the_rest(tenant_has, tickets_.size(), options_.tickets_max)) {
         return fail(Code::busy, has);
     }
     if (tickets_.size() >= options_.tickets_max) {
@@ -67,6 +71,7 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     }
     by_number_.emplace(entry.number, std::prev(tickets_.end()));
     ++by_subject_[grant.subject];
+    ++by_tenant_[grant.tenant];
     metrics_.issued.add();
     Ticket ticket;
     std::memcpy(ticket.bytes.data(), &entry.number, 8);
@@ -127,6 +132,8 @@ void TicketTable::end_expired() {
 TicketTable::Tickets::iterator TicketTable::end(Tickets::iterator at) {
     const auto subject = by_subject_.find(at->grant.subject);
     if (--subject->second == 0) by_subject_.erase(subject);
+    const auto tenant = by_tenant_.find(at->grant.tenant);
+    if (--tenant->second == 0) by_tenant_.erase(tenant);
     by_number_.erase(at->number);
     return tickets_.erase(at);
 }

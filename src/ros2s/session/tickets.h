@@ -106,8 +106,8 @@ class TicketTable {
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
-    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or as many as are free),
-    // no_memory (the table is full).
+    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or it or its tenant has
+    // as many as are free), no_memory (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
     // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
@@ -140,6 +140,7 @@ class TicketTable {
     Tickets tickets_;
     std::map<uint64_t, Tickets::iterator> by_number_;
     std::map<std::string, uint32_t, std::less<>> by_subject_;
+    std::map<uint64_t, uint32_t> by_tenant_;
     TicketMetrics metrics_;
 };
 

@@ -25,10 +25,11 @@ class Tickets : public testing::Test {
                                             .tickets_max = 20,
                                             .entropy = [this] { return world_.random().next(); }});
     }
-    static TicketGrant grant(uint64_t session, std::string subject = "CN=alice") {
+    static TicketGrant grant(uint64_t session, std::string subject = "CN=alice",
+                             uint64_t tenant = 7) {
         return {.session = {session},
                 .subject = std::move(subject),
-                .tenant = 7,
+                .tenant = tenant,
                 .purpose = Purpose::link,
                 .client = alice};
     }
@@ -136,23 +137,36 @@ TEST_F(Tickets, AreBoundedPerSubjectAndInAll) {
     std::vector<IssuedTicket> alices;
     for (int i = 0; i < 8; ++i) alices.push_back(*table_->issue(grant(1)));
     EXPECT_EQ(table_->issue(grant(1)).error().code, Code::busy);
-    EXPECT_TRUE(table_->issue(grant(2, "CN=bob"))) << "others are not concerned";
+    EXPECT_TRUE(table_->issue(grant(2, "CN=bob", 8))) << "others are not concerned";
     // However many clients take as much as they can, another one finds room.
-    const auto take_all = [&](const std::string& subject) {
+    const auto take_all = [&](const std::string& subject, uint64_t tenant) {
         for (size_t count = 0;; ++count) {
-            const auto issued = table_->issue(grant(2, subject));
+            const auto issued = table_->issue(grant(2, subject, tenant));
             if (!issued) return std::pair(count, issued.error().code);
         }
     };
-    EXPECT_EQ(take_all("CN=bob"), std::pair(size_t{5}, Code::busy)) << "beside the first one";
-    EXPECT_EQ(take_all("CN=carol"), std::pair(size_t{3}, Code::busy));
-    EXPECT_EQ(take_all("CN=dave"), std::pair(size_t{2}, Code::busy));
-    EXPECT_EQ(take_all("CN=eve"), std::pair(size_t{1}, Code::busy));
-    EXPECT_EQ(table_->issue(grant(3, "CN=frank")).error().code, Code::no_memory);
+    EXPECT_EQ(take_all("CN=bob", 8), std::pair(size_t{5}, Code::busy)) << "beside the first one";
+    EXPECT_EQ(take_all("CN=carol", 9), std::pair(size_t{3}, Code::busy));
+    EXPECT_EQ(take_all("CN=dave", 10), std::pair(size_t{2}, Code::busy));
+    EXPECT_EQ(take_all("CN=eve", 11), std::pair(size_t{1}, Code::busy));
+    EXPECT_EQ(table_->issue(grant(3, "CN=frank", 12)).error().code, Code::no_memory);
     EXPECT_TRUE(table_->redeem(alices[0].ticket, {.purpose = Purpose::link}, alice));
-    EXPECT_TRUE(table_->issue(grant(3, "CN=frank")));
+    EXPECT_TRUE(table_->issue(grant(3, "CN=frank", 12)));
     pass(30s);
     for (int i = 0; i < 8; ++i) EXPECT_TRUE(table_->issue(grant(1))) << "expired ones make room";
+}
+
+// Another certificate of the tenant brings it no more.
+TEST_F(Tickets, OfOneTenantLeaveRoomForOthers) {
+    const size_t most = table_->options().tickets_max;
+    size_t issued = 0;
+    for (size_t i = 0; i < most; ++i) {
+        issued += table_->issue(grant(1, "CN=" + std::to_string(i))) ? 1 : 0;
+    }
+    EXPECT_EQ(issued, most / 2);
+    EXPECT_TRUE(table_->issue(grant(2, "CN=bob", 8)));
+    pass(30s);
+    EXPECT_TRUE(table_->issue(grant(1, "CN=0"))) << "expired ones make room";
 }
 
 TEST_F(Tickets, ANumberIsNotUsedAgain) {
