@@ -138,19 +138,6 @@ class Lister final : public rpc::Service {
         }
     }
 };
-class MovingLocator final : public session::MountLocator {
-  public:
-    explicit MovingLocator(session::MountLocation at) : at_(at) {}
-    [[nodiscard]] session::MountLocation location() const override { return at_; }
-    Task<Result<>> moved(const Call&, session::MountLocation from) override {
-        if (from == at_) co_return fail(Code::stale);
-        co_return Result<>{};
-    }
-    void move() { ++at_.mount.value; }
-
-  private:
-    session::MountLocation at_;
-};
 
 // A program that joins such names to a path would leave its directory.
 Task<> list_false_names(LinkClient& link, Lister& server) {

@@ -161,9 +161,10 @@ class LinkClient final : public fs::FileSystem {
     [[nodiscard]] fs::Opened keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags);
     [[nodiscard]] fs::Caller user_of(const Call& call) const;
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
-    // until the file is open or lost, or the call ends.
-    Task<> reopen(const Call& call, fs::FileHandle handle);
-    Task<> open_again(const Call& call, fs::FileHandle handle);
+    // until the file is open or lost, or the call ends. Without the right (denied, read_only) the
+    // file is not lost: its next call tries again.
+    Task<Result<>> reopen(const Call& call, fs::FileHandle handle);
+    Task<Result<>> open_again(const Call& call, fs::FileHandle handle);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
                                   FileBody file, ConstBytes payload);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,

@@ -22,6 +22,11 @@ bool may_pass(const Error& error) {
     }
 }
 
+// The host or its user may not do it now. The right may come back.
+bool is_for_want_of_rights(const Error& error) {
+    return error.code == Code::denied || error.code == Code::read_only;
+}
+
 // Before a failed request about a handle is sent again.
 constexpr Duration retry_pause = std::chrono::milliseconds(100);
 
@@ -155,7 +160,10 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
             (void)co_await sleep_for(reactor_, pause, call.stop);
         } else {
             const Call bounded{.deadline = std::min(call.deadline, until), .stop = call.stop};
-            co_await reopen(bounded, handle);
+            const auto reopened = co_await reopen(bounded, handle);
+            if (!reopened && is_for_want_of_rights(reopened.error())) {
+                co_return fail(reopened.error());
+            }
         }
     }
 }
@@ -166,23 +174,24 @@ Task<> LinkClient::reopen_all(const Call& call) {
         place = locator_.location();
         std::vector<fs::FileHandle> handles;
         for (const auto& [handle, file] : open_) handles.push_back(handle);
-        for (const fs::FileHandle handle : handles) co_await reopen(call, handle);
+        for (const fs::FileHandle handle : handles) (void)co_await reopen(call, handle);
     } while (locator_.location() != place);
 }
 
-Task<> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
+Task<Result<>> LinkClient::reopen(const Call& call, fs::FileHandle handle) {
     const auto file = opened(handle);
-    if (!file || (*file)->reopening) co_return;
+    if (!file || (*file)->reopening) co_return Result<>{};
     (*file)->reopening = true;
-    co_await open_again(call, handle);
+    const auto reopened = co_await open_again(call, handle);
     if (const auto still = opened(handle)) (*still)->reopening = false;
+    co_return reopened;
 }
 
-Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
+Task<Result<>> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
     for (;;) {
         const auto file = opened(handle);
-        if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return;
-        if (!call.check(reactor_.now())) co_return;
+        if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return Result<>{};
+        ROS2S_CO_TRY(call.check(reactor_.now()));
         const fs::UserClaim opener = (*file)->user;
         const fs::Caller user{.uid = opener.uid, .gid = opener.gid, .groups = opener.groups};
         Call as_opener = call;
@@ -190,8 +199,11 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
         const auto again = co_await open_node(as_opener, (*file)->node, (*file)->flags);
         const auto still = opened(handle);
         if (!again && !may_pass(again.error())) {
-            if (still && (*still)->place != locator_.location()) (*still)->lost = again.error();
-            co_return;
+            const bool is_final = !is_for_want_of_rights(again.error());
+            if (still && is_final && (*still)->place != locator_.location()) {
+                (*still)->lost = again.error();
+            }
+            co_return fail(again.error());
         }
         if (!again) {
             (void)co_await sleep_for(reactor_, retry_pause, call.stop);
@@ -199,7 +211,7 @@ Task<> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
         }
         if (!still) {  // closed meanwhile
             (void)co_await close_there(call, again->place, again->opened.handle);
-            co_return;
+            co_return Result<>{};
         }
         (*still)->there = again->opened.handle;
         (*still)->place = again->place;

@@ -70,6 +70,43 @@ Task<> revoked_while_they_wait(Stage& stage) {
 }
 TEST(HostLink, ARevokedSessionEndsWithWhatWaits) { Stage().run(revoked_while_they_wait); }
 
+// ---- rights that go and come back ---------------------------------------------------------------
+
+Task<session::MountId> mount_again(Stage& stage, bool read_only) {
+    auto session = stage.dpu.sessions.use(stage.host.session);
+    EXPECT_TRUE(session);
+    const auto mounted = co_await stage.dpu.mounts.mount(
+        {}, **session, "container", {.read_only = read_only}, stage.dpu.report);
+    EXPECT_TRUE(mounted) << stage.dpu.report.text();
+    co_return mounted.value_or(session::MountId{});
+}
+
+Task<> rights_that_come_back(Stage& stage) {
+    Host& host = stage.host;
+    co_await host.link->close_all();
+    host.link.reset();
+    auto locator =
+        std::make_unique<MovingLocator>(session::MountLocation{host.session, host.mount});
+    MovingLocator& mount = *locator;
+    host.locator = std::move(locator);
+    host.link = std::make_unique<LinkClient>(stage.world.core(), *host.channel, *host.locator,
+                                             LinkClient::Options{.client = host.client});
+    const FileHandle file = co_await stage.create("f", {.read = true, .write = true});
+    const std::vector<std::byte> bytes(4096, std::byte{1});
+    const Call call;
+    const auto write = [&] {
+        return host.link->pwrite(call, file, Window::local(ConstBytes(bytes)), 0);
+    };
+    EXPECT_TRUE(co_await write());
+    mount.move_to(co_await mount_again(stage, true));
+    co_await host.link->reopen_all({});
+    EXPECT_EQ((co_await write()).error().code, Code::read_only);
+    EXPECT_EQ((co_await write()).error().code, Code::read_only);
+    mount.move_to(co_await mount_again(stage, false));
+    EXPECT_TRUE(co_await write());
+}
+TEST(HostLink, AFileIsUsedAgainWhenTheRightIsBack) { Stage().run(rights_that_come_back); }
+
 // Refused requests are in the audit log, and a flood of them is not.
 Task<> refused_requests(Stage& stage) {
     std::vector<std::string>& log = stage.dpu.log;

@@ -122,6 +122,22 @@ class LocalTickets final : public rpc::TicketSource {
     session::SessionTable& sessions_;
 };
 
+// A mount that a test moves.
+class MovingLocator final : public session::MountLocator {
+  public:
+    explicit MovingLocator(session::MountLocation at) : at_(at) {}
+    [[nodiscard]] session::MountLocation location() const override { return at_; }
+    Task<Result<>> moved(const Call&, session::MountLocation from) override {
+        if (from == at_) co_return fail(Code::stale);
+        co_return Result<>{};
+    }
+    void move() { ++at_.mount.value; }
+    void move_to(session::MountId mount) { at_.mount = mount; }
+
+  private:
+    session::MountLocation at_;
+};
+
 inline Uuid client_of(uint8_t number) {
     Uuid uuid;
     uuid.bytes[0] = number;
@@ -228,7 +244,7 @@ struct Host {
     session::SessionId session{};
     session::MountId mount{};
     std::unique_ptr<session::MountNames> names;  // not over the link
-    std::unique_ptr<session::FixedMountLocator> locator;
+    std::unique_ptr<session::MountLocator> locator;
     std::unique_ptr<fabric::Domain> domain;
     std::unique_ptr<rpc::Channel> channel;
     std::unique_ptr<LinkClient> link;
