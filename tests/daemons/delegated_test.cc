@@ -6,6 +6,7 @@
 
 #include "delegated.h"
 #include "eventually.h"
+#include "open_files.h"
 
 namespace ros2s::tests {
 namespace {
@@ -207,6 +208,24 @@ TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     EXPECT_EQ(read(bob, "one"), Result<char>('a'));
     alice.close(*reactor);
     bob.close(*reactor);
+    stop();
+}
+
+TEST_P(DelegatedDpu, OpenFilesFollowTheRightsOfTheirTenant) {
+    start();
+    config::Entries rights = alices;
+    rights["write"] = "kept, main";
+    ASSERT_EQ(change(Change::create, "alice", rights), "");
+    const auto admin = engine_as("admin");
+    ASSERT_TRUE(on(*reactor, [&] {
+        return admin->create_container(call, "pool", {.label = "kept"}, {}, said);
+    })) << said.text();
+    {
+        OpenFile goes(*reactor, host("alice", "main")), stays(*reactor, host("alice", "kept"));
+        expect_that_files_follow_rights(goes, stays, [&](const config::Entries& settings) {
+            EXPECT_EQ(change(Change::set, "alice", settings), "");
+        });
+    }
     stop();
 }
 

@@ -11,6 +11,7 @@
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "eventually.h"
+#include "open_files.h"
 #include "relay.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/remote/wire.h"
@@ -129,6 +130,40 @@ TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
 
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(Tenants, OpenFilesFollowTheRightsOfTheirTenant) {
+    ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
+    EXPECT_EQ(change(Change::create, "alice",
+                     {{"subjects", "CN=alice"},
+                      {"write", "kept, main"},
+                      {"create", "kept"},
+                      {"root_squash", "no"}}),
+              "");
+    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    const auto host = [&](const std::string& container) {
+        connection::HostOptions options = dpu.options("pool", container);
+        options.dpu.identity = pki::identity_in(dpu.places().host_certs, "alice");
+        return options;
+    };
+    Report report;
+    auto client = control::ControlClient::create(*reactor,
+                                                 {.address = host("kept").dpu.control,
+                                                  .identity = host("kept").dpu.identity,
+                                                  .server_name = host("kept").dpu.server_name},
+                                                 report);
+    ASSERT_TRUE(client) << report.text();
+    ASSERT_TRUE(run_blocking(*reactor, [&] {
+        return (*client)->create_container(call, "pool", {.label = "kept"}, {}, report);
+    })) << report.text();
+    {
+        OpenFile goes(*reactor, host("main")), stays(*reactor, host("kept"));
+        expect_that_files_follow_rights(goes, stays, [&](const config::Entries& settings) {
+            EXPECT_EQ(change(Change::set, "alice", settings), "");
+        });
+    }
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
