@@ -22,13 +22,15 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/policy.h"
+#include "ros2s/tenancy/registry.h"
 
 namespace ros2s::dpud {
 
 class FollowedTenants {
   public:
-    // An engine without news answers after 250 ms.
-    static constexpr Duration valid_for = std::chrono::milliseconds(750);
+    // An engine without news answers after a heartbeat, and the next request after one more. The
+    // third is for delays.
+    static constexpr Duration valid_for = 3 * tenancy::TenantRegistry::heartbeat;
 
     // `settings`: the rights in the DPU's own settings. All references outlive this. `access` and
     // `accounts` are changed.
