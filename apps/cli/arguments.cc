@@ -324,7 +324,9 @@ struct TenantSetting {
     const char *option, *name, *help;
 };
 constexpr TenantSetting tenant_settings[] = {
-    {"--subject", "subjects", "subjects of its certificates, separated by semicolons: CN=alice"},
+    {"--subject", "subjects",
+     "subjects of its certificates, as `ros2store certs show FILE.crt` prints them, separated by "
+     "semicolons: CN=alice"},
     {"--read", "read",
      "containers, or directories of them, that it may mount for reading: images, run-*, main/data"},
     {"--write", "write", "containers, or directories of them, that it may mount, read and change"},
@@ -385,8 +387,10 @@ void add_tenant(CLI::App& app, Arguments& arguments) {
                 each.help);
         }
     };
-    with_settings(
-        add("create", "create a tenant, with its certificates, rights and limits", tenant_create));
+    const auto create_command =
+        add("create", "create a tenant, with its certificates, rights and limits", tenant_create);
+    with_settings(create_command);
+    create_command.app.get_option("--subject")->required();
     with_settings(add(
         "set", "change settings, also of a revoked tenant; '' removes a setting, 'none' a limit",
         tenant_set));

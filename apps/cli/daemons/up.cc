@@ -164,8 +164,10 @@ void report_up(const Session& session, const std::string& container, const PoolT
         session.say("{:<17} {} process {}", service.paths.program,
                     service.changed ? "started," : "ran already,", service.running.pid);
     }
-    session.say("\n  {}   through the DPU daemon\n  {}       straight to the engine\n  {}\n",
-                offload.to_string(), direct, local);
+    session.say(
+        "\n  {}   through the DPU daemon\n  {}       straight to the engine\n  {} through the "
+        "process that has the pool open\n",
+        offload.to_string(), direct, local);
     propose(session, pool, offload);
     warn_of_memory(session, pool);
 }
