@@ -9,8 +9,8 @@ import random
 import signal
 import subprocess
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 BIN = Path(sys.argv[1]).resolve() / "bin"
@@ -42,18 +42,21 @@ def writer_killed(uri, cluster):
     log = kill.Log()
     watch = None
     kept = []
-    for number, fault in enumerate(FAULTS):
-        trouble = threading.Thread(target=inflict_later, args=(cluster, fault))
-        trouble.start()
-        kill.write_and_kill(BIN / "kill_writer", uri, log, LEAST, 1 + number * (1 << 32))
-        trouble.join()
-        if watch is None:
-            watch = plug.Watch(BIN / "kill_writer", uri, log)
-        kept.append(kill.verify(BIN / "kill_writer", uri, log))
-    end = time.monotonic() + PATIENCE_SECONDS
-    while watch.read < watch.known and time.monotonic() < end:
-        time.sleep(0.1)
-    watch.end()
+    try:
+        for number, fault in enumerate(FAULTS):
+            with ThreadPoolExecutor(1) as pool:
+                writer = pool.submit(kill.write_and_kill, BIN / "kill_writer", uri, log, LEAST, 1 + number * (1 << 32))
+                inflict_later(cluster, fault)
+            writer.result()
+            if watch is None:
+                watch = plug.Watch(BIN / "kill_writer", uri, log)
+            kept.append(kill.verify(BIN / "kill_writer", uri, log))
+        end = time.monotonic() + PATIENCE_SECONDS
+        while watch.read < watch.known and time.monotonic() < end:
+            time.sleep(0.1)
+    finally:
+        if watch is not None:
+            watch.end()
     print(f"intact after each kill: {kept}; a second client knew {watch.known}, read {watch.read}, missed {watch.lost}")
     return all(kept) and watch.lost == 0 and watch.read > 0
 

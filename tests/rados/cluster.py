@@ -13,6 +13,7 @@ With more than one OSD each object has two copies. Exits with 77 if the daemons 
 import contextlib
 import ctypes
 import os
+import random
 import shutil
 import signal
 import socket
@@ -35,7 +36,7 @@ LIBC = ctypes.CDLL(None)  # loaded here, because a forked child should not load 
 
 
 def end_with_parent():
-    """Makes this process end when its parent does, also if that is killed. Kept over exec."""
+    """Makes this process end with the thread that made it, also if that is killed. Kept over exec."""
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -96,6 +97,16 @@ log file =
 """
 
 
+def free_port():
+    """Returns a port that the kernel gives to nobody by itself, so that it stays free while a monitor is down."""
+    first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text(encoding="ascii").split()[0])
+    while True:
+        port = random.randrange(first // 2, first)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
 def run(*command, **options):
     """Runs a command to its end; its output only if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120, check=False,
@@ -114,9 +125,7 @@ class Cluster:
 
     def begin(self, store, osds):
         folder = self.folder
-        with socket.socket() as probe:  # the monitor takes the port that was free just now
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
+        port = free_port()  # for the monitor
         fsid = uuid.uuid4()
         self.conf.write_text(CONF.format(fsid=fsid, port=port, folder=folder, store=store, size=min(osds, 2)))
         keyring = str(folder / "keyring")
@@ -166,7 +175,11 @@ class Cluster:
         self.start(kind, name)
 
     def stop(self):
-        for daemon in reversed(self.daemons.values()):
+        for (kind, name), daemon in reversed(self.daemons.items()):
+            if daemon.poll() not in (None, -signal.SIGKILL):
+                log = self.folder / f"{kind}.{name}.log"
+                print(f"ceph-{kind} {name} had ended with status {daemon.returncode}:",
+                      *log.read_text(errors="replace").splitlines()[-20:], sep="\n  ", flush=True)
             daemon.terminate()
             try:
                 daemon.wait(10)
