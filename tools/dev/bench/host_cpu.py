@@ -4,6 +4,7 @@ count as the host's. Daemons have a column of their own."""
 
 import dataclasses
 import os
+import select
 import statistics
 import subprocess
 from pathlib import Path
@@ -17,6 +18,7 @@ WORKLOADS = ("randread-32", "randwrite-32", "read-1m", "write-1m")
 EVENTS = {"cpu_us": "task-clock", "context_switches": "context-switches", "system_calls": "raw_syscalls:sys_enter",
           "page_faults": "page-faults"}
 MIB_PER_GIB = 1024
+UNMOUNT_SECONDS = 60
 
 
 class NotCounted(shown.Failed):
@@ -87,6 +89,17 @@ def mounter(folder):
     raise shown.Failed(f"no process serves the mount at {folder}")
 
 
+def unmount(folder, process):
+    """Returns when the process that serves the mount has ended: the next one has the same command line."""
+    handle = os.pidfd_open(process)
+    try:
+        shown.run("fusermount3", "-u", folder, quiet=True)
+        if not select.select([handle], [], [], UNMOUNT_SECONDS)[0]:
+            raise shown.Failed(f"process {process} still runs {UNMOUNT_SECONDS} s after {folder} was unmounted")
+    finally:
+        os.close(handle)
+
+
 class Counter:
     """Counts the events of the host's processes in a run of fio. `place` holds perf's files and the mount."""
 
@@ -101,11 +114,12 @@ class Counter:
         prefix = counted(files[0])
         if host.uri:
             shown.run(self.program, "mount", host.uri, self.folder, quiet=True)
+            process = mounter(self.folder)
             files.append(self.place / "perf.mount")
-            prefix = (*counted(files[1], mounter(self.folder)), *prefix)
+            prefix = (*counted(files[1], process), *prefix)
         figure = compare.measure(row, host.side, shared, prefix)
         if host.uri:
-            shown.run("fusermount3", "-u", self.folder, quiet=True)
+            unmount(self.folder, process)
         found = [parse(file.read_text(encoding="utf-8")) for file in files]
         return figure, {name: sum(each[name] for each in found) for name in EVENTS}
 
