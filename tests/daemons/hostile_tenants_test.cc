@@ -58,7 +58,8 @@ bool is_quiet() { return std::getenv("ROS2STORE_TEST_QUIET") != nullptr; }
 void yield_processors() {
     if (is_quiet()) EXPECT_EQ(::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), 19), 0);
 }
-// The bystander's p99 during the attack must be below this multiple of its p99 alone.
+// The bystander's p99 during the attack must be below this multiple of its p99 alone. The goal is
+// 2; 5 to 10 were measured.
 constexpr double p99_ratio_max = 20;
 
 // The growth of a daemon that is allowed from the middle of the attack to its end. A sanitizer's
