@@ -14,6 +14,9 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 // Returns many entries: it takes 34 times as long as another request, which is known only at its
 // end.
 constexpr uint16_t long_list = 2;
+// What a client of an engine, such as a DPU, may have even if others want less.
+constexpr admission::Limits at_an_engine{.least = {.requests = 32, .bytes = 8 * mib},
+                                         .lines_of_one = 256};
 
 // Replies without content after some steps on the core; more steps if payload is requested.
 class CostlyService final : public Service {
@@ -88,8 +91,8 @@ struct SharedStage {
         std::unique_ptr<Server> server;
         const std::string address;
     };
-    explicit SharedStage(admission::Allowances allowances = {})
-        : accounts(world.core(), std::move(allowances)) {}
+    explicit SharedStage(admission::Allowances allowances = {}, admission::Limits all = {})
+        : limits(all), accounts(world.core(), std::move(allowances)) {}
     Reactor& core() { return world.core(); }
     void run(Task<> (*body)(SharedStage&)) { world.run(whole(*this, body)); }
     static Task<> whole(SharedStage& self, Task<> (*body)(SharedStage&)) {
@@ -123,10 +126,11 @@ struct SharedStage {
     fabric::sim::Network network{world.random()};
     Report report;
     CostlyService service{world.core()};
+    const admission::Limits limits;
     admission::Accounts accounts;
     std::shared_ptr<admission::Account> of_good = accounts.open("bystander"),
                                         of_bad = accounts.open("attacker");
-    ServerGroup group{world.core(), {}, &accounts};
+    ServerGroup group{world.core(), limits, &accounts};
     Side good{*this, 1, "bystander"};
     Side bad{*this, 2, "attacker"};
 };
@@ -153,30 +157,48 @@ Task<> many_requests(SharedStage& stage) {
 }
 TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
 
-// One connection each, with all credits in use: the requests wait at the server, where weights
-// apply, not at the client.
-Task<> weights(SharedStage& stage) {
-    const auto light = co_await stage.good.connect(stage);
-    const auto heavy = co_await stage.bad.connect(stage);
+// All credits are in use, so the requests wait at the server, where weights apply, and not at the
+// clients. Returns what the attacker got, as a multiple of the bystander's.
+Task<double> heavy_beside_light(SharedStage& stage, int connections_of_heavy) {
+    std::vector<std::unique_ptr<Channel>> channels;
+    channels.push_back(co_await stage.good.connect(stage));
+    for (int i = 0; i < connections_of_heavy; ++i) {
+        channels.push_back(co_await stage.bad.connect(stage));
+    }
     bool stop = false;
-    Nursery nursery(stage.core(), 1024);
-    for (int i = 0; i < 512; ++i) {
-        co_await nursery.spawn(SharedStage::ask(*light, stop));
-        co_await nursery.spawn(SharedStage::ask(*heavy, stop));
+    Nursery nursery(stage.core(), 512 * channels.size());
+    for (const auto& channel : channels) {
+        for (int i = 0; i < 512; ++i) {
+            co_await nursery.spawn(SharedStage::ask(*channel, stop));
+        }
     }
     co_await sleep_for(stage.core(), 100ms);
     const auto before = stage.service.served;
     co_await sleep_for(stage.core(), 300ms);
     const auto of_light = static_cast<double>(stage.service.served[1] - before.at(1));
     const auto of_heavy = static_cast<double>(stage.service.served[2] - before.at(2));
-    EXPECT_NEAR(of_heavy / of_light, 4, 0.12);
     stop = true;
     co_await nursery.join();
-    co_await light->close();
-    co_await heavy->close();
+    for (const auto& channel : channels) co_await channel->close();
+    co_return of_heavy / of_light;
 }
+Task<> weights(SharedStage& stage) { EXPECT_NEAR(co_await heavy_beside_light(stage, 1), 4, 0.12); }
 TEST(Fairness, WeightsHoldForOneConnectionEach) {
     SharedStage({.by_account = {{"attacker", {.weight = 4}}}}).run(weights);
+}
+
+// As at an engine: a tenant comes by one DPU, and another one by three.
+Task<> more_connections(SharedStage& stage) {
+    EXPECT_NEAR(co_await heavy_beside_light(stage, 3), 1, 0.03);
+}
+TEST(Fairness, MoreConnectionsBringATenantNoMore) {
+    SharedStage({}, at_an_engine).run(more_connections);
+}
+Task<> weights_of_more(SharedStage& stage) {
+    EXPECT_NEAR(co_await heavy_beside_light(stage, 3), 4, 0.12);
+}
+TEST(Fairness, WeightsHoldOverMoreConnections) {
+    SharedStage({.by_account = {{"attacker", {.weight = 4}}}}, at_an_engine).run(weights_of_more);
 }
 
 // A list is charged for its result: 300 µs, and the 16 of a small request.
