@@ -4,8 +4,8 @@
 DAOS's own programs, unmodified, on an embedded pool.
 
 DAOS_SOURCES: the sources of DAOS 2.6, and DAOS_INCLUDE: directories, with ':' between them, that have the
-daos_version.h of these sources and Argobots' abt.h. Their test programs
-dfs_test and daos_test are compiled with DAOS's headers (gcc, libcmocka-dev, libjson-c-dev, uuid-dev, libisal-dev)
+daos_version.h of these sources and Argobots' abt.h. Their test program
+dfs_test is compiled with DAOS's headers (gcc, libcmocka-dev, libjson-c-dev, uuid-dev, libisal-dev)
 and linked with our library. Of each part it is known which tests fail, and why: docs/daos.md.
 DAOS_CLI: DAOS's program `daos`, compiled. Skipped (77) without both.
 """
