@@ -307,7 +307,11 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
     if (before != nullptr && (before->tenant != verified->tenant || before->use != verified->use)) {
         co_return refuse(subject, what, "the session is for another use", report);
     }
-    if (before == nullptr) {
+    const bool is_new = before == nullptr;
+    if (is_new) sessions_.use_account(session, verified->tenant);
+    session.shows->first = std::make_shared<const capability::Capability>(*first);
+    session.shows->capability = std::make_shared<const capability::Capability>(*verified);
+    if (is_new) {  // the line is its tenant's
         sessions_.audit().say(event_of(
             session, AuditAction::capability, {.pool = pool, .container = verified->use.container},
             AuditDecision::allowed, std::nullopt,
@@ -319,9 +323,6 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
                         pool, verified->id.to_string(),
                         is_direct ? "" : fmt::format(", made from {}", first->id.to_string()))));
     }
-    if (before == nullptr) sessions_.use_account(session, verified->tenant);
-    session.shows->first = std::make_shared<const capability::Capability>(*first);
-    session.shows->capability = std::make_shared<const capability::Capability>(*verified);
     co_return Result<>{};
 }
 
@@ -375,7 +376,7 @@ std::vector<control::CapabilityInUse> IssuedCapabilities::in_use(std::string_vie
 
 void IssuedCapabilities::end_outdated() {
     for (const session::Session* const session : sessions_.all()) {
-        if (!session->shows || session->shows->capability == nullptr) continue;
+        if (!session->shows_capability()) continue;
         const std::string_view why =
             outdated(session->request.pool, *session->shows->first, *session->shows->capability);
         if (!why.empty()) sessions_.expel(session->id, fmt::format("its capability: {}", why));

@@ -56,17 +56,16 @@ void StoreRouter::refused(const rpc::Request& request, const Error& why) {
     // The code that decides about rights has reported more than this.
     if (session == nullptr || why.code == Code::denied) return;
     const session::SessionRequest& who = session->request;
-    if (!sessions_.audit().has_room_for_request(who.subject)) return;
+    if (!sessions_.audit().has_room_for_request(session->audit_subject())) return;
     // Most bodies begin with a container.
     const auto known = known_.find({session->id.value, Decoder(request.body()).uuid()});
     const std::string_view container =
         known == known_.end() ? std::string_view() : known->second.label;
-    sessions_.audit().write(
-        event_of(*session, session::action_of(work(request)),
-                 {.pool = who.pool, .container = container}, AuditDecision::refused, why,
-                 fmt::format("the request {} of {} ({}) in {}/{} was refused: {}",
-                             method_name(request.method()), who.subject, who.from, who.pool,
-                             container, describe(why))));
+    sessions_.audit().write(event_of(
+        *session, session::action_of(work(request)), {.pool = who.pool, .container = container},
+        AuditDecision::refused, why,
+        fmt::format("the request {} of {} in {}/{} was refused: {}", method_name(request.method()),
+                    session->who(), who.pool, container, describe(why))));
 }
 
 const session::Session& StoreRouter::session_of(const rpc::Request& request) const {
@@ -155,10 +154,12 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
     sessions_.audit().say(event_of(
         session, AuditAction::create, {.pool = who.pool, .container = properties.label},
         AuditDecision::refused, Error{.code = Code::denied},
-        fmt::format("{} ({}) may not create the container '{}' for '{}' in the pool {}: refused; "
-                    "to allow it, the settings need: administrators: \"{}\"",
-                    who.subject, who.from, properties.label, properties.owner, who.pool,
-                    who.subject)));
+        fmt::format("{} may not create the container '{}' for '{}' in the pool {}: refused; {}",
+                    session.who(), properties.label, properties.owner, who.pool,
+                    session.shows
+                        ? "its capability is for containers of its own tenant"
+                        : fmt::format("to allow it, the settings need: administrators: \"{}\"",
+                                      who.subject))));
     return fail(Code::denied);
 }
 
@@ -216,9 +217,13 @@ Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
     sessions_.audit().say(event_of(
         session, action_of(right), {.pool = who.pool, .container = label}, AuditDecision::refused,
         Error{.code = Code::denied},
-        session::not_allowed_text(who.subject, who.from, session::to_string(right),
-                                  "the container " + container,
-                                  fmt::format("{}: {}", session::to_string(right), container))));
+        session.shows
+            ? fmt::format("{} may not {} the container {}: refused; its capability lacks the "
+                          "right, which `ros2store tenant set` can give",
+                          session.who(), session::to_string(right), container)
+            : session::not_allowed_text(
+                  who.subject, who.from, session::to_string(right), "the container " + container,
+                  fmt::format("{}: {}", session::to_string(right), container))));
     return fail(Code::denied);
 }
 
@@ -227,11 +232,11 @@ Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
 void StoreRouter::audit(const rpc::Request& request, AuditAction action, std::string_view container,
                         std::string_view what) {
     const session::Session& session = session_of(request);
-    const session::SessionRequest& who = session.request;
-    sessions_.audit().say(event_of(session, action, {.pool = who.pool, .container = container},
-                                   AuditDecision::allowed, std::nullopt,
-                                   fmt::format("{} ({}) {} in the pool '{}', on the data plane",
-                                               who.subject, who.from, what, who.pool)));
+    const std::string& pool = session.request.pool;
+    sessions_.audit().say(event_of(
+        session, action, {.pool = pool, .container = container}, AuditDecision::allowed,
+        std::nullopt,
+        fmt::format("{} {} in the pool '{}', on the data plane", session.who(), what, pool)));
 }
 
 void StoreRouter::made(const rpc::Request& request, const object::ContainerRecord& container) {

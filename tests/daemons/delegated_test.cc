@@ -68,6 +68,13 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
     EXPECT_EQ(to_errno(written.error()), EDQUOT);
     alice.close(*reactor);
     stop();
+    // The engine's log names her, and who showed her capability.
+    for (const char* what :
+         {"action=write pool=pool container=alice-1 decision=refused reason=EDQUOT",
+          "action=create pool=pool container=alice-1 decision=allowed reason=none"}) {
+        EXPECT_THAT(engine.log(), testing::ContainsRegex(fmt::format(
+                                      " tenant=alice shown_by=\"CN=client\" peer=[^ ]* {}", what)));
+    }
 }
 
 TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {

@@ -60,6 +60,7 @@ std::string audit_line(const AuditEvent& event, uint64_t left_out) {
     return fmt::format("{}{}{}{}", is_usual ? "" : "audit: ", *event.text, more,
                        log_fields({{"session", number_or_empty(*event.session)},
                                    {"tenant", *event.subject},
+                                   {"shown_by", event.shown_by},
                                    {"peer", *event.peer},
                                    {"action", to_string(*event.action)},
                                    {"pool", object.pool},

@@ -69,6 +69,8 @@ struct AuditEvent {
     Stated<AuditDecision> decision;
     Stated<std::optional<Error>> reason;  // none: it was allowed, or ended as its owner wanted
     Stated<std::string_view> text;        // a sentence for people, with the reason
+    // The subject that showed the tenant's capability; empty: it is no capability's.
+    std::string_view shown_by{};
 };
 
 // `left_out`: earlier ones that were not written. Sessions that open, or end without a reason, have

@@ -24,11 +24,12 @@ TEST(AuditEvent, HasItsPartsAsFields) {
                           .object = AuditObject{"pool", "main", "home/bob", 12},
                           .decision = AuditDecision::refused,
                           .reason = Error{.code = Code::denied, .os_errno = EACCES},
-                          .text = "CN=bob may not unlink: permission denied"},
+                          .text = "CN=bob may not unlink: permission denied",
+                          .shown_by = "CN=dpu"},
                          3),
               "audit: CN=bob may not unlink: permission denied (3 earlier ones were not logged) "
-              "[session=7 tenant=\"CN=bob\" peer=unix: action=change pool=pool container=main "
-              "subtree=home/bob node=12 decision=refused reason=EACCES left_out=3]");
+              "[session=7 tenant=\"CN=bob\" shown_by=\"CN=dpu\" peer=unix: action=change pool=pool "
+              "container=main subtree=home/bob node=12 decision=refused reason=EACCES left_out=3]");
 }
 
 TEST(AuditEvent, LeavesOutWhatIsUnknown) {

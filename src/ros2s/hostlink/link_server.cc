@@ -100,7 +100,7 @@ void LinkServer::refused(const rpc::Request& request, const Error& why) {
     const session::Session* const session = sessions_.look({request.guest().session});
     if (session == nullptr) return;
     const session::SessionRequest& who = session->request;
-    if (!sessions_.audit().has_room_for_request(who.subject)) return;
+    if (!sessions_.audit().has_room_for_request(session->audit_subject())) return;
     Decoder body(request.body());
     const session::MountId id{body.number<uint64_t>()};
     const fs::NodeId second{body.number<uint64_t>()};

@@ -44,10 +44,22 @@ namespace {
 
 // Of the guest's session, or else of the listener.
 std::string_view subject_of(const Session* session, std::string_view of) {
-    return session != nullptr ? std::string_view(session->request.subject) : of;
+    return session != nullptr ? std::string_view(session->audit_subject()) : of;
 }
-std::string_view pool_of(const Session* session) {
-    return session != nullptr ? std::string_view(session->request.pool) : std::string_view();
+
+AuditEvent event_of(const Session* session, std::string_view of, const rpc::Guest& guest,
+                    const fabric::Peer& peer, AuditAction action, const Error& error,
+                    std::string_view text) {
+    const bool is_known = session != nullptr;
+    return {.subject = subject_of(session, of),
+            .peer = peer.name,
+            .session = guest.session,
+            .action = action,
+            .object = AuditObject{.pool = is_known ? session->request.pool : std::string_view()},
+            .decision = AuditDecision::refused,
+            .reason = error,
+            .text = text,
+            .shown_by = is_known ? session->shown_by() : std::string_view()};
 }
 
 }  // namespace
@@ -56,17 +68,10 @@ void say_misused(SessionTable& sessions, std::string_view of, const rpc::Guest& 
                  const fabric::Peer& peer) {
     const Session* const session = sessions.look({guest.session});
     const std::string_view name = of.empty() ? subject_of(session, of) : of;
-    sessions.audit().say(
-        {.subject = subject_of(session, of),
-         .peer = peer.name,
-         .session = guest.session,
-         .action = AuditAction::memory,
-         .object = AuditObject{.pool = pool_of(session)},
-         .decision = AuditDecision::refused,
-         .reason = Error{.code = Code::denied},
-         .text = fmt::format(
-             "session {} of {} ({}) named memory of another session in a request: refused",
-             guest.session, name, peer.name)});
+    sessions.audit().say(event_of(
+        session, of, guest, peer, AuditAction::memory, {.code = Code::denied},
+        fmt::format("session {} of {} ({}) named memory of another session in a request: refused",
+                    guest.session, name, peer.name)));
 }
 
 void say_turned_away(SessionTable& sessions, std::string_view of, const rpc::Guest& guest,
@@ -74,15 +79,9 @@ void say_turned_away(SessionTable& sessions, std::string_view of, const rpc::Gue
     const Session* const session = sessions.look({guest.session});
     const std::string_view name = subject_of(session, of);
     sessions.audit().say(
-        {.subject = name,
-         .peer = peer.name,
-         .session = guest.session,
-         .action = AuditAction::connect,
-         .object = AuditObject{.pool = pool_of(session)},
-         .decision = AuditDecision::refused,
-         .reason = error,
-         .text = fmt::format("a connection to the data plane{}{} by {} was refused or ended: {}",
-                             name.empty() ? "" : " of ", name, peer.name, why)});
+        event_of(session, of, guest, peer, AuditAction::connect, error,
+                 fmt::format("a connection to the data plane{}{} by {} was refused or ended: {}",
+                             name.empty() ? "" : " of ", name, peer.name, why)));
 }
 
 Result<rpc::Guest> SessionGate::admit(const rpc::HelloBody& hello, const fabric::Peer& peer) {

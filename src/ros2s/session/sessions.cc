@@ -24,16 +24,23 @@ void SessionMetrics::visit(const MetricVisitor& visit) const {
 
 Uuid owner_of(std::string_view subject) { return pki::fingerprint(subject); }
 
+std::string Session::who() const {
+    return fmt::format(
+        "{} ({}){}", request.subject, request.from,
+        shows_capability() ? fmt::format(" for the tenant '{}'", tenant_name()) : "");
+}
+
 AuditEvent event_of(const Session& session, AuditAction action, const AuditObject& object,
                     AuditDecision decision, std::optional<Error> reason, std::string_view text) {
-    return {.subject = session.request.subject,
+    return {.subject = session.audit_subject(),
             .peer = session.request.from,
             .session = session.id.value,
             .action = action,
             .object = object,
             .decision = decision,
             .reason = reason,
-            .text = text};
+            .text = text,
+            .shown_by = session.shown_by()};
 }
 
 SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log)
@@ -278,7 +285,7 @@ Task<> SessionTable::reap(StopToken stop) {
         for (const auto& [id, session] : sessions_) {
             if (session->credential.until <= reactor_.wall_time()) {
                 expired.emplace_back(id, "its certificate expired");
-            } else if (session->shows && session->shows->capability != nullptr &&
+            } else if (session->shows_capability() &&
                        !session->shows->capability->is_in_time(reactor_.wall_time())) {
                 expired.emplace_back(id, "its capability expired, or the clock was set back");
             }

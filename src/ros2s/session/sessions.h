@@ -119,6 +119,19 @@ class Session {
     // The same for all sessions of its tenant, and for no others.
     [[nodiscard]] const std::string& tenant_name() const noexcept { return account_->name; }
     [[nodiscard]] admission::Account& account() const noexcept { return *account_; }
+    [[nodiscard]] bool shows_capability() const noexcept {
+        return shows.has_value() && shows->capability != nullptr;
+    }
+    // Of its audit lines, which are limited for each: the tenant whose capability it shows, or its
+    // subject. A delegated DPU has sessions for many tenants, under one subject.
+    [[nodiscard]] const std::string& audit_subject() const noexcept {
+        return shows_capability() ? tenant_name() : request.subject;
+    }
+    [[nodiscard]] std::string_view shown_by() const noexcept {
+        return shows_capability() ? std::string_view(request.subject) : std::string_view();
+    }
+    // For sentences: "CN=bob (unix:)", "CN=dpu (unix:) for the tenant 'bob'".
+    [[nodiscard]] std::string who() const;
 
   private:
     friend class InUse<Session>;

@@ -83,6 +83,44 @@ TEST(Sessions, OfOneTenantLeaveRoomForOthers) {
     world.run(sessions.close_all());
 }
 
+// A delegated DPU has a session for each tenant. A flood of one of them hides no line of another.
+TEST(Sessions, AuditLinesOfAShownCapabilityAreItsTenants) {
+    sim::World world(1);
+    std::vector<std::string> lines;
+    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
+    SessionTable sessions(world.core(), tickets, {},
+                          Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    const auto show = [&](const std::string& tenant) {
+        const auto session = sessions.open(request("CN=dpu"));
+        EXPECT_TRUE(session);
+        (*session)->shows = {.nonce = "n",
+                             .provider = "shm",
+                             .capability = std::make_shared<capability::Capability>()};
+        sessions.use_account(**session, tenant);
+        return (*session)->id;
+    };
+    const SessionId alice = show("alice"), bob = show("bob");
+    const auto wrote = [&](SessionId id, AuditAction action) {
+        lines.clear();
+        sessions.audit().say(event_of(*sessions.look(id), action, {.pool = "pool"},
+                                      AuditDecision::refused, Error{.code = Code::over_cap}, "no"));
+        return lines.empty() ? std::string() : lines.back();
+    };
+    for (uint32_t i = 0; i < audit_lines_per_second_max; ++i) {
+        EXPECT_NE(wrote(alice, AuditAction::write), "");
+    }
+    EXPECT_EQ(wrote(alice, AuditAction::write), "");
+    const std::string line = wrote(bob, AuditAction::write);
+    EXPECT_NE(line.find(" tenant=bob shown_by=\"CN=dpu\" "), std::string::npos) << line;
+    EXPECT_EQ(wrote(bob, AuditAction::create).find("earlier ones"), std::string::npos);
+    EXPECT_NE(wrote(alice, AuditAction::create).find("(1 earlier ones"), std::string::npos);
+    // Without a capability it is the subject's.
+    const SessionId own = (*sessions.open(request("CN=dpu")))->id;
+    const std::string plain = wrote(own, AuditAction::write);
+    EXPECT_NE(plain.find(" tenant=\"CN=dpu\" action="), std::string::npos) << plain;
+    world.run(sessions.close_all());
+}
+
 TEST(Sessions, OfOneSubjectShareATenant) {
     Rig rig;
     const uint64_t first = (*rig.sessions.open(request()))->tenant;
