@@ -60,6 +60,7 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));
+    ROS2S_CO_TRY(co_await capabilities_.check_authority(report));
     const daemon::ProviderNeeds needs{
         .device = settings_.ucx_device,
         .identity = pki::identity_in(settings_.certificates, "server")};

@@ -44,6 +44,20 @@ IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
       showing_(environment_.reactor, of_caller_max),
       verifying_(environment_.reactor, verified_at_once) {}
 
+Task<Result<>> IssuedCapabilities::check_authority(Report& report) {
+    co_return co_await environment_.blocking.run(environment_.reactor, [&]() -> Result<> {
+        Report why;
+        const auto certificate = pki::read_certificate(options_.authority_file, why);
+        const auto lists = pki::read_revocations(options_.authority_file, why);
+        if (certificate && lists) return {};
+        return report.fail(certificate ? lists.error() : certificate.error(),
+                           "'capabilities: authority' in the settings: {}{}", why.text(),
+                           certificate ? ""
+                                       : "; name the ca.crt of the authority that signs the "
+                                         "certificates of tenants' hosts");
+    });
+}
+
 Task<Result<>> IssuedCapabilities::begin(Report& report) {
     for (const std::string& pool : pools_.names()) {
         ROS2S_CO_TRY_ASSIGN(auto issuer,

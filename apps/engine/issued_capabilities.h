@@ -36,6 +36,9 @@ class IssuedCapabilities final : public control::Capabilities {
     // All references outlive it.
     IssuedCapabilities(Environment environment, Pools& pools, session::SessionTable& sessions,
                        admission::Admission& admission, Options options);
+    // A mistake in the setting would otherwise be found by the first mount. Errors: those of
+    // reading the authority's certificate and lists of revoked ones.
+    Task<Result<>> check_authority(Report& report);
     // The pools are open. Errors: those of capability::Issuer::open().
     Task<Result<>> begin(Report& report);
     // Ends sessions whose capability is invalid now: their tenant was changed, revoked,

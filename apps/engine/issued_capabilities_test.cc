@@ -59,5 +59,16 @@ TEST(IssuedCapabilities, ACallerWithManyCallsDelaysItselfAlone) {
     rig.world.run(flood(rig));
 }
 
+// Otherwise the engine would start, and refuse each mount through a delegated DPU.
+TEST(IssuedCapabilities, AnAuthorityThatCannotBeReadIsFoundAtStart) {
+    Rig rig;
+    Report report;
+    EXPECT_EQ(rig.world.run(rig.capabilities.check_authority(report)).error().code,
+              Code::not_found);
+    for (const char* part : {"'capabilities: authority'", "/nowhere/ca.crt", "name the ca.crt"}) {
+        EXPECT_NE(report.text().find(part), std::string::npos) << report.text();
+    }
+}
+
 }  // namespace
 }  // namespace ros2s::engined

@@ -445,6 +445,20 @@ TEST_F(EngineRefuses, SettingsThatMakeNoSense) {
     engine.write_settings("service: {drain: fast}\n");
     EXPECT_EQ(start_in_vain(config, said), 1);
     EXPECT_NE(said.find("drain"), std::string::npos) << said;
+    const std::string authority = engine.path("hosts.crt");
+    engine.write_settings(fmt::format("capabilities: {{authority: {}}}\n", authority));
+    const auto refuses_authority = [&](const std::string& wrong) {
+        EXPECT_EQ(start_in_vain(config, said), 1);
+        EXPECT_NE(said.find("'capabilities: authority'"), std::string::npos) << said;
+        EXPECT_NE(said.find(wrong), std::string::npos) << said;
+    };
+    refuses_authority(authority);
+    std::ofstream(authority) << "no certificate";
+    refuses_authority(authority);
+    std::filesystem::copy_file(engine.places().storage_certs + "/ca.crt", authority,
+                               std::filesystem::copy_options::overwrite_existing);
+    std::ofstream(engine.path("hosts.crl")) << "no list";
+    refuses_authority(engine.path("hosts.crl"));
     engine.write_settings();
     EXPECT_EQ(start_in_vain("--print-config", said), 0);
     EXPECT_NE(said.find("ucx_device"), std::string::npos) << said;
