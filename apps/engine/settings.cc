@@ -36,7 +36,10 @@ config::Table describe(Settings& s) {
           config::text("administrators", s.administrators_given,
                        "Subjects of certificates, separated by semicolons, that may create, "
                        "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
-                       "none.")}},
+                       "none.")},
+         nullptr,
+         {},
+         &s.lines},
         daemon::describe_access(
             s.access_given, s.access_lines, daemon::Clients::of_engine,
             "What clients may do, by the subject of their certificate, as printed by `ros2store "
@@ -76,7 +79,10 @@ config::Table describe(Settings& s) {
                        "The file with the authority of the certificates of tenants' hosts, as "
                        "their DPU has it. Empty: ca.crt of 'control: certificates'."),
           config::duration("life", s.capability_life, 1s, capability::life_max,
-                           "How long a capability is valid. Programs renew it in time.")}},
+                           "How long a capability is valid. Programs renew it in time.")},
+         nullptr,
+         {},
+         &s.capability_lines},
         daemon::describe_limits(s.limits_given, s.limit_lines),
         daemon::describe_metrics(s.common),
         describe_service(s)};
@@ -93,13 +99,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     if (settings.control_addresses().empty()) {
         return report.fail(Code::invalid, "{}: 'control: listen' names no address", where);
     }
-    ROS2S_TRY_ASSIGN(settings.administrators,
-                     session::parse_subjects(settings.administrators_given,
-                                             fmt::format("{}: administrators", where), report));
+    const SettingPlace top(where, "", settings.lines);
+    const SettingPlace capabilities(where, "capabilities", settings.capability_lines);
+    ROS2S_TRY_ASSIGN(
+        settings.administrators,
+        session::parse_subjects(settings.administrators_given, top.of("administrators"), report));
     ROS2S_TRY_ASSIGN(
         settings.delegates,
-        session::parse_subjects(settings.delegates_given,
-                                fmt::format("{}: capabilities: delegates", where), report));
+        session::parse_subjects(settings.delegates_given, capabilities.of("delegates"), report));
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.access,
                      session::AccessTable::parse(settings.access_given, where, report,

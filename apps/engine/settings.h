@@ -18,6 +18,7 @@ struct Settings {
     std::string data = "shm /run/ros2store/engine/data.sock";
     std::string trusted_network = "no";
     std::string ucx_device = "lo";
+    KeyLines lines, capability_lines;  // of the settings at the top, and under `capabilities`
     std::string administrators_given;
     std::vector<std::string> administrators;  // the parsed form
     std::string delegates_given;

@@ -24,6 +24,9 @@ TEST(EngineSettings, InvalidValuesAreRefused) {
             "file:6: access: 'CN=b': write: 'c' is not of the form");
     refused("pools: /a\naccess:\n  CN=a: {read: p/c}\n  b: {read: p/c}", "file:4: access: 'b'");
     refused("pools: /a\nlimits:\n  CN=a:\n    weight: 0", "file:4: limits: 'CN=a': weight");
+    refused("pools: /a\nadministrators: CN=a; b", "file:2: administrators: 'b'");
+    refused("pools: /a\ncapabilities:\n  life: 1min\n  delegates: b",
+            "file:4: capabilities: delegates: 'b'");
 }
 
 // A peer that reaches the library's port can write into the process; with loopback, every user of

@@ -125,6 +125,8 @@ struct Group {
     Entries* entries = nullptr;
     // Used instead of fields: one without a kind, or several kinds.
     std::vector<Records> records{};
+    // Gets the lines of its settings, for messages about texts that are parsed later.
+    KeyLines* lines = nullptr;
 };
 using Table = std::vector<Group>;
 

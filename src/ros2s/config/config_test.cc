@@ -105,6 +105,17 @@ TEST(Config, WhatIsLeftOutKeepsItsDefault) {
     EXPECT_EQ(s, (Settings{.pool = "p"}));
 }
 
+TEST(Config, SettingsHaveTheirLines) {
+    std::string pool, people;
+    KeyLines top, group;
+    const Table table{{"", "", {text("pool", pool, "A pool.")}, nullptr, {}, &top},
+                      {"who", "Who.", {text("people", people, "People.")}, nullptr, {}, &group}};
+    Report report;
+    ASSERT_TRUE(parse("\nwho:\n  people: x\npool: p\n", "c", table, report)) << report.text();
+    EXPECT_EQ(top, (KeyLines{{"who", 2}, {"pool", 4}}));
+    EXPECT_EQ(group, (KeyLines{{"people", 3}}));
+}
+
 TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     std::map<std::string, Entries> people;
     RecordLines lines;

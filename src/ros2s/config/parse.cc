@@ -84,6 +84,7 @@ class Parser {
         if (failed_) return fail(Code::invalid);
         for (const auto& [field, value] : values_) field->store(value);
         for (auto& [into, found] : entries_) *into = std::move(found);
+        for (auto& [into, found] : lines_) *into = std::move(found);
         for (auto& [kind, found] : records_) {
             *kind->into = std::move(found.entries);
             if (kind->lines != nullptr) *kind->lines = std::move(found.lines);
@@ -131,6 +132,13 @@ class Parser {
                 unknown(entry.first, *key, "", known);
             }
         }
+        keep_lines(find_group(""), std::move(seen));
+    }
+
+    void keep_lines(const Group* group, KeyLines lines) {
+        if (group != nullptr && group->lines != nullptr) {
+            lines_.emplace_back(group->lines, std::move(lines));
+        }
     }
 
     void settings(const YAML::Node& at, const YAML::Node& node, const Group& group) {
@@ -163,6 +171,7 @@ class Parser {
                 unknown(entry.first, *key, group.name, known);
             }
         }
+        keep_lines(&group, std::move(seen));
     }
 
     // `lines` gets those of the keys.
@@ -316,6 +325,7 @@ class Parser {
     Report& report_;
     std::vector<std::pair<const Field*, Field::Value>> values_;
     std::vector<std::pair<Entries*, Entries>> entries_;
+    std::vector<std::pair<KeyLines*, KeyLines>> lines_;
     std::vector<std::pair<const Records*, FoundRecords>> records_;
     bool failed_ = false;
 };
