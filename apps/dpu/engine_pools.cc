@@ -13,12 +13,14 @@ namespace {
 constexpr Duration orphan_grace = std::chrono::seconds(30);
 // A shorter absence is not logged.
 constexpr Duration watch_interval = std::chrono::milliseconds(500);
-constexpr std::string_view tenant_word = "%tenant";
+constexpr std::string_view tenant_word = "%tenant", pool_word = "%pool";
 
-std::string key_of(std::string name, std::string_view tenant) {
-    for (size_t at = name.find(tenant_word); at != name.npos;
-         at = name.find(tenant_word, at + tenant.size())) {
-        name.replace(at, tenant_word.size(), tenant);
+// Names of tenants and pools have no '%'.
+std::string key_of(std::string name, std::string_view pool, std::string_view tenant) {
+    for (const auto& [word, value] : {std::pair(pool_word, pool), std::pair(tenant_word, tenant)}) {
+        for (size_t at = 0; (at = name.find(word)) != name.npos;) {
+            name.replace(at, word.size(), value);
+        }
     }
     return name;
 }
@@ -125,8 +127,9 @@ std::string EnginePools::storage(const std::string& pool) const {
 }
 
 Result<std::string> EnginePools::key_for(const Creator& creator, Report& report) const {
-    if (!new_container_key_.contains(tenant_word)) return new_container_key_;
-    if (!creator.tenant.empty()) return key_of(new_container_key_, creator.tenant);
+    if (!creator.tenant.empty() || !new_container_key_.contains(tenant_word)) {
+        return key_of(new_container_key_, creator.pool, creator.tenant);
+    }
     return report.fail(Code::denied,
                        "this DPU encrypts a new container with the key of the tenant that creates "
                        "it, and {} is a subject of no tenant of the pool '{}': make it one with "
@@ -159,9 +162,9 @@ Task<Result<>> EnginePools::use_keys(Environment environment, std::string place,
                                      std::string new_container_key, Report& report) {
     ROS2S_CO_TRY_ASSIGN(keys_, cipher::KeyCalls::open(environment, place, report));
     layers_ = cipher::decrypt_by(*keys_, keep, environment.log);
-    if (new_container_key.contains(tenant_word)) {
+    if (new_container_key.contains('%')) {
         // The keys are those of tenants that may come later.
-        ROS2S_CO_TRY(cipher::check_key_name(key_of(new_container_key, "a"), report));
+        ROS2S_CO_TRY(cipher::check_key_name(key_of(new_container_key, "a", "a"), report));
     } else if (!new_container_key.empty()) {
         // A key that cannot be used is found at start.
         ROS2S_CO_TRY(co_await cipher::make_keys({}, *keys_, new_container_key, {}, report));

@@ -26,8 +26,8 @@ class EnginePools {
     explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
     // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
     // encrypts new ones with the key of this name, in which `%tenant` stands for the tenant that
-    // creates one; empty: it does not encrypt. Errors: invalid, EKEYREJECTED, deadline (the keys do
-    // not answer). A name with `%tenant` is not tried.
+    // creates one, and `%pool` for its pool; empty: it does not encrypt. Errors: invalid,
+    // EKEYREJECTED, deadline (the keys do not answer). A name with one of them is not tried.
     // `keep`: how long open containers are used when a key is gone.
     Task<Result<>> use_keys(Environment environment, std::string place, Duration keep,
                             std::string new_container_key, Report& report);

@@ -125,11 +125,13 @@ config::Table describe(Settings& s) {
           config::duration("keep", s.keep_keys, 0s, 24h,
                            "How long a mounted container can be used after its key was "
                            "removed. Then its files are refused (EKEYREJECTED)."),
-          config::text("new_containers", s.new_container_key,
-                       "The NAME of the key for containers that hosts create here. '%tenant' in it "
-                       "stands for the name of the tenant that creates one, so that each tenant "
-                       "has its own key. With one key for all, who removes it makes the "
-                       "containers of all tenants unreadable. Empty: they are not encrypted.")}},
+          config::text(
+              "new_containers", s.new_container_key,
+              "The NAME of the key for containers that hosts create here. '%tenant' in it "
+              "stands for the name of the tenant that creates one, so that each tenant "
+              "has its own key. '%pool' stands for the pool: tenants of one name in two "
+              "pools share a key without it. With one key for all, who removes it makes the "
+              "containers of all tenants unreadable. Empty: they are not encrypted.")}},
         daemon::describe_limits(s.limits_given, s.limit_lines),
         daemon::describe_metrics(s.common),
         daemon::describe_service(s.common)};

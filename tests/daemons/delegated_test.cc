@@ -81,12 +81,12 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
     const std::string keys = engine.pool_directory() + "/keys";
     std::filesystem::create_directory(keys);
     for (const std::string name : {"alice", "bob"}) {
-        const std::string path = fmt::format("{}/of-{}.key", keys, name);
+        const std::string path = fmt::format("{}/pool-of-{}.key", keys, name);
         std::ofstream(path) << std::string(64, name == "alice" ? '7' : '8');
         std::filesystem::permissions(path, std::filesystem::perms(0600));
     }
     std::ofstream(dpu.places().dpu_settings, std::ios::app)
-        << fmt::format("\nencryption: {{keys: '{}', new_containers: 'of-%tenant'}}\n", keys);
+        << fmt::format("\nencryption: {{keys: '{}', new_containers: '%pool-of-%tenant'}}\n", keys);
     start();
     for (const char* name : {"alice", "bob", "eve"}) {
         ASSERT_EQ(change(Change::create, name,
@@ -105,13 +105,13 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
     }
     // A tenant without a key creates nothing.
     EXPECT_EQ(to_errno(create("eve", "eve-1").error()), EKEYREJECTED);
-    EXPECT_THAT(said.text(), HasSubstr("the key 'of-eve'"));
+    EXPECT_THAT(said.text(), HasSubstr("the key 'pool-of-eve'"));
     // Hosts do not learn where the keys are. The log of the DPU has it.
     const auto is_hidden = [&](const std::string& text, const std::string& name) {
         EXPECT_THAT(text, HasSubstr("ask the administrator of the DPU"));
         EXPECT_THAT(text, testing::Not(HasSubstr(keys)));
         EXPECT_TRUE(within_a_second([&] {
-            return dpu.log().contains(fmt::format("{}/of-{}.key cannot be read", keys, name));
+            return dpu.log().contains(fmt::format("{}/pool-of-{}.key cannot be read", keys, name));
         })) << dpu.log();
         EXPECT_THAT(dpu.log(), HasSubstr("reason=EKEYREJECTED"));
     };
@@ -121,7 +121,7 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
         on(*reactor, [&] { return admin->query_container(call, "pool", "eve-1", report); }));
 
     // Her data is shredded, and his is not.
-    std::filesystem::remove(keys + "/of-alice.key");
+    std::filesystem::remove(keys + "/pool-of-alice.key");
     Client alice, bob;
     Report refused;
     const auto opened = alice.open(*reactor, host("alice", "alice-1"), refused);
