@@ -15,6 +15,7 @@ THREADED = (
     "src/ros2s/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
     "src/ros2s/engine/index/",    # RocksDB's background threads
     "src/ros2s/engine/allocation_test.cc",  # counts in operator new, which any thread calls
+    "src/ros2s/admission/accounts.",  # names of accounts, which gRPC's threads read
     "src/ros2s/control/audit.cc",     # gRPC's threads log
     "src/ros2s/control/arrivals.",  # requests begin on gRPC's threads
     "src/ros2s/control/answers.",     # and end there

@@ -84,12 +84,23 @@ bool Account::owes_nothing(Time now) const noexcept {
     return std::max({requests_paid_, bytes_paid_, names_paid_}) <= now;
 }
 
-std::string_view Accounts::name_for(std::string_view subject, std::string_view pool) const {
-    const auto found = allowances_.accounts.find(subject);
-    if (found == allowances_.accounts.end()) return subject;
-    const Allowances::ByPool& names = found->second;
-    const auto here = names.find(pool);
-    return here == names.end() ? names.begin()->second : here->second;
+std::string_view name_for(const AccountNames& names, std::string_view subject,
+                          std::string_view pool) {
+    const auto found = names.find(subject);
+    if (found == names.end()) return subject;
+    const auto& by_pool = found->second;
+    const auto here = by_pool.find(pool);
+    return here == by_pool.end() ? by_pool.begin()->second : here->second;
+}
+
+Accounts::Accounts(Reactor& reactor, Allowances allowances)
+    : reactor_(reactor),
+      allowances_(std::move(allowances)),
+      names_(std::make_shared<const AccountNames>(std::move(allowances_.accounts))) {}
+
+std::shared_ptr<const AccountNames> Accounts::names() const {
+    const std::lock_guard lock(mutex_);
+    return names_;
 }
 
 const Allowance& Accounts::allowance_of(std::string_view name) const {
@@ -111,6 +122,11 @@ std::shared_ptr<Account> Accounts::open(std::string_view subject, std::string_vi
 
 void Accounts::set(Allowances allowances) {
     allowances_ = std::move(allowances);
+    auto names = std::make_shared<const AccountNames>(std::move(allowances_.accounts));
+    {
+        const std::lock_guard lock(mutex_);
+        names_.swap(names);  // the earlier ones are destroyed after the lock
+    }
     for (const auto& [number, account] : by_number_) {
         const Allowance& allowed = allowance_of(account->name);
         if (account->allowance_ == allowed) continue;

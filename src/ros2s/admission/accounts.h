@@ -10,12 +10,14 @@
 // An account is kept after its tenant's last session, so that a new session brings no new burst. If
 // there are kept_max, those that owe nothing and are not in use are removed.
 //
-// Owned by the composing code; outlives everything that it is given to. Used on one core.
+// Owned by the composing code; outlives everything that it is given to. Used on one core, except
+// names(): calls of the control plane begin on gRPC's threads.
 #pragma once
 #include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,13 +46,17 @@ struct Allowance {
     friend bool operator==(const Allowance&, const Allowance&) = default;
 };
 
+// The account of a subject, or of a tenant's name, in each pool. In other pools it has the first of
+// these. Not listed: an account of its own, named as the subject.
+using AccountNames =
+    std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>>;
+[[nodiscard]] std::string_view name_for(const AccountNames& names, std::string_view subject,
+                                        std::string_view pool = {});
+
 struct Allowances {
     std::map<std::string, Allowance, std::less<>> by_account;
     Allowance others;
-    // The account of a subject, or of a tenant's name, in each pool. In other pools it has the
-    // first of these. Not listed: an account of its own, named as the subject.
-    using ByPool = std::map<std::string, std::string, std::less<>>;
-    std::map<std::string, ByPool, std::less<>> accounts;
+    AccountNames accounts;
 };
 
 // The core of the accounts counts, any thread reads.
@@ -118,8 +124,7 @@ class Account {
 class Accounts {
   public:
     static constexpr size_t kept_max = 1024;
-    explicit Accounts(Reactor& reactor, Allowances allowances = {})
-        : reactor_(reactor), allowances_(std::move(allowances)) {}
+    explicit Accounts(Reactor& reactor, Allowances allowances = {});
 
     // The subject's account in the pool, made when it is opened first. The number is not used for
     // another one later.
@@ -127,7 +132,11 @@ class Accounts {
                                                 std::string_view pool = {});
     // Of the subject's account in the pool.
     [[nodiscard]] std::string_view name_for(std::string_view subject,
-                                            std::string_view pool = {}) const;
+                                            std::string_view pool = {}) const {
+        return admission::name_for(*names_, subject, pool);
+    }
+    // Any thread. They do not change: set() replaces them by others.
+    [[nodiscard]] std::shared_ptr<const AccountNames> names() const;
     // Also for requests that wait: those that may begin now do.
     void set(Allowances allowances);
     // Null: no such account.
@@ -144,7 +153,9 @@ class Accounts {
     friend class Admission;
     mutable std::vector<Admission*> admissions_;  // they add and remove themselves
     Reactor& reactor_;
-    Allowances allowances_;
+    Allowances allowances_;     // without `accounts`
+    mutable std::mutex mutex_;  // of names_, for other threads and set()
+    std::shared_ptr<const AccountNames> names_;
     uint64_t last_number_ = 0;
     std::map<uint64_t, std::shared_ptr<Account>> by_number_;
     std::map<std::string, uint64_t, std::less<>> numbers_;

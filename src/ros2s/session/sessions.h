@@ -252,6 +252,7 @@ class SessionTable {
     [[nodiscard]] std::vector<const Session*> all() const;
     [[nodiscard]] const SessionMetrics& metrics() const { return metrics_; }
     [[nodiscard]] const Options& options() const { return options_; }
+    [[nodiscard]] const admission::Accounts& accounts() const { return accounts_; }
 
   private:
     Task<> end(Session& session);
