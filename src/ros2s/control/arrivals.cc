@@ -2,12 +2,9 @@
 
 namespace ros2s::control {
 
-Result<> Arrivals::begin(Arriving& one, const std::string& subject) {
+Result<> Arrivals::begin(Arriving& one, const std::string& subject, std::string* whose) {
     const std::lock_guard lock(mutex_);
-    if (reading_.size() >= bounds_.all) return fail(Code::busy, bounds_.all);
-    size_t& of_subject = subjects_[subject];
-    if (of_subject >= bounds_.per_subject) return fail(Code::busy, bounds_.per_subject);
-    ++of_subject;
+    ROS2S_TRY(shares_.take(subject, whose));
     places_[&one] = reading_.insert(
         reading_.end(), {.one = one.shared_from_this(), .subject = subject, .since = Clock::now()});
     return {};
@@ -37,8 +34,7 @@ void Arrivals::end_late() {
 }
 
 void Arrivals::remove(std::list<Reading>::iterator place) {
-    const auto subject = subjects_.find(place->subject);
-    if (--subject->second == 0) subjects_.erase(subject);
+    shares_.give_back(place->subject);
     places_.erase(place->one.get());
     reading_.erase(place);
 }

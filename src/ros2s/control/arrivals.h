@@ -14,6 +14,7 @@
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/time.h"
+#include "tenant_shares.h"
 
 namespace ros2s::control {
 
@@ -32,13 +33,14 @@ class Arrivals {
         size_t per_subject = 256;
         Duration time_max = std::chrono::seconds(10);
     };
-    explicit Arrivals(Bounds bounds) : bounds_(bounds) {}
+    Arrivals(const admission::Accounts& accounts, Bounds bounds)
+        : bounds_(bounds), shares_(accounts, bounds.all, bounds.per_subject) {}
     Arrivals(const Arrivals&) = delete;
     Arrivals& operator=(const Arrivals&) = delete;
 
-    // Its request may be read. Errors: busy (too many requests are being read, of the subject or in
-    // all).
-    [[nodiscard]] Result<> begin(Arriving& one, const std::string& subject);
+    // Its request may be read. Errors, and `whose`: those of TenantShares::take().
+    [[nodiscard]] Result<> begin(Arriving& one, const std::string& subject,
+                                 std::string* whose = nullptr);
     // The request was read. False: too_late() has ended the call, or is about to.
     [[nodiscard]] bool end(Arriving& one);
     // Ends those that have taken too long. Called periodically.
@@ -58,7 +60,7 @@ class Arrivals {
     std::mutex mutex_;
     std::list<Reading> reading_;  // the oldest is the first
     std::map<const Arriving*, std::list<Reading>::iterator> places_;
-    std::map<std::string, size_t> subjects_;
+    TenantShares shares_;
 };
 
 }  // namespace ros2s::control

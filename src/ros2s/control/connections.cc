@@ -15,7 +15,6 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/runtime/thread.h"
 
 namespace ros2s::control {
@@ -68,7 +67,9 @@ Far far_of(int descriptor) {
 
 }  // namespace
 
-Connections::Connections(Bounds bounds, Log log) : bounds_(bounds), log_(std::move(log)) {}
+Connections::Connections(const admission::Accounts& accounts, Bounds bounds, Log log)
+    : bounds_(bounds), log_(std::move(log)), shares_(accounts, bounds.all, bounds.per_subject) {}
+
 Connections::~Connections() { ROS2S_CHECK(!thread_.joinable()); }
 
 Result<std::string> Connections::listen(const std::string& address, Report& report) {
@@ -242,9 +243,7 @@ void Connections::believe_users() {
         const auto found = connections_.find(number);
         if (found == connections_.end()) continue;
         Connection& connection = found->second;
-        size_t& count = subjects_[connection.peer];
-        if (count >= bounds_.per_subject) continue;
-        ++count;
+        if (!shares_.take(connection.peer)) continue;
         connection.subject = connection.peer;
         forget_unproven(connection.peer, number);
     }
@@ -261,9 +260,8 @@ void Connections::forget(uint64_t number) {
     }
     if (connection.subject.empty()) {
         forget_unproven(connection.peer, number);
-    } else if (const auto of_subject = subjects_.find(connection.subject);
-               --of_subject->second == 0) {
-        subjects_.erase(of_subject);
+    } else {
+        shares_.give_back(connection.subject);
     }
     connections_.erase(found);
 }
@@ -275,22 +273,22 @@ void Connections::forget_unproven(const std::string& peer, uint64_t number) {
     --unproven_count_;
 }
 
-Result<> Connections::proven(const std::string& peer, const std::string& subject) {
+Result<> Connections::proven(const std::string& peer, const std::string& subject,
+                             std::string* whose) {
     const std::lock_guard lock(mutex_);
     const auto at = by_address_.find(peer);
     if (at == by_address_.end()) return {};
     const uint64_t number = at->second;
     Connection& connection = connections_.at(number);
     if (!connection.subject.empty()) return {};
+    if (const auto room = shares_.take(subject, whose); !room) {
+        ::shutdown(connection.watched.get(), SHUT_RDWR);
+        forget(number);
+        return room;
+    }
     forget_unproven(connection.peer, number);
     connection.subject = subject;
-    const size_t has = subjects_[subject]++;
-    if (has < bounds_.per_subject && !takes_the_rest(has, connections_.size() - 1, bounds_.all)) {
-        return {};
-    }
-    ::shutdown(connection.watched.get(), SHUT_RDWR);
-    forget(number);
-    return fail(Code::busy, has);
+    return {};
 }
 
 }  // namespace ros2s::control

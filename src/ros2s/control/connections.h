@@ -29,6 +29,7 @@
 #include "listening.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "tenant_shares.h"
 
 namespace ros2s::control {
 
@@ -41,7 +42,7 @@ class Connections {
         // gRPC ends a connection whose handshake takes longer.
         std::chrono::milliseconds handshake_max{10'000};
     };
-    Connections(Bounds bounds, Log log);
+    Connections(const admission::Accounts& accounts, Bounds bounds, Log log);
     ~Connections();  // call stop() first
     Connections(const Connections&) = delete;
     Connections& operator=(const Connections&) = delete;
@@ -55,8 +56,10 @@ class Connections {
     void stop();
 
     // A call of `subject` came over the connection from `peer`, as gRPC writes addresses. Errors:
-    // busy (the subject has too many connections: this one is ended).
-    [[nodiscard]] Result<> proven(const std::string& peer, const std::string& subject);
+    // busy (the subject or its tenant has too many connections: this one is ended). `whose`: as
+    // TenantShares::take().
+    [[nodiscard]] Result<> proven(const std::string& peer, const std::string& subject,
+                                  std::string* whose);
 
     // Increases at least once a second while the accepting thread works.
     [[nodiscard]] uint64_t rounds() const { return rounds_.value(); }
@@ -112,7 +115,7 @@ class Connections {
     std::map<std::string, std::set<uint64_t>> unproven_;  // by peer
     size_t unproven_count_ = 0;
     std::deque<Young> young_users_;  // Unix sockets, in the order of arrival
-    std::map<std::string, size_t> subjects_;
+    TenantShares shares_;            // of proven ones
     Counter rounds_, ended_for_room_, without_descriptors_;
 };
 

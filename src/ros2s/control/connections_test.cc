@@ -239,6 +239,30 @@ TEST_F(Connections, ASubjectHasSoManyAndNoMore) {
     EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return bool(gets_in(rig)); }));
 }
 
+TEST_F(Connections, OfOneTenantLeaveRoomForOthers) {
+    Rig rig({.control = {.connections_max = 32, .connections_per_subject_max = 8}});
+    rig.certificates.add("operator");
+    std::vector<std::unique_ptr<ControlClient>> clients;
+    const auto calls = [&](const std::string& name) {
+        const auto& client = clients.emplace_back(rig.client(name));
+        const Call call{.deadline = rig.client_reactor->now() + soon};
+        Report report;
+        return rig.here([&] { return client->list_pools(call, report); }).has_value();
+    };
+    int connected = 0;
+    for (const std::string& host : rig.hosts_of_one_tenant(8)) {
+        for (int i = 0; i < 6; ++i) connected += calls(host) ? 1 : 0;
+    }
+    EXPECT_EQ(connected, 16);
+    EXPECT_FALSE(rig.lines.with("tenant 'batch' has 16 connections").empty());
+    EXPECT_TRUE(calls("alice"));
+    EXPECT_TRUE(calls("operator"));
+    EXPECT_FALSE(calls("host-7"));
+    // Connections count where their subject belongs now.
+    rig.do_there([&] { rig.accounts.set({}); });
+    EXPECT_TRUE(calls("host-7"));
+}
+
 TEST_F(Connections, ListensWhereItIsTold) {
     const TemporaryDirectory directory;
     const std::string path = "unix:" + directory.path() + "/a socket#1";

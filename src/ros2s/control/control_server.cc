@@ -71,9 +71,9 @@ Task<> end_late(ServerCalls& gate, StopToken stop) {
 struct ControlServer::Parts {
     Parts(ControlParts given, ControlOptions wanted)
         : options(std::move(wanted)),
-          connections(bounds_of(options), given.log),
+          connections(given.sessions.accounts(), bounds_of(options), given.log),
           trust(given.reactor, given.blocking, given.sessions, options.identity),
-          gate(given.reactor, connections, trust,
+          gate(given.reactor, connections, trust, given.sessions.accounts(),
                {.all = options.requests_max,
                 .per_subject = options.calls_per_subject_max,
                 .time_max = options.request_max},

@@ -13,9 +13,10 @@
 //
 // Invariants
 // - Every request runs on the core, with its caller's deadline. A cancelled one is stopped.
-// - Bounded: connections in all and per subject, messages, requests being received and calls in all
-//   and per subject, streams per connection, the time for a handshake, for receiving a request and
-//   until its reply is taken. A call counts until its reply is taken.
+// - Bounded: connections, requests being received and calls, each in all, per tenant and per
+// subject
+//   (tenant_shares.h), messages, streams per connection, the time for a handshake, for receiving a
+//   request and until its reply is taken. A call counts until its reply is taken.
 // - It accepts connections as long as it lives, whatever resource runs out (connections.h).
 // - The log has one line for each refused connection (audit), bounded per second.
 #pragma once
@@ -169,7 +170,7 @@ struct ControlOptions {
     // them.
     uint32_t connections_max = 4096;
     uint32_t connections_per_subject_max = 256;
-    static constexpr uint32_t calls_max = 4096;  // until the client has the reply; of all subjects
+    uint32_t calls_max = 4096;  // until the client has the reply; of all subjects
     uint32_t calls_per_subject_max = 256;
     static constexpr uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);

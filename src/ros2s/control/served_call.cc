@@ -7,7 +7,6 @@
 #include <coroutine>
 
 #include "error_status.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/rpc/request.h"
 #include "tls.h"
 
@@ -41,11 +40,12 @@ CallReactor* ServedCall::begin() {
     self_ = share();
     served_.subject = subject_of(*context_.auth_context());
     served_.peer = context_.peer();
-    if (const auto room = gate_.arrivals.begin(*this, served_.subject); !room) {
+    std::string whose;
+    if (const auto room = gate_.arrivals.begin(*this, served_.subject, &whose); !room) {
         arrival_ = served_.report.fail(
             room.error(),
-            "{} requests are being received, which is the server's limit; wait for some of them",
-            room.error().detail);
+            "{} has {} requests that are being received, which is the limit; wait for some of them",
+            whose, room.error().detail);
         arrive(share()).post_to(gate_.reactor);
     } else {
         StartRead(request_.get());
@@ -88,9 +88,7 @@ ServedCall::Crossing ServedCall::stop(std::shared_ptr<ServedCall> call) {
 
 ServedCall::Crossing ServedCall::leave(std::shared_ptr<ServedCall> call) {
     ServerCalls& gate = call->gate_;
-    --gate.calls;
-    const auto of_subject = gate.by_subject.find(call->served_.subject);
-    if (--of_subject->second == 0) gate.by_subject.erase(of_subject);
+    gate.shares.give_back(call->served_.subject);
     co_return;
 }
 
@@ -102,34 +100,26 @@ Result<> ServedCall::check_caller() {
     served_.credential.chain = chain_of(*context_.auth_context());
     ROS2S_TRY_ASSIGN(served_.credential.until,
                      gate_.trust.check(served_.subject, served_.credential.chain, served_.report));
-    if (const auto fits = gate_.connections.proven(served_.peer, served_.subject); !fits) {
+    std::string whose;
+    if (const auto fits = gate_.connections.proven(served_.peer, served_.subject, &whose); !fits) {
         gate_.refused_busy.add();
-        return served_.report.fail(
-            fits.error(), "{} has {} connections, which is the server's limit; close some of them",
-            served_.subject, fits.error().detail);
-    }
-    const auto running = gate_.by_subject.find(served_.subject);
-    if (running != gate_.by_subject.end() &&
-        (running->second >= gate_.subject_max ||
-         takes_the_rest(running->second, gate_.calls, gate_.nursery.limit()))) {
-        gate_.refused_busy.add();
-        return served_.report.fail(
-            Code::busy,
-            "{} has {} calls in progress, which is the server's limit; wait for some of them",
-            served_.subject, running->second);
-    }
-    if (gate_.calls >= gate_.nursery.limit()) {
-        gate_.refused_busy.add();
-        return served_.report.fail(Code::busy,
-                                   "the server has too many calls in progress; try again later");
+        return served_.report.fail(fits.error(),
+                                   "{} has {} connections, which is the limit; close some of them",
+                                   whose, fits.error().detail);
     }
     return {};
 }
 
-void ServedCall::count() {
+Result<> ServedCall::count() {
+    std::string whose;
+    if (const auto room = gate_.shares.take(served_.subject, &whose); !room) {
+        gate_.refused_busy.add();
+        return served_.report.fail(
+            room.error(), "{} has {} calls in progress, which is the limit; wait for some of them",
+            whose, room.error().detail);
+    }
     counted_ = true;
-    ++gate_.calls;
-    ++gate_.by_subject[served_.subject];
+    return {};
 }
 
 void ServedCall::admit() {
@@ -138,12 +128,12 @@ void ServedCall::admit() {
         return refuse(arrival_);
     }
     if (const auto fit = check_caller(); !fit) return refuse(fit);
+    if (const auto room = count(); !room) return refuse(room);
     const auto now = std::chrono::system_clock::now();
     served_.call.stop = stop_.token();
     if (context_.deadline() < now + std::chrono::hours(24 * 365)) {
         served_.call.deadline = gate_.reactor.now() + (context_.deadline() - now);
     }
-    count();
     // A call counts for longer than it runs.
     ROS2S_CHECK(gate_.nursery.try_spawn(run(share())));
 }

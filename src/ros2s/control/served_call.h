@@ -39,6 +39,7 @@
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
+#include "tenant_shares.h"
 #include "trust.h"
 
 namespace ros2s::control {
@@ -47,25 +48,24 @@ struct Served;
 
 // Bounds and counts the calls of one server. Used on the core, except `reactor`.
 struct ServerCalls {
-    ServerCalls(Reactor& core, Connections& come_over, Trust& callers, Arrivals::Bounds reading,
-                size_t calls_max, uint32_t per_subject_max)
+    ServerCalls(Reactor& core, Connections& come_over, Trust& callers,
+                const admission::Accounts& accounts, Arrivals::Bounds reading, size_t calls_max,
+                uint32_t per_subject_max)
         : reactor(core),
           connections(come_over),
           trust(callers),
-          arrivals(reading),
+          arrivals(accounts, reading),
           answers(reading.time_max),
-          nursery(core, calls_max),
-          subject_max(per_subject_max) {}
+          shares(accounts, calls_max, per_subject_max),
+          nursery(core, calls_max) {}
 
     Reactor& reactor;
     Connections& connections;
     Trust& trust;
     Arrivals arrivals;
     Answers answers;
+    TenantShares shares;  // of calls: admitted, until gRPC is done with them
     Nursery nursery;
-    uint32_t subject_max;
-    size_t calls = 0;  // admitted, until gRPC is done with them
-    std::map<std::string, uint32_t> by_subject;
     Counter served, failed, refused_busy, refused_late, cancelled;
     // Called for each call that ends with a refusal (rpc::is_refusal()) or whose report has notes,
     // unless Served::audited.
@@ -128,7 +128,7 @@ class ServedCall : public Arriving, public CallReactor {
     void refuse(const Result<>& why);
     void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
-    void count();
+    [[nodiscard]] Result<> count();
     // Of the method: "OpenSession".
     [[nodiscard]] std::string_view name() const;
 

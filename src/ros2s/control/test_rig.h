@@ -72,6 +72,7 @@ class Certificates {
   public:
     Certificates();
     [[nodiscard]] pki::Identity of(const std::string& name) const;
+    void add(const std::string& name);
     [[nodiscard]] std::string directory() const { return base_.path() + "/certs"; }
 
   private:
@@ -151,6 +152,8 @@ class Rig {
     [[nodiscard]] std::string address() const { return server->addresses().front(); }
     [[nodiscard]] int port() const;
     [[nodiscard]] std::unique_ptr<ControlClient> client(const std::string& name = "alice");
+    // Certificates "host-0", …, and their tenant "batch".
+    std::vector<std::string> hosts_of_one_tenant(int count);
     [[nodiscard]] static SessionWish wish(Uuid client = alice);
     // Opens a session and mounts its container "c".
     OpenedSession open(ControlClient& client);

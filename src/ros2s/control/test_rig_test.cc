@@ -37,6 +37,11 @@ pki::Identity Certificates::of(const std::string& name) const {
             .key_file = directory() + "/" + name + ".key"};
 }
 
+void Certificates::add(const std::string& name) {
+    Report report;
+    EXPECT_TRUE(pki::issue(directory(), {.name = name}, false, now(), report)) << report.text();
+}
+
 Log Lines::log() {
     return Log([this](LogLevel, std::string_view line) {
         const std::lock_guard lock(mutex_);
@@ -180,6 +185,18 @@ SessionWish Rig::wish(Uuid client) {
             .pool = "pool",
             .program = "test",
             .providers = {"shm"}};
+}
+
+std::vector<std::string> Rig::hosts_of_one_tenant(int count) {
+    std::vector<std::string> hosts;
+    admission::Allowances allowances;
+    for (int i = 0; i < count; ++i) {
+        const std::string& name = hosts.emplace_back("host-" + std::to_string(i));
+        certificates.add(name);
+        allowances.accounts["CN=" + name] = {{"pool", "batch"}};
+    }
+    do_there([&] { accounts.set(std::move(allowances)); });
+    return hosts;
 }
 
 OpenedSession Rig::open(ControlClient& client) {
