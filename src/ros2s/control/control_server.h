@@ -13,10 +13,9 @@
 //
 // Invariants
 // - Every request runs on the core, with its caller's deadline. A cancelled one is stopped.
-// - Bounded: connections, requests being received and calls, each in all, per tenant and per
-// subject
-//   (tenant_shares.h), messages, streams per connection, the time for a handshake, for receiving a
-//   request and until its reply is taken. A call counts until its reply is taken.
+// - Bounded, in all, per tenant and per subject (tenant_shares.h): connections, requests being
+//   received, and calls until their reply is taken. Also messages, streams per connection, and the
+//   time for a handshake, for receiving a request and until its reply is taken.
 // - It accepts connections as long as it lives, whatever resource runs out (connections.h).
 // - The log has one line for each refused connection (audit), bounded per second.
 #pragma once
