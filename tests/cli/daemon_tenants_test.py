@@ -80,6 +80,8 @@ class Tenants(WithDirectory):
         self.refused("tenant", "create", self.pool, "bob", "--subject", "CN=alice",
                      says=["'CN=alice' is a subject of the tenant 'alice'"])
         self.refused("tenant", "create", self.pool, "bob", says="--subject is required", status=2)
+        self.refused("tenant", "create", self.pool, "bob", "--subject", "",
+                     says=["'subjects' names no certificate", "certs show"])
         self.refused("tenant", "set", self.pool, "alice", "--weight", "x", says=["weight", "1 to 1000"])
         self.refused("tenant", "show", self.pool, "eve", says="no tenant 'eve'")
 

@@ -44,8 +44,8 @@ CallReactor* ServedCall::begin() {
     if (const auto room = gate_.arrivals.begin(*this, served_.subject, &whose); !room) {
         arrival_ = served_.report.fail(
             room.error(),
-            "{} has {} requests that are being received, which is the limit; wait for some of them",
-            whose, room.error().detail);
+            "{}: {} requests are being received, which is the limit; wait for some of them", whose,
+            room.error().detail);
         arrive(share()).post_to(gate_.reactor);
     } else {
         StartRead(request_.get());

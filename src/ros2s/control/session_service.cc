@@ -283,7 +283,7 @@ Task<Result<>> SessionService::show_capability(Served& served,
         co_return served.report.fail(Code::invalid,
                                      "this session was not opened to show a capability");
     }
-    const bool is_first = session->shows->capability == nullptr;
+    const bool is_first = !session->shows_capability();
     served.audited = true;
     // Whatever comes of it, the nonce is used.
     const std::string nonce = std::exchange(session->shows->nonce, draw_nonce());
@@ -305,7 +305,7 @@ Task<Result<>> SessionService::issue_ticket(Served& served, const v1::IssueTicke
                                             v1::IssueTicketReply& reply) {
     ROS2S_CO_TRY(co_await state_.wait_for_rights(served, session::SessionId{request.session()}));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
-    if (session->shows && session->shows->capability == nullptr) {
+    if (session->shows && !session->shows_capability()) {
         co_return served.report.fail(Code::denied, "this session has shown no capability yet");
     }
     co_return give_ticket(served, *session, *reply.mutable_ticket());
