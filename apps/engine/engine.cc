@@ -37,7 +37,7 @@ Engine::~Engine() { ROS2S_CHECK(control_ == nullptr); }
 
 Result<> Engine::start_reactors(Report& report) {
     const uint32_t cpus = usable_cpus();
-    const uint32_t count = choose_reactors(settings_.reactors, cpus);
+    const uint32_t count = settings_.reactors;
     if (count > cpus) {
         environment_.log.warning(
             "{} reactors share {} CPUs, which is slower than fewer reactors: see 'reactors' in the "

@@ -16,11 +16,6 @@ uint32_t usable_cpus() {
     return static_cast<uint32_t>(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
-uint32_t choose_reactors(uint32_t asked, uint32_t cpus) {
-    if (asked != 0) return asked;
-    return std::clamp(cpus / 4, 1U, 4U);
-}
-
 Result<> Reactors::start(uint32_t more, Duration poll, Report& report) {
     for (uint32_t number = 1; number <= more; ++number) {
         ROS2S_TRY_ASSIGN(

@@ -14,8 +14,6 @@ namespace ros2s::engined {
 
 // CPUs that this process may run on.
 [[nodiscard]] uint32_t usable_cpus();
-// The number of reactors in all if the settings request `asked` (0: what suits the machine).
-[[nodiscard]] uint32_t choose_reactors(uint32_t asked, uint32_t cpus);
 
 class Reactors {
   public:

@@ -16,11 +16,11 @@ using namespace std::chrono_literals;
 config::Group describe_service(Settings& s) {
     auto service = daemon::describe_service(s.common);
     service.fields.push_back(config::count(
-        "reactors", s.reactors, 0, 64,
-        "Threads that serve the targets of each pool. Reads of one pool can use as many CPUs. "
-        "0: one for every four CPUs that the process may use, at most 4. A pool has 16 targets "
-        "and uses at most 16 threads. More threads than CPUs are slower than fewer; the log "
-        "then has a warning."));
+        "reactors", s.reactors, 1, 64,
+        "Threads that serve the targets of each pool; a pool has 16 targets and uses at most 16. "
+        "Use more than one only if one is busy all the time: each request that goes to another "
+        "thread waits for it to wake up, so few requests in flight are slower with more. More "
+        "threads than CPUs are slower than fewer; the log then has a warning."));
     return service;
 }
 

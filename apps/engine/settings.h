@@ -25,7 +25,7 @@ struct Settings {
     std::vector<std::string> delegates;  // the parsed form
     std::string capability_authority;    // empty: ca.crt of `certificates`
     Duration capability_life = std::chrono::minutes(5);
-    uint32_t reactors = 0;
+    uint32_t reactors = 1;
     session::AccessTable::Settings access_given;
     RecordLines access_lines;
     session::AccessTable access;  // the parsed form

@@ -4,6 +4,7 @@ usage: path_report_test.py BUILD_DIRECTORY CHECKOUT [NAME…]"""
 
 import dataclasses
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,12 @@ def every_row_is_measured_where_it_is_direct():
             assert figure.iops > 0 and figure.path == "embedded engine, io_uring, O_DIRECT, 1 device"
             results.append((each, [[figure]]))
         assert "counters: embedded engine, io_uring, O_DIRECT, 1 device" in compare.way(results)
+
+
+@test
+def an_engine_on_several_cores_is_the_same_path():
+    assert re.fullmatch(path_report.ENGINE, "engine, io_uring, O_DIRECT, 2 devices, 4 cores")
+    assert not re.fullmatch(path_report.ENGINE, "engine, io_uring, page cache, 1 device, 4 cores")
 
 
 @test

@@ -6,7 +6,7 @@ import re
 
 import shown
 
-ENGINE = r"engine, io_uring, O_DIRECT, \d+ devices?"
+ENGINE = r"engine, io_uring, O_DIRECT, \d+ devices?(, \d+ cores)?"
 EMBEDDED = f"embedded {ENGINE}"
 
 
