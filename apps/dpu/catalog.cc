@@ -12,16 +12,26 @@ std::vector<std::string> Catalog::names() const {
     return names;
 }
 
+std::string Catalog::kept_elsewhere(std::string_view pool) const {
+    if (!served.containers(pool).empty())
+        return "are directories of the server: its settings name them";
+    if (daos.has(pool)) return "are DAOS's: its tools make and remove them (daos container)";
+    return {};
+}
+
+Task<Result<std::vector<std::string>>> Catalog::labels(const Call& call, std::string pool) {
+    if (daos.has(pool)) co_return co_await daos.labels(call, std::move(pool));
+    co_return served.containers(pool);
+}
+
 Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open(const Call& call,
                                                             const std::string& pool,
                                                             const std::string& container,
                                                             Report& report) {
-    const bool is_directory = !served.containers(pool).empty();
-    const bool is_daos = !daos.containers(pool).empty();
     Result<std::unique_ptr<fs::FileSystem>> found;
-    if (is_directory) {
+    if (!served.containers(pool).empty()) {
         found = co_await served.open(call, pool, container, report);
-    } else if (is_daos) {
+    } else if (daos.has(pool)) {
         found = co_await daos.open(call, pool, container, report);
     } else {
         found = co_await pools.open(call, pool, container, report);

@@ -38,10 +38,8 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
         return pools.find(pool);
     }
-    [[nodiscard]] std::vector<std::string> directories(std::string_view pool) const override {
-        const auto containers = served.containers(pool);
-        return containers.empty() ? daos.containers(pool) : containers;
-    }
+    [[nodiscard]] std::string kept_elsewhere(std::string_view pool) const override;
+    Task<Result<std::vector<std::string>>> labels(const Call& call, std::string pool) override;
     // Without the engine's address, which hosts must not receive.
     [[nodiscard]] std::string path(const std::string& pool) const override {
         return delegated.has(pool) ? delegated.storage(pool) : pools.storage(pool);

@@ -39,34 +39,13 @@ Task<Result<>> DaosPools::add(std::string name, config::Entries settings, const 
     if (!connected) {
         co_return report.fail(connected.error(), "pools: '{}': {}", name, why.text());
     }
-    Pool& pool = pools_[name];
-    pool.connection = std::move(*connected);
-    if (const auto learned = co_await learn({}, pool); !learned) {
-        co_return report.fail(learned.error(),
-                              "pools: '{}': the containers of '{}' cannot be listed: {}", name,
-                              options.pool, describe(learned.error()));
-    }
-    if (pool.containers.empty()) {
-        co_return report.fail(Code::not_found,
-                              "pools: '{}': the pool '{}' has no container with a label. Make one: "
-                              "daos container create --type POSIX {} LABEL",
-                              name, options.pool, options.pool);
-    }
-    log.info("the pool '{}' is '{}' of the DAOS system '{}': {} containers", name, options.pool,
-             options.system, pool.containers.size());
-    co_return Result<>{};
-}
-
-Task<Result<>> DaosPools::learn(Call call, Pool& pool) {
-    ROS2S_CO_TRY_ASSIGN(const auto labels, co_await pool.connection->containers(std::move(call)));
-    for (const std::string& label : labels) {
-        if (object::is_valid_label(label)) pool.containers.insert(label);
-    }
+    log.info("the pool '{}' is '{}' of the DAOS system '{}'", name, options.pool, options.system);
+    pools_.emplace(std::move(name), std::move(*connected));
     co_return Result<>{};
 }
 
 Task<> DaosPools::close() {
-    for (auto& [name, pool] : pools_) co_await pool.connection->close();
+    for (auto& [name, pool] : pools_) co_await pool->close();
     pools_.clear();
 }
 
@@ -76,10 +55,12 @@ std::vector<std::string> DaosPools::pools() const {
     return names;
 }
 
-std::vector<std::string> DaosPools::containers(std::string_view pool) const {
-    const auto found = pools_.find(pool);
-    if (found == pools_.end()) return {};
-    return {found->second.containers.begin(), found->second.containers.end()};
+Task<Result<std::vector<std::string>>> DaosPools::labels(Call call, std::string pool) {
+    auto labels = co_await pools_.find(pool)->second->containers(std::move(call));
+    if (labels) {
+        std::erase_if(*labels, [](const auto& each) { return !object::is_valid_label(each); });
+    }
+    co_return labels;
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(Call call, std::string pool,
@@ -90,16 +71,11 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> DaosPools::open(Call call, std::st
         co_return report.fail(Code::not_found, "there is no pool '{}'", pool);
     }
     // DAOS opens a container by its UUID, too, but rights are given for labels.
-    std::set<std::string>& containers = found->second.containers;
-    const bool is_uuid = Uuid::parse(container).has_value();
-    if (!is_uuid && !containers.contains(container)) {
-        ROS2S_CO_TRY(co_await learn(call, found->second));
-    }
-    if (is_uuid || !containers.contains(container)) {
+    if (Uuid::parse(container).has_value()) {
         co_return report.fail(Code::not_found, "the pool '{}' has no container with the label '{}'",
                               pool, container);
     }
-    co_return co_await found->second.connection->open(call, container, report);
+    co_return co_await found->second->open(call, container, report);
 }
 
 std::string DaosPools::storage(const std::string& pool, const std::string& container) const {

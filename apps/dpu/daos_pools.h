@@ -6,7 +6,6 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,13 +31,15 @@ class DaosPools {
     DaosPools(Reactor& reactor, FileThreads threads) : reactor_(reactor), threads_(threads) {}
 
     // Connects to a pool of checked settings. Errors, with a sentence: those of
-    // DaosPool::connect(); not_found (it has no container).
+    // DaosPool::connect().
     Task<Result<>> add(std::string name, config::Entries settings, const Log& log, Report& report);
     Task<> close();
 
     [[nodiscard]] std::vector<std::string> pools() const;
-    // Those that it had at the start, and those that were used since. Empty: no such pool.
-    [[nodiscard]] std::vector<std::string> containers(std::string_view pool) const;
+    [[nodiscard]] bool has(std::string_view pool) const { return pools_.contains(pool); }
+    // The containers of a pool that has() has, as DAOS lists them now. Errors: those of
+    // DaosPool::containers().
+    Task<Result<std::vector<std::string>>> labels(Call call, std::string pool);
     // Errors, with a sentence: not_found, and those of DaosPool::open().
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(Call call, std::string pool,
                                                        std::string container, Report& report);
@@ -46,16 +47,9 @@ class DaosPools {
     [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const;
 
   private:
-    struct Pool {
-        std::unique_ptr<daos::DaosPool> connection;
-        std::set<std::string> containers;
-    };
-    // Adds the containers that it has now and that have a label.
-    static Task<Result<>> learn(Call call, Pool& pool);
-
     Reactor& reactor_;
     const FileThreads threads_;
-    std::map<std::string, Pool, std::less<>> pools_;
+    std::map<std::string, std::unique_ptr<daos::DaosPool>, std::less<>> pools_;
 };
 
 }  // namespace ros2s::dpud

@@ -19,6 +19,7 @@ namespace {
 using connection::HostFiles;
 using fs::Window;
 using testing::HasSubstr;
+using testing::Not;
 
 const Call call;
 
@@ -124,6 +125,39 @@ TEST_F(DpuDaos, AHostWorksInAContainerOfDaos) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_THAT(dpu.log(),
                 HasSubstr("the pool 'tank' is 'label' of the DAOS system 'daos_server'"));
+}
+
+TEST_F(DpuDaos, ContainersAreListedAndLeftToDaos) {
+    // A pool without containers is served, too.
+    std::string said;
+    ASSERT_EQ(run_program(fmt::format("'{}' container destroy --yes "
+                                      "'ros2s+local:///pool/main?dir={}'",
+                                      PROGRAM_CLI, directory.path("pool")),
+                          said),
+              0)
+        << said;
+    const auto container = [&](std::string_view command, std::string_view place) {
+        return run_program(fmt::format("'{}' container {} 'ros2s+dpu:///{}?dir={}'", PROGRAM_CLI,
+                                       command, place, directory.path("dpu")),
+                           said);
+    };
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    EXPECT_EQ(container("list", "tank"), 0) << said;
+    EXPECT_THAT(said, Not(HasSubstr("main")));
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(run_program(fmt::format("'{}' container create 'ros2s+local:///pool/made?dir={}'",
+                                      PROGRAM_CLI, directory.path("pool")),
+                          said),
+              0)
+        << said;
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    EXPECT_EQ(container("list", "tank"), 0) << said;
+    EXPECT_THAT(said, HasSubstr("ros2s+dpu:///tank/made?dir="));
+    for (const char* command : {"query", "create", "destroy --yes"}) {
+        EXPECT_EQ(container(command, "tank/made"), 1) << said;
+        EXPECT_THAT(said, HasSubstr("the containers of 'tank' are DAOS's: its tools make and"));
+    }
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 TEST_F(DpuDaos, TellsWhatIsWrong) {

@@ -369,7 +369,7 @@ TEST_F(DpuDirectories, AreListedByTheCommandAndNotMadeByIt) {
     };
     std::string said;
     EXPECT_EQ(container("list", "lustre", said), 0) << said;
-    EXPECT_EQ(said, fmt::format("train            a directory of the DPU's machine  "
+    EXPECT_EQ(said, fmt::format("train            a directory of the DPU's machine, or in DAOS  "
                                 "ros2s+dpu:///lustre/train?dir={}\n",
                                 directory.path("dpu")));
     for (const char* command : {"query", "create", "destroy --yes"}) {

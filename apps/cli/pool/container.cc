@@ -247,8 +247,8 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
         if (container.id.uuid.is_nil()) {
-            context.session.say("{:<16} a directory of the DPU's machine  {}", shown.container,
-                                uri);
+            context.session.say("{:<16} a directory of the DPU's machine, or in DAOS  {}",
+                                shown.container, uri);
             values.push_back(Json::object({{"container", shown.container}, {"uri", uri}}));
             continue;
         }

@@ -60,10 +60,13 @@ class PoolCatalog {
         const std::vector<std::string> all = names();
         return std::find(all.begin(), all.end(), pool) != all.end();
     }
-    // The containers of a pool without a store: directories of the server, which only its settings
-    // change. Empty: it is not such a pool.
-    [[nodiscard]] virtual std::vector<std::string> directories(std::string_view /*pool*/) const {
-        return {};
+    // What the containers of a pool without a store are, and who makes them: the end of a sentence.
+    // Empty: it is not such a pool.
+    [[nodiscard]] virtual std::string kept_elsewhere(std::string_view /*pool*/) const { return {}; }
+    // The labels of the containers of such a pool. Errors: those of asking for them.
+    virtual Task<Result<std::vector<std::string>>> labels(const Call& /*call*/,
+                                                          std::string /*pool*/) {
+        co_return std::vector<std::string>{};
     }
     [[nodiscard]] virtual std::vector<AbsentPool> absent() const { return {}; }
     // The tenants of a pool that find() returns. Null: another server keeps them.

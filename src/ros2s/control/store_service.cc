@@ -16,12 +16,12 @@ using Store = std::shared_ptr<object::ObjectStore>;
 Result<> check_pool(const ServerState& state, Served& served, const std::string& pool) {
     ROS2S_TRY(check_label("pool", pool, served.report));
     ROS2S_TRY(state.permit(served, pool));
-    if (!state.parts.pools.directories(pool).empty()) {
+    if (const std::string what = state.parts.pools.kept_elsewhere(pool); !what.empty()) {
         return served.report.fail(
             Code::unsupported,
-            "the containers of '{}' are directories of the server: its settings name them, and "
-            "they cannot be created, removed or queried over the network",
-            pool);
+            "the containers of '{}' {}, and they cannot be created, removed or queried over the "
+            "network",
+            pool, what);
     }
     if (state.parts.pools.has(pool)) return {};
     return served.report.fail(Code::not_found, "there is no pool '{}' here; available: {}", pool,
@@ -230,12 +230,20 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
                                       v1::ListContainersReply& reply) {
     ROS2S_CO_TRY(check_label("pool", request.pool(), served.report));
     ROS2S_CO_TRY(state_.permit(served, request.pool()));
-    const auto directories = state_.parts.pools.directories(request.pool());
-    for (const std::string& label : directories) {
-        if (!state_.parts.access.sees(served.subject, request.pool(), label)) continue;
-        reply.add_containers()->set_label(label);
+    if (!state_.parts.pools.kept_elsewhere(request.pool()).empty()) {
+        be_for_tenant(state_, served, request.pool());
+        const auto labels = co_await state_.parts.pools.labels(served.call, request.pool());
+        if (!labels) {
+            co_return served.report.fail(labels.error(),
+                                         "the containers of '{}' cannot be listed: {}",
+                                         request.pool(), describe(labels.error()));
+        }
+        for (const std::string& label : *labels) {
+            if (!state_.parts.access.sees(served.subject, request.pool(), label)) continue;
+            reply.add_containers()->set_label(label);
+        }
+        co_return Result<>{};
     }
-    if (!directories.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool()));
     ROS2S_CO_TRY_ASSIGN(const auto seen,
                         co_await seen_containers(state_, served, used, request.pool()));
