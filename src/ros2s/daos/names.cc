@@ -1,10 +1,12 @@
 // Names of DaosFileSystem.
 
 #include <algorithm>
+#include <chrono>
 
 #include "file_system.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::daos {
 
@@ -354,6 +356,23 @@ Result<> DaosFileSystem::move(const Object& from, const std::string& name, const
         dfs_.dfs_move(mount_, from.get(), name.c_str(), to.get(), new_name.c_str(), nullptr));
 }
 
+// DAOS 2.6 changes the time of modification of what it moves. It is set back here, unless what is
+// found is of a write: then it is not from the time of the move.
+Result<Found> DaosFileSystem::find_moved(const Object& directory, const std::string& name,
+                                         const Found& before, WallTime begun) const {
+    ROS2S_TRY_ASSIGN(Found now, find(directory, name));
+    const WallTime modified = to_wall_time(now.status.st_mtim);
+    const bool is_of_the_move = modified != to_wall_time(before.status.st_mtim) &&
+                                modified >= begun && modified <= std::chrono::system_clock::now();
+    if (now.id != before.id || !is_of_the_move) return now;
+    struct stat status = now.status;
+    status.st_mtim = before.status.st_mtim;
+    // The move is done, also if this fails.
+    if (checked(dfs_.dfs_osetattr(mount_, now.object->get(), &status, DFS_SET_ATTR_MTIME)))
+        now.status = status;
+    return now;
+}
+
 Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::string_view name,
                                       NodeId new_parent, std::string_view new_name,
                                       RenameFlags flags) {
@@ -405,6 +424,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         co_await lock_entries(locks, new_parent, false);
     }
     if (to->is_removed) co_return fail(Code::not_found);
+    const WallTime begun = std::chrono::system_clock::now();
     ROS2S_CO_TRY(co_await connection_.run(
         thread, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
     if (there && !flags.exchange) removed(*there);
@@ -418,11 +438,13 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
             nodes_.removed(*node);  // another client was faster
         }
     };
-    moved_to(moved, *to, owned_new,
-             co_await connection_.run(thread, [&] { return find(*new_above, owned_new); }));
+    moved_to(moved, *to, owned_new, co_await connection_.run(thread, [&] {
+        return find_moved(*new_above, owned_new, moved, begun);
+    }));
     if (flags.exchange) {
-        moved_to(*there, *from, owned,
-                 co_await connection_.run(thread, [&] { return find(*above, owned); }));
+        moved_to(*there, *from, owned, co_await connection_.run(thread, [&] {
+            return find_moved(*above, owned, *there, begun);
+        }));
     }
     co_return Result<>{};
 }

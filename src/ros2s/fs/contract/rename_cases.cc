@@ -299,6 +299,34 @@ constexpr Case rename_table[] = {
          EXPECT_GT((co_await f.stat(file)).changed, first.changed) << "exchanged";
          EXPECT_GT((co_await f.stat(sub)).changed, second.changed) << "exchanged";
      }},
+    {"ARenameKeepsATimeThatWasSet",
+     [](Fixture& f) -> Task<> {
+         // Programs that copy set the time of a temporary name, and then rename it.
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         const NodeId file = co_await f.file(root_node, "file", "x");
+         const NodeId empty = co_await f.file(root_node, "empty", "");
+         const NodeId sub = co_await f.directory(root_node, "sub");
+         co_await f.file(sub, "below", "x");
+         const WallTime set{std::chrono::nanoseconds(1'234'567'890'123'456'789)};
+         for (const NodeId node : {file, empty, sub}) {
+             EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.modified = set}));
+         }
+         co_await f.later();
+         co_await f.file(dir, "file", "replaced");
+         for (const auto& [node, name] :
+              {std::pair(file, "file"), {empty, "empty"}, {sub, "sub"}}) {
+             EXPECT_OK(co_await f.fs.rename(f.call, root_node, name, dir, name, {}));
+             EXPECT_EQ((co_await f.stat(node)).modified, set) << name;
+         }
+         EXPECT_OK(co_await f.fs.rename(f.call, dir, "file", dir, "sub", {.exchange = true}));
+         EXPECT_EQ((co_await f.stat(file)).modified, set) << "exchanged";
+         EXPECT_EQ((co_await f.stat(sub)).modified, set) << "exchanged";
+         // A write is a change from then on.
+         const FileHandle opened = co_await f.open(file);
+         co_await f.write(opened, "y", 0);
+         co_await f.close(opened);
+         EXPECT_GT((co_await f.stat(file)).modified, set);
+     }},
     {"ReadersNeverMissAReplacedName",
      [](Fixture& f) -> Task<> {
          // Editors rely on this: the name exists at every moment.
