@@ -178,8 +178,8 @@ void DelegatedPools::report_late(const std::string& pool, const Known& known) {
 
 void DelegatedPools::know_reachable(const std::string& pool, Known& known) {
     if (std::exchange(known.is_absent, false)) {
-        log_.info(engine_is_back(engine_.server.control, pool,
-                                 reactor_.wall_time() - *known.failing_since));
+        log_.info(is_back("the engine at " + engine_.server.control, pool,
+                          reactor_.wall_time() - *known.failing_since));
         if (on_change_) on_change_(pool, true);
     }
     known.failing_since.reset();
@@ -196,7 +196,7 @@ void DelegatedPools::fail_to_know(const std::string& pool, Error error, std::str
     if (!known.failing_since) known.failing_since = now;
     if (known.is_absent || now - *known.failing_since < absence_least) return;
     known.is_absent = true;
-    log_.warning(engine_is_away(engine_.server.control, pool, why));
+    log_.warning(engine_is_away("the engine at " + engine_.server.control, pool, why));
     if (on_change_) on_change_(pool, false);
 }
 

@@ -13,6 +13,8 @@ namespace {
 constexpr Duration orphan_grace = std::chrono::seconds(30);
 // A shorter absence is not logged.
 constexpr Duration watch_interval = std::chrono::milliseconds(500);
+constexpr Duration ask_interval = std::chrono::seconds(5);  // of clusters
+constexpr size_t asked_at_once = 16;
 constexpr std::string_view tenant_word = "%tenant", pool_word = "%pool";
 
 // Names of tenants and pools have no '%'.
@@ -38,7 +40,7 @@ Task<Result<>> EnginePools::open(connection::Options options, const Log& log, Re
     Pool& added = pools_[name];
     added.store = &pool->store();
     added.engine = added.stack.push("DirectPool", std::move(pool));
-    added.control = options.server.control;
+    added.place = fmt::format("the engine at {}", options.server.control);
     co_return Result<>{};
 }
 
@@ -52,6 +54,7 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
     }
     log_.info("the pool '{}': {}", name, (*pool)->path());
     Pool& added = pools_[name];
+    added.place = fmt::format("the Ceph cluster of {}", options.address.conf);
     added.store = &added.stack.push("RadosPool", std::move(*pool))->store();
     co_return Result<>{};
 }
@@ -67,11 +70,33 @@ Task<> EnginePools::close() {
 
 void EnginePools::watch(const Log& log, OnChange on_change) {
     ROS2S_CHECK(watching_.try_spawn(keep_watch(*this, log, std::move(on_change))));
+    ROS2S_CHECK(watching_.try_spawn(keep_asking(*this)));
 }
 
 Task<> EnginePools::stop() {
     stopping_.request_stop();
     co_await watching_.join();
+}
+
+// One read by the way that requests of hosts take.
+Task<> EnginePools::ask(Reactor& reactor, Pool& cluster) {
+    const auto answer = co_await cluster.store->list_containers({});
+    if (answer) {
+        cluster.cluster_absence.reset();
+    } else if (!cluster.cluster_absence) {
+        cluster.cluster_absence = {.since = reactor.wall_time(),
+                                   .why = std::string(describe(answer.error()))};
+    }
+}
+
+Task<> EnginePools::keep_asking(EnginePools& self) {
+    while (co_await sleep_for(self.reactor_, ask_interval, self.stopping_.token())) {
+        Nursery asking(self.reactor_, asked_at_once);
+        for (auto& [name, pool] : self.pools_) {
+            if (pool.engine == nullptr) co_await asking.spawn(ask(self.reactor_, pool));
+        }
+        co_await asking.join();
+    }
 }
 
 Task<> EnginePools::keep_watch(EnginePools& self, Log log, OnChange on_change) {
@@ -82,26 +107,24 @@ Task<> EnginePools::keep_watch(EnginePools& self, Log log, OnChange on_change) {
 
 void EnginePools::look_at(const std::string& name, Pool& pool, const Log& log,
                           const OnChange& on_change) const {
-    if (pool.engine == nullptr) return;
-    const auto& absence = pool.engine->absence();
+    const auto& absence = pool.absence();
     const bool is_news = absence.has_value() != pool.reported_absent_since.has_value();
     if (absence) pool.reported_absent_since = absence->since;
     if (!is_news) return;
     on_change(name, !absence);
     if (absence) {
-        log.warning(engine_is_away(pool.control, name, absence->why));
+        log.warning(pool.engine != nullptr ? engine_is_away(pool.place, name, absence->why)
+                                           : cluster_is_away(pool.place, name, absence->why));
         return;
     }
-    log.info(
-        engine_is_back(pool.control, name, reactor_.wall_time() - *pool.reported_absent_since));
+    log.info(is_back(pool.place, name, reactor_.wall_time() - *pool.reported_absent_since));
     pool.reported_absent_since.reset();
 }
 
 std::vector<control::AbsentPool> EnginePools::absent() const {
     std::vector<control::AbsentPool> absent;
     for (const auto& [name, pool] : pools_) {
-        if (pool.engine == nullptr) continue;
-        if (const auto& absence = pool.engine->absence()) absent.push_back({name, absence->since});
+        if (const auto& absence = pool.absence()) absent.push_back({name, absence->since});
     }
     return absent;
 }
@@ -205,10 +228,7 @@ void EnginePools::add_metrics(std::vector<exporter::Source>& sources) const {
         const std::string provider = pool.engine == nullptr ? "rados" : pool.engine->provider();
         sources.push_back({.labels = {{"side", "engine"}, {"pool", name}, {"provider", provider}},
                            .list = [&pool](const MetricVisitor& visit) {
-                               if (pool.engine != nullptr) {
-                                   visit(reachable_metric, reachable_help,
-                                         pool.engine->absence() ? 0 : 1);
-                               }
+                               visit(reachable_metric, reachable_help, pool.absence() ? 0 : 1);
                                pool.stack.visit_metrics(visit);
                            }});
     }

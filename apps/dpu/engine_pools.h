@@ -1,6 +1,6 @@
 // EnginePools: pools of the engine behind this DPU, or in Ceph clusters, and the file systems in
-// them. The loss and the return of an engine are logged once each. A cluster that does not answer
-// fails each request when its time is over.
+// them. The loss and the return of an engine or a cluster are logged once each. A cluster that does
+// not answer fails each request when its time is over.
 #pragma once
 #include <functional>
 #include <map>
@@ -23,7 +23,7 @@ namespace ros2s::dpud {
 
 class EnginePools {
   public:
-    explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 1) {}
+    explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 2) {}
     // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
     // encrypts new ones with the key of this name, in which `%tenant` stands for the tenant that
     // creates one, and `%pool` for its pool; empty: it does not encrypt. Errors: invalid,
@@ -36,13 +36,14 @@ class EnginePools {
     // The same of a Ceph cluster. Errors: those of RadosPool::open().
     Task<Result<>> open_in_cluster(Environment environment, std::string name,
                                    connection::RadosOptions options, Report& report);
-    // Watches the engine until stop(). Logs one line when it cannot be reached and one when it can
-    // again, and calls `on_change`.
+    // Watches the engine and the clusters until stop(). Logs one line when one cannot be reached
+    // and one when it can again, and calls `on_change`. A cluster gets a request every few seconds,
+    // and stop() waits for the last one.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(const Log& log, OnChange on_change);
     Task<> stop();
     Task<> close();
-    // The pools whose engine cannot be reached now.
+    // The pools whose engine or cluster cannot be reached now.
     [[nodiscard]] std::vector<control::AbsentPool> absent() const;
     // From here on, open files without a name stay in the store, so that hosts can open them again
     // when this process has restarted.
@@ -76,7 +77,7 @@ class EnginePools {
     // The bytes of names that open directories keep.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the
-    // engine (rados: to the cluster). Those of an engine include `ros2store_engine_reachable`. They
+    // engine (rados: to the cluster). They include `ros2store_engine_reachable`. They
     // live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
 
@@ -85,12 +86,18 @@ class EnginePools {
         Stack stack;
         object::ObjectStore* store = nullptr;
         const connection::DirectPool* engine = nullptr;  // null: a Ceph cluster
-        std::string control;                             // of the engine: its address
-        std::optional<WallTime> reported_absent_since;   // it was logged; since when
+        std::string place;                               // for the log
+        std::optional<rpc::Absence> cluster_absence;
+        std::optional<WallTime> reported_absent_since;  // it was logged; since when
+        [[nodiscard]] const std::optional<rpc::Absence>& absence() const {
+            return engine != nullptr ? engine->absence() : cluster_absence;
+        }
     };
     // The name of the key for a new container.
     [[nodiscard]] Result<std::string> key_for(const Creator& creator, Report& report) const;
     static Task<> keep_watch(EnginePools& self, Log log, OnChange on_change);
+    static Task<> keep_asking(EnginePools& self);
+    static Task<> ask(Reactor& reactor, Pool& cluster);
     void look_at(const std::string& name, Pool& pool, const Log& log,
                  const OnChange& on_change) const;
 

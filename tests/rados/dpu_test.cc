@@ -9,11 +9,13 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
 #include "append_load.h"
 #include "dpu_process.h"
+#include "eventually.h"
 #include "name_load.h"
 #include "ros2s/connection/host_files.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -74,9 +76,9 @@ class RadosDpu : public testing::Test {
     }
     ~RadosDpu() override { command(fmt::format("container destroy --yes '{}'", uri())); }
 
-    static std::string pools() {
+    static std::string pools(const std::string& settings = conf()) {
         return fmt::format("pools:\n  pool: {{rados: {{conf: {}, metadata: main, data: data}}}}\n",
-                           conf());
+                           settings);
     }
     std::unique_ptr<HostFiles> open(const DpuProcess& which) {
         Report report;
@@ -236,6 +238,33 @@ TEST_F(RadosDpu, ProcessesDieBetweenTheStepsOfARenameThatADirectoryDecides) {
     }
     command(fmt::format("mv '{}' '{}'", here, there));
     expect_in(true);
+}
+
+TEST_F(RadosDpu, ReportsAClusterThatDoesNotAnswer) {
+    pid_t osd = 0;
+    std::ifstream(std::filesystem::path(conf()).parent_path() / "osd.0.pid") >> osd;
+    ASSERT_GT(osd, 0);
+    const std::string impatient = directory.path("ceph.conf");
+    std::ofstream(impatient) << std::ifstream(conf()).rdbuf()
+                             << "\n[client]\nrados_osd_op_timeout = 2\n";
+    DpuProcess dpu{directory.path("impatient"), pools(impatient)};
+    ASSERT_TRUE(dpu.start()) << dpu.log();
+    const auto is_reachable = [&] {
+        return dpu.metrics().contains(
+            "ros2store_engine_reachable{side=\"engine\",pool=\"pool\",provider=\"rados\"} 1");
+    };
+    EXPECT_TRUE(is_reachable());
+    EXPECT_EQ(::kill(osd, SIGSTOP), 0);
+    EXPECT_TRUE(eventually([&] { return !is_reachable(); }));
+    EXPECT_TRUE(eventually([&] { return dpu.log().contains("does not answer"); }));
+    EXPECT_THAT(dpu.log(),
+                HasSubstr(fmt::format("the Ceph cluster of {}, which has the pool 'pool', "
+                                      "does not answer",
+                                      impatient)));
+    EXPECT_EQ(::kill(osd, SIGCONT), 0);
+    EXPECT_TRUE(eventually(is_reachable));
+    EXPECT_TRUE(eventually([&] { return dpu.log().contains("is back after"); }));
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 TEST_F(RadosDpu, SaysWhatIsWrongAndEnds) {
