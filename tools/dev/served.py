@@ -38,6 +38,15 @@ class Served:
     def down(self):
         shown.run(self.store, "down", self.directory, quiet=True)
 
+    def serve(self, name, settings, further=""):
+        """Lets the DPU of this pool serve one in Ceph or DAOS, too: restarts the daemons. `further`: more lines of
+        its settings."""
+        self.down()
+        file = self.directory / "dpu.yaml"
+        text = file.read_text(encoding="utf-8").replace('pools: "pool"\n', f"pools:\n  pool: engine\n  {name}: {settings}\n")
+        file.write_text(f"{text}\n{further}", encoding="utf-8")
+        self.up()
+
     def daemons(self):
         """Returns what `ros2store status` says of each daemon, by the last word of its program's name:
         engine, dpu."""

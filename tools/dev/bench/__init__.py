@@ -15,7 +15,7 @@ import compare
 import console
 import guard
 import shown
-from bench import costs, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
+from bench import costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -41,6 +41,7 @@ KINDS = {
     "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
     "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 6),
     "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse", 5, 2, 128, 0),
+    "daos": Kind(daos.measure, "beside DAOS, in memory (--daos): fio's dfs engine on DAOS and on ROS2, and DAOS behind a DPU", 5, 2, 128),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
@@ -49,7 +50,7 @@ KINDS = {
 }
 
 
-IN_MEMORY = ("null", "fairness")
+IN_MEMORY = ("null", "fairness", "daos")
 
 
 def add_arguments(parser):
@@ -64,6 +65,8 @@ def add_arguments(parser):
     parser.add_argument("--against", metavar="BUILD_DIR", type=Path,
                         help="kinds quick, full and directory: also measure another build of ros2store, for example of "
                         "main; in quick and full, a row that is more than 5 %% slower than there fails")
+    parser.add_argument("--daos", metavar="POOL/CONTAINER",
+                        help="kind daos: the labels of a POSIX container of a DAOS that serves nobody else")
     parser.add_argument("--disks", metavar="DIR,…", type=lambda text: [Path(each) for each in text.split(",")],
                         help="kind fig3: a directory on each disk (default: only the checkout's disk)")
     parser.add_argument("--target", metavar="DEVICE", type=Path,

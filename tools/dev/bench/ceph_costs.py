@@ -82,13 +82,8 @@ def clients(ours, cluster):
 
     shown.run(ours.program, "container", "create", direct(""), quiet=True)
     pool = ours.with_daemons(("shm",), POOL)
-    pool.down()
-    settings = pool.directory / "dpu.yaml"
-    text = settings.read_text(encoding="utf-8").replace(
-        'pools: "pool"\n', f"pools:\n  pool: engine\n  {POOL}: {{rados: {{conf: {cluster.conf}, metadata: {ceph.METADATA}, "
-        f"data: {ceph.DATA}}}}}\n")
-    settings.write_text(f'{text}\naccess: {{"CN=client": {{write: {POOL}/*}}}}\nservice: {{poll: 0s}}\n', encoding="utf-8")
-    pool.up()
+    pool.serve(POOL, f"{{rados: {{conf: {cluster.conf}, metadata: {ceph.METADATA}, data: {ceph.DATA}}}}}",
+               f'access: {{"CN=client": {{write: {POOL}/*}}}}\nservice: {{poll: 0s}}\n')
     return (Client(cluster, ours.built, direct),
             Client(cluster, ours.built, lambda path: f"ros2s+dpu:///{POOL}/main{'/' if path else ''}{path}?dir={pool.directory}",
                    pool.pids()["dpu"])), pool

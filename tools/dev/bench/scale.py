@@ -5,9 +5,7 @@ ceph-fuse and libcephfs-dev for the last two."""
 
 import contextlib
 import dataclasses
-import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -18,7 +16,8 @@ import build
 import compare
 import console
 import shown
-from bench import ceph, report, rows
+from bench import ceph, report, rows, timed
+from bench.timed import Timed, run, spent_seconds
 
 # The order matters: random writes scatter a file's blocks.
 FILES = tuple(compare.Row(f"{name}-{depth}", name, dict(rw=name, bs=size, iodepth=depth))
@@ -31,29 +30,6 @@ THREADS = (1, 16)
 GOALS = {"rados": (0.8, None), "libcephfs": (1.5, 1.0), "ceph-fuse": (2.0, 2.0)}
 MDS_SECONDS = 90
 POOL = ceph.DATA  # of everybody's bytes but those of names
-
-
-@dataclasses.dataclass(frozen=True)
-class Timed:
-    """The result of one turn. `iops`: operations per second."""
-    iops: float
-    p50_us: float
-    p99_us: float
-    host_cpu_us: float = None
-
-
-def spent_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
-
-
-def run(command, seconds=300, **more):
-    console.command(shown.words(command))
-    done = subprocess.run(shown.words(command), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-                          timeout=seconds, **more)
-    if done.returncode != 0:
-        raise shown.Failed(f"{' '.join(shown.words(command))}\n{done.stdout[-1500:]}{done.stderr[-1500:]}")
-    return done.stdout
 
 
 def parse(text):
@@ -74,14 +50,7 @@ class Fio:
         self.made = 0
 
     def fio(self, options):
-        before = spent_seconds()
-        text = run(["fio", "--name=figure", "--output-format=json", "--lat_percentiles=1", *self.target,
-                    *(f"--{key}={value}" for key, value in options.items())], env=self.environment)
-        job = json.loads(text[text.find("{"):])["jobs"][0]
-        moved = job["write" if "write" in options["rw"] else "read"]
-        latency = moved["lat_ns"].get("percentile", {})
-        return Timed(moved["iops"], latency.get("50.000000", 0) / 1000, latency.get("99.000000", 0) / 1000,
-                     1e6 * (spent_seconds() - before) / max(1, moved["total_ios"]))
+        return timed.fio(self.target, options, self.environment)
 
     def fill(self):
         self.fio(dict(rw="write", bs="1m", iodepth=8, size=f"{self.options.mib}m"))
@@ -106,10 +75,10 @@ class LibCephFs:
     def turn(self, row):
         before = spent_seconds()
         kind = row.options["rw"]
-        timed = parse(run([self.program, self.conf, kind, rows.SIZES[row.options["bs"]], row.options["iodepth"],
+        taken = parse(run([self.program, self.conf, kind, rows.SIZES[row.options["bs"]], row.options["iodepth"],
                            self.options.seconds, self.options.mib]))[kind]
-        operations = max(1, timed.iops * self.options.seconds)
-        return dataclasses.replace(timed, host_cpu_us=1e6 * (spent_seconds() - before) / operations)
+        operations = max(1, taken.iops * self.options.seconds)
+        return dataclasses.replace(taken, host_cpu_us=1e6 * (spent_seconds() - before) / operations)
 
     def turn_of_names(self, threads):
         return parse(run([self.program, self.conf, "names", threads, self.options.seconds]))

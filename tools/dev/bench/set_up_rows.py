@@ -17,7 +17,7 @@ def measure(options, place, document, tally):
     ours = pools.Pools("this", build.folder("release"), place, options.mib)
     base = options.against and pools.Pools("base", options.against, place, options.mib)
     # Two builds take twice the time.
-    kind = "shm" if options.kind == "null" or base and options.kind == "quick" else options.kind
+    kind = "shm" if base and options.kind == "quick" else options.kind
     sides = [compare.raw_side((place / "raw").absolute()), *ours.sides(kind)]
     own = len(sides)
     sides += base.sides(kind) if base else []
