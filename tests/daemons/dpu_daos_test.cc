@@ -182,6 +182,9 @@ TEST_F(DpuDaos, TellsWhatIsWrong) {
     ::setenv("LD_LIBRARY_PATH", other.c_str(), 1);
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
                 HasSubstr("has no function daos_init"));
+    ::setenv("LD_LIBRARY_PATH", OTHER_DAOS, 1);
+    EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
+                HasSubstr("libdfs.so, with the interface 2.7, and this one has 2.9.1. Install"));
 }
 
 }  // namespace
