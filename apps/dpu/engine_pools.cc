@@ -60,6 +60,7 @@ Task<Result<>> EnginePools::open_in_cluster(Environment environment, std::string
 }
 
 Task<> EnginePools::close() {
+    co_await asking_.join();
     for (auto& [name, pool] : pools_) (void)co_await pool.stack.close();
     pools_.clear();
     layers_.reset();
@@ -70,7 +71,7 @@ Task<> EnginePools::close() {
 
 void EnginePools::watch(const Log& log, OnChange on_change) {
     ROS2S_CHECK(watching_.try_spawn(keep_watch(*this, log, std::move(on_change))));
-    ROS2S_CHECK(watching_.try_spawn(keep_asking(*this)));
+    ROS2S_CHECK(asking_.try_spawn(keep_asking(*this)));
 }
 
 Task<> EnginePools::stop() {
@@ -80,12 +81,14 @@ Task<> EnginePools::stop() {
 
 // One read by the way that requests of hosts take.
 Task<> EnginePools::ask(Reactor& reactor, Pool& cluster) {
+    const WallTime asked = reactor.wall_time();
     const auto answer = co_await cluster.store->list_containers({});
-    if (answer) {
+    const bool is_away = !answer && (answer.error().code == Code::deadline ||
+                                     answer.error().code == Code::disconnected);
+    if (!is_away) {
         cluster.cluster_absence.reset();
     } else if (!cluster.cluster_absence) {
-        cluster.cluster_absence = {.since = reactor.wall_time(),
-                                   .why = std::string(describe(answer.error()))};
+        cluster.cluster_absence = {.since = asked, .why = std::string(describe(answer.error()))};
     }
 }
 

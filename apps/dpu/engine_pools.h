@@ -23,7 +23,8 @@ namespace ros2s::dpud {
 
 class EnginePools {
   public:
-    explicit EnginePools(Reactor& reactor) : reactor_(reactor), watching_(reactor, 2) {}
+    explicit EnginePools(Reactor& reactor)
+        : reactor_(reactor), watching_(reactor, 1), asking_(reactor, 1) {}
     // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
     // encrypts new ones with the key of this name, in which `%tenant` stands for the tenant that
     // creates one, and `%pool` for its pool; empty: it does not encrypt. Errors: invalid,
@@ -37,8 +38,8 @@ class EnginePools {
     Task<Result<>> open_in_cluster(Environment environment, std::string name,
                                    connection::RadosOptions options, Report& report);
     // Watches the engine and the clusters until stop(). Logs one line when one cannot be reached
-    // and one when it can again, and calls `on_change`. A cluster gets a request every few seconds,
-    // and stop() waits for the last one.
+    // and one when it can again, and calls `on_change`. A cluster gets a request every few seconds;
+    // close() waits for the last one.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(const Log& log, OnChange on_change);
     Task<> stop();
@@ -110,7 +111,7 @@ class EnginePools {
     fs::ListingMemory listings_{size_t{64} << 20};  // of all mounts
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;
-    Nursery watching_;
+    Nursery watching_, asking_;
 };
 
 }  // namespace ros2s::dpud

@@ -182,7 +182,7 @@ class Life(WithDirectory):
             os.kill(engine, signal.SIGKILL)
             wait_until(lambda: counted(0), "the news of the engine's end")
             wait_until(lambda: len(lines("cannot be reached")) == turn, "the log's line")
-            self.assertIn("the engine of the pool 'pool' has been unreachable since 20",
+            self.assertIn("the engine or cluster of the pool 'pool' has been unreachable since 20",
                           self.daemons()["ros2store-dpu"]["trouble"])
             if turn == 1:
                 found = json.loads(run("--json", "doctor", self.pool, expect=1).stdout)["findings"]
@@ -402,7 +402,7 @@ class Life(WithDirectory):
         hung, well = status["daemons"]
         self.assertEqual((hung["pid"], hung["sessions"]), (engine, None))
         self.assertIn("not answered", hung["trouble"])
-        self.assertIn("the engine of the pool 'pool' has been unreachable", well["trouble"])
+        self.assertIn("the engine or cluster of the pool 'pool' has been unreachable", well["trouble"])
         down = run("down", "--kill", self.pool).stdout
         self.assertIn("killed ros2store-engine", down)
         self.assertIn(f"unmounted {mount_point}, which did not answer", down)

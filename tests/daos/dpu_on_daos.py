@@ -88,7 +88,9 @@ def same(left, right):
         # DAOS can lose a directory's time that is set directly after a change in it (docs/daos.md).
         directories = {f"  {os.path.relpath(each, os.fsencode(left))!r}: modified "
                        for each, _, _ in os.walk(os.fsencode(left))}
-        differences = [line for line in differences if not line.startswith(tuple(directories))]
+        lost = [line for line in differences if line.startswith(tuple(directories))]
+        assert len(lost) <= 1 + len(directories) // 5, lost
+        differences = [line for line in differences if line not in lost]
     assert not differences, "\n".join(differences[:20])
 
 
@@ -116,7 +118,7 @@ def fio_notices_other_bytes():
     try:
         DPU.fio(*job, "--rw=read", "--verify_pattern=0x12")
     except shown.Failed as failure:
-        assert "verify" in str(failure) or "bad pattern" in str(failure), failure
+        assert "verify failed" in str(failure) or "bad pattern" in str(failure), failure
     else:
         raise AssertionError("not noticed")
 
@@ -127,8 +129,8 @@ def what_was_acknowledged_survives_the_death_of_a_dpu():
     DPU.fio(*job, "--do_verify=0")
     DPU.restart()
     DPU.fio(*job, "--verify_only")
-    with DPU.mounted() as place:
-        same(TREE, place / "tree")
+    shown.run(STORE, "cp", "-r", DPU.uri_of("tree"), TOP / "again", quiet=True, timeout=900)
+    same(TREE, TOP / "again")
 
 
 @test

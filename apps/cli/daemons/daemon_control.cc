@@ -31,8 +31,9 @@ std::string trouble_of(const control::ServerFacts& facts) {
     if (facts.absent.empty()) return {};
     const auto& [pool, since] = facts.absent.front();
     return fmt::format(
-        "the engine of the pool '{}' has been unreachable since {}; its log has the reason", pool,
-        time_text(since, true));
+        "the engine or cluster of the pool '{}' has been unreachable since {}; its log has the "
+        "reason",
+        pool, time_text(since, true));
 }
 
 // Uses the client's certificate of the directory.

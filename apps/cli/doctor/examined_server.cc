@@ -29,8 +29,10 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
                              "'control: listen' in /etc/ros2store/{0}.yaml is its address",
                              dpu ? "dpu" : "engine"),
         .engine_start =
-            "start it on its machine: systemctl start ros2store-engine; the DPU's log "
-            "has its address and the error: journalctl -u ros2store-dpu -p warning"};
+            "start it on its machine: systemctl start ros2store-engine, or see `ceph health` if "
+            "the "
+            "pool is in Ceph; the DPU's log has its address and the error: journalctl -u "
+            "ros2store-dpu -p warning"};
 }
 
 std::vector<ExaminedServer> servers_of(const std::string& directory) {

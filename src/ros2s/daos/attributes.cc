@@ -115,6 +115,7 @@ Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call& call, NodeId
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     if (changes.size) co_await lock_size(locks, id, true);
+    const Change this_change(nodes_, id);
     ROS2S_CO_TRY_ASSIGN(const auto status,
                         co_await with_object(thread, id, [&](const Object& object) {
                             return change(object, changes);

@@ -122,9 +122,10 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<> move(const Object& from, const std::string& name, const Found& moved,
                                 const Object& to, const std::string& new_name,
                                 const std::optional<Found>& there, RenameFlags flags) const;
-    // After a move that began at `begun`.
-    [[nodiscard]] Result<Found> find_moved(const Object& directory, const std::string& name,
-                                           const Found& before, WallTime begun) const;
+    // What `before` is after a move that began at `begun`, with its time of modification.
+    Task<Result<Found>> find_moved(const ThreadTurns::Permit& thread, const Object& directory,
+                                   const std::string& name, const Found& before, ChangeMark mark,
+                                   WallTime begun);
     // `bytes`: the maximum memory for the names; afterwards the memory in use. Errors also:
     // no_memory.
     [[nodiscard]] Result<std::vector<std::string>> list(const Object& directory,

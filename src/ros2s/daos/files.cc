@@ -126,6 +126,7 @@ Task<Result<uint64_t>> DaosFileSystem::pread(const Call&, FileHandle handle, fs:
 }
 
 Task<Result<>> DaosFileSystem::write(OpenFile& file, ConstBytes from, uint64_t offset) {
+    const Change change(nodes_, file.node.id);
     const ObjectRef object = file.node.object;
     // libdfs does not change the memory of a write.
     Buffer buffer(Bytes(const_cast<std::byte*>(from.data()), from.size()));
@@ -179,6 +180,7 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     co_await lock_size(locks, file->node.id, true);
+    const Change change(nodes_, file->node.id);
     const ObjectRef object = file->node.object;
     bool is_last = false;
     daos_size_t size = 0;

@@ -245,6 +245,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     }
     const ObjectRef above = directory->object;
     const std::string owned_target(target);
+    const Change change(nodes_, parent);
     ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.run(thread, [&] {
         return make(*above, owned, mode, owned_target, owner);
     }));
@@ -314,6 +315,7 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
+    const Change change(nodes_, parent);
     ROS2S_CO_TRY_ASSIGN(const Found there,
                         co_await connection_.run(thread, [&] { return find(*above, owned); }));
     if (S_ISDIR(there.status.st_mode) != is_directory) {
@@ -356,21 +358,36 @@ Result<> DaosFileSystem::move(const Object& from, const std::string& name, const
         dfs_.dfs_move(mount_, from.get(), name.c_str(), to.get(), new_name.c_str(), nullptr));
 }
 
-// DAOS 2.6 changes the time of modification of what it moves. It is set back here, unless what is
-// found is of a write: then it is not from the time of the move.
-Result<Found> DaosFileSystem::find_moved(const Object& directory, const std::string& name,
-                                         const Found& before, WallTime begun) const {
-    ROS2S_TRY_ASSIGN(Found now, find(directory, name));
+// DAOS 2.6 sets the time of modification of what it moves to the present. The time from before is
+// set again if nothing was changed meanwhile: then what was found is not from the time of the move,
+// or a host of this DPU is changing the node.
+Task<Result<Found>> DaosFileSystem::find_moved(const ThreadTurns::Permit& thread,
+                                               const Object& directory, const std::string& name,
+                                               const Found& before, ChangeMark mark,
+                                               WallTime begun) {
+    ROS2S_CO_TRY_ASSIGN(Found now,
+                        co_await connection_.run(thread, [&] { return find(directory, name); }));
+    const auto is_same = [&] { return mark == ChangeMark::of(nodes_.find(now.id)); };
     const WallTime modified = to_wall_time(now.status.st_mtim);
-    const bool is_of_the_move = modified != to_wall_time(before.status.st_mtim) &&
-                                modified >= begun && modified <= std::chrono::system_clock::now();
-    if (now.id != before.id || !is_of_the_move) return now;
-    struct stat status = now.status;
-    status.st_mtim = before.status.st_mtim;
+    const WallTime was = to_wall_time(before.status.st_mtim);
+    const bool is_of_the_move =
+        modified != was && modified >= begun && modified <= std::chrono::system_clock::now();
+    if (now.id != before.id || !is_of_the_move || !is_same()) co_return now;
     // The move is done, also if this fails.
-    if (checked(dfs_.dfs_osetattr(mount_, now.object->get(), &status, DFS_SET_ATTR_MTIME)))
-        now.status = status;
-    return now;
+    const auto set = [&](WallTime time) {
+        return connection_.run(thread, [this, &now, time]() -> Result<> {
+            struct stat status = now.status;
+            status.st_mtim = to_timespec(time);
+            ROS2S_TRY(
+                checked(dfs_.dfs_osetattr(mount_, now.object->get(), &status, DFS_SET_ATTR_MTIME)));
+            now.status = status;
+            return {};
+        });
+    };
+    (void)co_await set(was);
+    // The time of this change would be hidden.
+    if (!is_same()) (void)co_await set(std::chrono::system_clock::now());
+    co_return now;
 }
 
 Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::string_view name,
@@ -395,6 +412,10 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
         {{.directory = parent, .name = owned}, {.directory = new_parent, .name = owned_new}});
     const ObjectRef above = from->object;
     const ObjectRef new_above = to->object;
+    const Change of_from(nodes_, parent);
+    const Change of_to(nodes_, new_parent);
+    const ChangeMark mark = ChangeMark::of(nodes_.find(*from, owned));
+    const ChangeMark mark_there = ChangeMark::of(nodes_.find(*to, owned_new));
     ROS2S_CO_TRY_ASSIGN(const Found moved,
                         co_await connection_.run(thread, [&] { return find(*above, owned); }));
     auto found_there =
@@ -438,13 +459,11 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
             nodes_.removed(*node);  // another client was faster
         }
     };
-    moved_to(moved, *to, owned_new, co_await connection_.run(thread, [&] {
-        return find_moved(*new_above, owned_new, moved, begun);
-    }));
+    moved_to(moved, *to, owned_new,
+             co_await find_moved(thread, *new_above, owned_new, moved, mark, begun));
     if (flags.exchange) {
-        moved_to(*there, *from, owned, co_await connection_.run(thread, [&] {
-            return find_moved(*above, owned, *there, begun);
-        }));
+        moved_to(*there, *from, owned,
+                 co_await find_moved(thread, *above, owned, *there, mark_there, begun));
     }
     co_return Result<>{};
 }

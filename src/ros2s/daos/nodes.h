@@ -57,7 +57,25 @@ struct Node {
     uint64_t references = 0;
     uint64_t opens = 0;
     uint64_t children = 0;
+    // Changes of its content or attributes: in progress, and done.
+    uint64_t changing = 0, changes = 0;
     bool is_removed = false;
+};
+
+// The changes of a node at one time. Empty: there was no node.
+struct ChangeMark {
+    fs::NodeId node{};
+    uint64_t changes = 0;
+    bool is_quiet = true;
+    static ChangeMark of(const Node* node) {
+        if (node == nullptr) return {};
+        return {.node = node->id, .changes = node->changes, .is_quiet = node->changing == 0};
+    }
+    // Nothing was changed since, nor is being changed.
+    friend bool operator==(const ChangeMark& before, const ChangeMark& now) {
+        return before.node == now.node && before.changes == now.changes && before.is_quiet &&
+               now.is_quiet;
+    }
 };
 
 class Nodes {
@@ -97,6 +115,15 @@ class Nodes {
         --node.opens;
         drop_if_unused(node);
     }
+    void begin_change(fs::NodeId id) {
+        if (Node* const node = find_any(id)) ++node->changing;
+    }
+    void end_change(fs::NodeId id) {
+        if (Node* const node = find_any(id)) {
+            --node->changing;
+            ++node->changes;
+        }
+    }
     // Releases all objects.
     void clear() {
         names_.clear();
@@ -113,6 +140,19 @@ class Nodes {
     std::unordered_map<uint64_t, std::unique_ptr<Node>> nodes_;
     std::map<ObjectId, uint64_t> ids_;
     std::map<std::pair<uint64_t, std::string>, uint64_t> names_;
+};
+
+// A change of a node's content or attributes, from before the request until after the reply.
+class Change {
+  public:
+    Change(Nodes& nodes, fs::NodeId id) : nodes_(nodes), id_(id) { nodes_.begin_change(id_); }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change() { nodes_.end_change(id_); }
+
+  private:
+    Nodes& nodes_;
+    const fs::NodeId id_;
 };
 
 using NodeUse = fs::NodeUse<Nodes, Node>;

@@ -262,7 +262,8 @@ Task<Result<>> ConnectedPool::apply(const Change& change) {
         rados.write_op_remove(op);
     } else {
         if (!change.data.empty()) {
-            rados.write_op_write_full(op, as_text(change.data).data(), change.data.size());
+            const std::string_view data = as_text(change.data);
+            rados.write_op_write_full(op, data.data(), data.size());
         }
         if (!keys.bytes.empty()) {
             rados.write_op_omap_set2(op, keys.bytes.data(), values.bytes.data(),
