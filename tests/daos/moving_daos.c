@@ -1,6 +1,5 @@
 /* A libdfs.so that sets the time of modification of what it moves, as DAOS 2.6 does. The rest is
  * the library of plugins/daos. */
-#define _GNU_SOURCE
 #include <daos.h>
 #include <daos_fs.h>
 #include <dlfcn.h>
@@ -28,7 +27,7 @@ static int touch(dfs_t* dfs, dfs_obj_t* parent, const char* name) {
 int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_parent,
              const char* new_name, daos_obj_id_t* id) {
     int (*move)(dfs_t*, dfs_obj_t*, const char*, dfs_obj_t*, const char*, daos_obj_id_t*);
-    find_in_ours("dfs_move", &move);
+    find_in_ours("dfs_move", (void*)&move);
     const int rc = move(dfs, parent, name, new_parent, new_name, id);
     return rc != 0 ? rc : touch(dfs, new_parent, new_name);
 }
@@ -36,7 +35,7 @@ int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_par
 int dfs_exchange(dfs_t* dfs, dfs_obj_t* one, const char* name, dfs_obj_t* other,
                  const char* other_name) {
     int (*exchange)(dfs_t*, dfs_obj_t*, const char*, dfs_obj_t*, const char*);
-    find_in_ours("dfs_exchange", &exchange);
+    find_in_ours("dfs_exchange", (void*)&exchange);
     int rc = exchange(dfs, one, name, other, other_name);
     if (rc == 0) rc = touch(dfs, one, name);
     return rc != 0 ? rc : touch(dfs, other, other_name);
