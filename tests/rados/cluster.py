@@ -56,7 +56,6 @@ pid file = {folder}/$name.pid
 admin socket = {folder}/$name.asok
 log file = {folder}/$name.log
 crash dir = {folder}
-mgr data = {folder}/mgr.$id
 log to stderr = false
 mon cluster log file = {folder}/cluster.log
 osd pool default size = {size}
@@ -152,15 +151,6 @@ class Cluster:
         run("ceph-osd", "-c", str(self.conf), "-i", name, "--mkfs", "--monmap", str(self.folder / "monmap"), "--key", key,
             "--osd-uuid", number)
         self.start("osd", name)
-
-    def make_manager(self):
-        """Starts a manager, which counts the space of pools (Debian's ceph-mgr)."""
-        data = self.folder / "mgr.x"
-        data.mkdir()
-        self.ceph("auth", "get-or-create", "mgr.x", "mon", "allow profile mgr", "osd", "allow *", "-o", str(data / "keyring"))
-        with (self.folder / "keyring").open("a") as out:
-            out.write((data / "keyring").read_text())
-        self.start("mgr", "x")
 
     def ceph(self, *arguments, **options):
         return run("ceph", "-c", str(self.conf), "--connect-timeout", "20", *arguments, **options)

@@ -3,10 +3,8 @@ they say if the cluster, the key ring or the pool cannot be used. Exits with 77 
 
 usage: programs_test.py BUILD_DIRECTORY [unittest options]"""
 
-import errno
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -216,59 +214,6 @@ class Commands(OnCluster):
                               cwd=self.scratch, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertIn("err= 0", done.stdout)
-
-
-class Space(OnCluster):
-    """With a manager, which counts. The last class by its name: other tests expect none."""
-
-    def test_quota(self):
-        if shutil.which("ceph-mgr") is None:
-            self.skipTest("there is no ceph-mgr here")
-        self.cluster.make_manager()
-        for pool in ("counted", "bytes"):
-            self.cluster.ceph("osd", "pool", "create", pool, "8")
-        at = self.container("quota", pool="counted", data="bytes")
-        point = self.scratch / "point"
-        point.mkdir()
-        run("mount", at(), point)
-
-        def total():
-            found = os.statvfs(point)
-            return found.f_blocks * found.f_frsize
-
-        def wait_until(condition):
-            end = time.monotonic() + PATIENCE_SECONDS
-            while not condition():
-                self.assertLess(time.monotonic(), end, f"{total()} bytes in all")
-                time.sleep(0.5)
-
-        def write():
-            with (point / "file").open("ab") as file:
-                file.write(bytes(4 << 20))
-
-        def is_full():
-            try:
-                write()
-            except OSError as error:
-                self.assertEqual(error.errno, errno.ENOSPC)
-                return True
-            return False
-
-        def quota(mib):
-            self.cluster.ceph("osd", "pool", "set-quota", "bytes", "max_bytes", str(mib << 20))
-
-        try:
-            wait_until(lambda: 0 < total() < 1 << 50)
-            raw = total()
-            quota(32)
-            wait_until(lambda: total() <= 32 << 20)
-            wait_until(is_full)
-            run("ls", at())  # reads go on
-            quota(0)
-            wait_until(lambda: not is_full())
-            wait_until(lambda: total() > raw // 2)
-        finally:
-            subprocess.run(["fusermount3", "-u", point], check=True, timeout=60)
 
 
 class BadInput(OnCluster):

@@ -6,17 +6,16 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
 
 #include "library.h"
-#include "pool_space.h"
 #include "ros2s/runtime/foreign_posts.h"
 
 namespace ros2s::rados {
 namespace {
 
 constexpr size_t names_at_once = 1024;
-constexpr Duration space_lasts = std::chrono::seconds(5);
+// The manager counts the space. A cluster without one says 0, and nobody would write to that.
+constexpr uint64_t uncounted_bytes = uint64_t{1} << 50;
 
 // `code` is negative, as librados returns it.
 std::unexpected<Error> failure(int code) {
@@ -99,7 +98,6 @@ class Connected final : public Cluster {
     [[nodiscard]] const Librados& rados() const { return rados_; }
     [[nodiscard]] rados_t handle() const { return handle_; }
     [[nodiscard]] const ClusterOptions& options() const { return options_; }
-    [[nodiscard]] Time now() const { return environment_.reactor.now(); }
     // Runs on a helper thread: librados blocks there.
     template <class F>
     [[nodiscard]] auto block(F function) {
@@ -203,14 +201,9 @@ class ConnectedPool final : public Pool {
     Task<Result<object::PoolSpace>> space() override;
 
   private:
-    struct Told {
-        object::PoolSpace space;
-        Time at{};
-    };
     Connected& cluster_;
     const std::string name_;
     const rados_ioctx_t context_;
-    std::optional<Told> told_;
 };
 
 Task<Result<std::unique_ptr<Pool>>> Connected::open_pool(std::string name, Report& report) {
@@ -262,8 +255,7 @@ Task<Result<>> ConnectedPool::apply(const Change& change) {
         rados.write_op_remove(op);
     } else {
         if (!change.data.empty()) {
-            const std::string_view data = as_text(change.data);
-            rados.write_op_write_full(op, data.data(), data.size());
+            rados.write_op_write_full(op, as_text(change.data).data(), change.data.size());
         }
         if (!keys.bytes.empty()) {
             rados.write_op_omap_set2(op, keys.bytes.data(), values.bytes.data(),
@@ -406,25 +398,13 @@ std::unique_ptr<Listing> ConnectedPool::list(std::string space) {
     return std::make_unique<ConnectedListing>(cluster_, name_, std::move(space));
 }
 
-// Programs that watch mounts ask often. The monitors know no more than the last reports anyway.
 Task<Result<object::PoolSpace>> ConnectedPool::space() {
-    if (told_ && cluster_.now() - told_->at < space_lasts) co_return told_->space;
-    std::string answer;
-    const Result<int> code = co_await cluster_.block([&]() -> Result<int> {
-        const Librados& rados = cluster_.rados();
-        const char* command = space_command;
-        char* text = nullptr;
-        size_t bytes = 0;
-        const int done = rados.mon_command(cluster_.handle(), &command, 1, nullptr, 0, &text,
-                                           &bytes, nullptr, nullptr);
-        if (text != nullptr) answer.assign(text, bytes);
-        rados.buffer_free(text);
-        return done;
-    });
+    rados_cluster_stat_t facts{};
+    const Result<int> code = co_await cluster_.block(
+        [&]() -> Result<int> { return cluster_.rados().cluster_stat(cluster_.handle(), &facts); });
     if (*code < 0) co_return failure(*code);
-    ROS2S_CO_TRY_ASSIGN(const object::PoolSpace space, parse_space(answer, name_));
-    told_ = {.space = space, .at = cluster_.now()};
-    co_return space;
+    if (facts.kb == 0) co_return object::PoolSpace{uncounted_bytes, uncounted_bytes};
+    co_return object::PoolSpace{.total_bytes = facts.kb << 10, .free_bytes = facts.kb_avail << 10};
 }
 
 }  // namespace

@@ -14,8 +14,7 @@ namespace ros2s::rados {
     F(conf_read_file)                 \
     F(conf_get)                       \
     F(conf_set)                       \
-    F(mon_command)                    \
-    F(buffer_free)                    \
+    F(cluster_stat)                   \
     F(ioctx_create)                   \
     F(ioctx_destroy)                  \
     F(ioctx_set_namespace)            \
