@@ -359,8 +359,8 @@ Result<> DaosFileSystem::move(const Object& from, const std::string& name, const
 }
 
 // DAOS 2.6 sets the time of modification of what it moves to the present. The time from before is
-// set again if nothing was changed meanwhile: then what was found is not from the time of the move,
-// or a host of this DPU is changing the node.
+// set again if the one that is found is from the time of the move, and no host of this DPU changes
+// the node meanwhile. A change during the last request would be hidden, so it gets the present.
 Task<Result<Found>> DaosFileSystem::find_moved(const ThreadTurns::Permit& thread,
                                                const Object& directory, const std::string& name,
                                                const Found& before, ChangeMark mark,
@@ -385,7 +385,6 @@ Task<Result<Found>> DaosFileSystem::find_moved(const ThreadTurns::Permit& thread
         });
     };
     (void)co_await set(was);
-    // The time of this change would be hidden.
     if (!is_same()) (void)co_await set(std::chrono::system_clock::now());
     co_return now;
 }
