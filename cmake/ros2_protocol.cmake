@@ -5,17 +5,20 @@
 # foreign programs do, with gRPC's generated stubs: the library ros2s_<path>_stubs. Generated code is
 # compiled once, with fewer warnings. Only this module includes its headers, because each takes seconds to
 # parse.
+# Protobuf registers each file by its path below src. The name must be unique in a process, and a program that
+# loads libros2store may have a session.proto of its own.
 find_program(ROS2S_PROTOC protoc REQUIRED)
 find_program(ROS2S_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 
 function(ros2_protocol path)
   cmake_parse_arguments(A "" "" "PROTOS;TEST_STUBS" ${ARGN})
   string(REPLACE "/" "_" name ${path})
-  set(dir ${PROJECT_SOURCE_DIR}/src/ros2s/${path})
+  set(dir ${PROJECT_SOURCE_DIR}/src)
   set(out ${PROJECT_BINARY_DIR}/protocol/${name})
   file(MAKE_DIRECTORY ${out})
   set(messages)
   foreach(proto ${A_PROTOS})
+    set(proto ros2s/${path}/${proto})
     add_custom_command(
       OUTPUT ${out}/${proto}.pb.cc ${out}/${proto}.pb.h
       COMMAND ${ROS2S_PROTOC} --proto_path=${dir} --cpp_out=${out} ${dir}/${proto}.proto
@@ -24,6 +27,7 @@ function(ros2_protocol path)
   endforeach()
   set(stubs)
   foreach(proto ${A_TEST_STUBS})
+    set(proto ros2s/${path}/${proto})
     add_custom_command(
       OUTPUT ${out}/${proto}.grpc.pb.cc ${out}/${proto}.grpc.pb.h
       COMMAND ${ROS2S_PROTOC} --proto_path=${dir} --grpc_out=${out}

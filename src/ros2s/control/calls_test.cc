@@ -6,11 +6,11 @@
 
 #include "client_call.h"
 #include "error_status.h"
-#include "files.grpc.pb.h"
+#include "ros2s/control/files.grpc.pb.h"
+#include "ros2s/control/session.grpc.pb.h"
+#include "ros2s/control/store.grpc.pb.h"
 #include "ros2s/control/test_support/remote_namespace.h"
 #include "ros2s/session/fixed_mount_test_support.h"
-#include "session.grpc.pb.h"
-#include "store.grpc.pb.h"
 #include "test_rig.h"
 #include "tls.h"
 

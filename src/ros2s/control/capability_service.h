@@ -1,6 +1,6 @@
 // Capabilities over gRPC.
 #pragma once
-#include "capabilities.pb.h"
+#include "ros2s/control/capabilities.pb.h"
 #include "session_service.h"
 
 namespace ros2s::control {

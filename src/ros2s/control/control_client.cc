@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "capabilities.pb.h"
 #include "client_call.h"
-#include "files.pb.h"
+#include "ros2s/control/capabilities.pb.h"
+#include "ros2s/control/files.pb.h"
+#include "ros2s/control/server.pb.h"
+#include "ros2s/control/session.pb.h"
+#include "ros2s/control/store.pb.h"
+#include "ros2s/control/tenants.pb.h"
 #include "ros2s/pki/signature.h"
-#include "server.pb.h"
-#include "session.pb.h"
-#include "store.pb.h"
-#include "tenants.pb.h"
 #include "tls.h"
 
 namespace ros2s::control {

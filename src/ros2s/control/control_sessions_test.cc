@@ -5,9 +5,9 @@
 
 #include <filesystem>
 
+#include "ros2s/control/session.pb.h"
 #include "ros2s/pki/watched_identity.h"
 #include "ros2s/session/gate.h"
-#include "session.pb.h"
 #include "test_rig.h"
 
 namespace ros2s::control {

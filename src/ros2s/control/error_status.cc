@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "ros2s/base/check.h"
-#include "status.pb.h"
+#include "ros2s/control/status.pb.h"
 
 namespace ros2s::control {
 namespace {

@@ -6,13 +6,13 @@
 #include <string>
 #include <string_view>
 
-#include "files.pb.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/capability/chain.h"
+#include "ros2s/control/files.pb.h"
+#include "ros2s/control/session.pb.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/sessions.h"
-#include "session.pb.h"
 
 namespace ros2s::control {
 

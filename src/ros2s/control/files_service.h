@@ -1,6 +1,6 @@
 // Mounts and Files: file systems over gRPC, without the bytes of files.
 #pragma once
-#include "files.pb.h"
+#include "ros2s/control/files.pb.h"
 #include "session_service.h"
 
 namespace ros2s::control {

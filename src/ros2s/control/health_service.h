@@ -4,7 +4,7 @@
 #pragma once
 #include <map>
 
-#include "health.pb.h"
+#include "ros2s/control/health.pb.h"
 #include "ros2s/session/access_table.h"
 #include "served_call.h"
 

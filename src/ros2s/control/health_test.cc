@@ -1,7 +1,7 @@
 // grpc.health.v1 as used by gRPC's own clients: Check, and Watch until its end.
 #include <gtest/gtest.h>
 
-#include "health.grpc.pb.h"
+#include "ros2s/control/health.grpc.pb.h"
 #include "test_rig.h"
 #include "tls.h"
 

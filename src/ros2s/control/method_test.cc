@@ -2,12 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include "capabilities.pb.h"
-#include "files.pb.h"
-#include "server.pb.h"
-#include "session.pb.h"
-#include "store.pb.h"
-#include "tenants.pb.h"
+#include "ros2s/control/capabilities.pb.h"
+#include "ros2s/control/files.pb.h"
+#include "ros2s/control/server.pb.h"
+#include "ros2s/control/session.pb.h"
+#include "ros2s/control/status.pb.h"
+#include "ros2s/control/store.pb.h"
+#include "ros2s/control/tenants.pb.h"
 
 namespace ros2s::control {
 namespace {
@@ -34,6 +35,18 @@ TEST(MethodOf, FindsEachMethodOfOurServices) {
     }
     EXPECT_EQ(path_of(method_of(v1::LookupRequest(), v1::NodeReply())),
               "/ros2s.control.v1.Files/Lookup");
+}
+
+// Protobuf ends a process in which two files have one name. Programs that load libros2store have
+// files, too.
+TEST(Protocol, FilesHaveNamesOfTheirOwn) {
+    for (const auto* type :
+         {v1::QueryServerRequest::descriptor(), v1::OpenSessionRequest::descriptor(),
+          v1::QueryPoolRequest::descriptor(), v1::ChangeTenantRequest::descriptor(),
+          v1::IssueCapabilityRequest::descriptor(), v1::LookupRequest::descriptor(),
+          v1::Error::descriptor()}) {
+        EXPECT_TRUE(type->file()->name().starts_with("ros2s/control/")) << type->file()->name();
+    }
 }
 
 }  // namespace

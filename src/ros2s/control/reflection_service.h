@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "reflection.pb.h"
+#include "ros2s/control/reflection.pb.h"
 #include "served_call.h"
 
 namespace ros2s::control {

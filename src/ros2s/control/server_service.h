@@ -1,6 +1,6 @@
 // Server: facts about this server, over gRPC.
 #pragma once
-#include "server.pb.h"
+#include "ros2s/control/server.pb.h"
 #include "session_service.h"
 
 namespace ros2s::control {

@@ -1,8 +1,8 @@
 // Sessions: the session table over gRPC.
 #pragma once
 #include "control_server.h"
+#include "ros2s/control/session.pb.h"
 #include "served_call.h"
-#include "session.pb.h"
 
 namespace ros2s::control {
 

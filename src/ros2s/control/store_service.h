@@ -1,7 +1,7 @@
 // Pools and Containers: object stores over gRPC.
 #pragma once
+#include "ros2s/control/store.pb.h"
 #include "session_service.h"
-#include "store.pb.h"
 
 namespace ros2s::control {
 

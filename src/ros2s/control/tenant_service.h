@@ -1,7 +1,7 @@
 // Tenants: the tenants of pools over gRPC.
 #pragma once
+#include "ros2s/control/tenants.pb.h"
 #include "session_service.h"
-#include "tenants.pb.h"
 
 namespace ros2s::control {
 
