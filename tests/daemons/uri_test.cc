@@ -115,6 +115,30 @@ TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
     EXPECT_EQ(read_file(embedded.fs, "file").bytes, fmt::format("written as {}", written - 1));
 }
 
+// The rest of the buffer is undefined, but programs rely on what they put there: it may become
+// zero, not bytes of the read before, which are still in the memory between the processes.
+TEST_F(NetworkUri, AShortReadDoesNotReturnBytesOfTheOneBefore) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    const std::string content(200'000, 'c');
+    for (const std::string& way :
+         {uri("ros2s"), uri("ros2s", "&provider=ucx+tcp"),
+          uri("ros2s", "&provider=ofi+tcp%3Bofi_rxm"), uri("ros2s+dpu"), uri("ros2s+local")}) {
+        const Opened opened(way);
+        ASSERT_EQ(opened.result, 0) << way << ": " << opened.sentence;
+        write_file(opened.fs, "file", content);
+        ros2s_file* file = nullptr;
+        ASSERT_EQ(ros2s_file_open(opened.fs, "file", O_RDONLY, 0, &file), 0) << ros2s_last_error();
+        std::string into(content.size(), '?');
+        EXPECT_EQ(ros2s_pread(file, into.data(), into.size(), 0),
+                  static_cast<ssize_t>(content.size()));
+        EXPECT_TRUE(into == content) << way;
+        into.assign(content.size(), '?');
+        EXPECT_EQ(ros2s_pread(file, into.data(), into.size(), 150'000), 50'000);
+        EXPECT_EQ(into.find('c', 50'000), std::string::npos) << way;
+        EXPECT_EQ(ros2s_file_close(file), 0);
+    }
+}
+
 TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
     ASSERT_TRUE(engine.start());
     const std::string socket = "ros2s:///pool/main?socket=" + engine.places().engine_control;

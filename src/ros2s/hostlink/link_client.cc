@@ -1,9 +1,11 @@
 #include "link_client.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -13,10 +15,17 @@ namespace {
 constexpr uint64_t cut_bytes = uint64_t{1} << 20;
 constexpr size_t behind_max = 64;
 
-// Copies a payload that did not arrive at its destination.
-void copy_payload(const rpc::Reply& reply, Bytes into) {
-    if (reply.where == rpc::Reply::Payload::placed) return;
-    std::ranges::copy(reply.payload, into.begin());
+// Copies the bytes that a read found, unless they arrived at their destination. Returns their
+// checksum. It is computed in slices, while a slice is in the cache.
+uint32_t place(const rpc::Reply& reply, Bytes found) {
+    if (reply.where == rpc::Reply::Payload::placed) return crc32c(found);
+    uint32_t crc = crc32c({});
+    for (size_t at = 0; at < found.size(); at += slice_bytes) {
+        const Bytes slice = found.subspan(at, std::min(slice_bytes, found.size() - at));
+        std::memcpy(slice.data(), reply.payload.data() + at, slice.size());
+        crc = crc32c_extend(crc, slice);
+    }
+    return crc;
 }
 
 class ReadMoved final : public rpc::ReplyReader {
@@ -28,9 +37,7 @@ class ReadMoved final : public rpc::ReplyReader {
         if (moved.bytes != reply.payload_bytes || moved.bytes > into_.size()) {
             return fail(Code::corrupt);
         }
-        const Bytes found = into_.first(moved.bytes);
-        copy_payload(reply, found);
-        if (crc32c(found) != moved.crc) return fail(Code::corrupt);
+        if (place(reply, into_.first(moved.bytes)) != moved.crc) return fail(Code::corrupt);
         bytes = moved.bytes;
         return {};
     }
