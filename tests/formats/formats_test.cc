@@ -272,6 +272,8 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
     const std::string attributes = field_text<fs::Attributes>(f::attributes_fields);
     const std::string opened = field_text<fs::Opened>(f::opened_fields);
     const std::string content = field_text<std::string>(f::content_fields);
+    const std::string names = field_text<f::NamesBody>(f::names_fields);
+    const std::string codes = field_text<f::CodesBody>(f::codes_fields);
     const std::string rows[] = {
         row("hello", field_text<rpc::HelloBody>(rpc::hello_fields)),
         row("welcome", field_text<rpc::WelcomeBody>(rpc::welcome_fields)),
@@ -338,8 +340,16 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
             field_text<fs::FileSystemSpace>(f::space_fields)),
         row("27 walk", field_text<f::WalkBody>(f::walk_fields),
             field_text<fs::Walked>(f::walked_fields)),
+        row("28 open path", field_text<f::OpenPathBody>(f::open_path_fields), opened),
+        row("29 look up many", names, field_text<std::vector<f::FoundName>>(f::found_names_fields)),
+        row("30 create many", names, codes),
+        row("31 unlink many", names, codes),
+        row("32 list many", field_text<f::ReaddirManyBody>(f::readdir_many_fields),
+            field_text<std::vector<f::FoundEntry>>(f::found_entries_fields)),
     };
     expect_rows("rpc.md", rows);
+    const std::string last = std::to_string(f::method_names.size()) + ' ';
+    EXPECT_TRUE(std::end(rows)[-1].starts_with("| " + last)) << "no row for the method " << last;
 }
 
 }  // namespace
