@@ -60,6 +60,19 @@ def every_set_up_is_measured():
 
 
 @test
+def an_aged_pool_is_measured():
+    def look(top):
+        done = bench(top, "aged", "--seconds", "1", "--turns", "1", "--mib", "128", "--rows", "randwrite-32",
+                     "--json", "build/out/bench.json")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+        document = json.loads((top / "build" / "out" / "bench.json").read_text())
+        assert [row["mode"] for row in document["rows"]] == ["raw", "fresh", "aged"], document["rows"]
+        assert all(row["iops"] > 0 and tuple(row) == rows.FIELDS for row in document["rows"])
+
+    in_a_place(look)
+
+
+@test
 def names_are_counted():
     def look(top):
         program = BUILD / "bin" / "ros2store"

@@ -15,7 +15,7 @@ import compare
 import console
 import guard
 import shown
-from bench import costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
+from bench import aged, costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -34,6 +34,7 @@ KINDS = {
     "quick": Kind(set_up_rows.measure, "at most six minutes", 3, 2, 256),
     "full": Kind(set_up_rows.measure, "more rows, providers and turns", 5, 4, 1024, 4),
     "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", 3, 2, 256),
+    "aged": Kind(aged.measure, "an embedded pool, full and overwritten at random, beside a fresh one", 5, 3, 1024),
     "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", 3, 1, 64),
     "directory": Kind(directory.measure, "a directory behind a DPU: names and reads, beside the directory itself", 3, 1, 64, 1),
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),

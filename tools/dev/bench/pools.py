@@ -39,14 +39,14 @@ class Pools:
         self.program = (built / "bin/ros2store").absolute()
         self.running = []
 
-    def embedded_directory(self, name="embedded"):
+    def embedded_directory(self, name="embedded", size=None):
         directory = (self.place / name).absolute()
-        shown.run(self.program, "up", "--no-daemons", directory, "--size", self.size, quiet=True)
+        shown.run(self.program, "up", "--no-daemons", directory, "--size", size or self.size, quiet=True)
         return directory
 
-    def embedded(self):
-        uri = f"ros2s+local:///pool/main?dir={self.embedded_directory()}"
-        return self.named(compare.pool_side("embedded", self.built, uri, "figures"))
+    def embedded(self, name="embedded", size=None):
+        uri = f"ros2s+local:///pool/main?dir={self.embedded_directory(name, size)}"
+        return self.named(compare.pool_side(name, self.built, uri, "figures"))
 
     def with_daemons(self, providers, name=None):
         """Makes a pool whose engine listens with each of these providers. Its DPU uses the first. `name`: of its
