@@ -28,6 +28,13 @@ inline constexpr auto file_fields = [](auto& io, auto& body) {
     io("CRC32C of the payload", body.crc);
 };
 
+inline constexpr auto pieces_fields = [](auto& io, auto& body, auto& checksums) {
+    io("mount", body.mount.value);
+    io("handle", body.handle.value);
+    io("offset", body.offset);
+    io.numbers("checksums of the payload's pieces", checksums);
+};
+
 inline constexpr auto moved_fields = [](auto& io, auto& body) {
     io("bytes", body.bytes);
     io("CRC32C of the payload", body.crc);

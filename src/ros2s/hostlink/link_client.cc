@@ -5,6 +5,7 @@
 
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/object/checksum.h"
 #include "ros2s/runtime/slices.h"
 
 namespace ros2s::hostlink {
@@ -14,6 +15,8 @@ namespace {
 // atomically.
 constexpr uint64_t cut_bytes = uint64_t{1} << 20;
 constexpr size_t behind_max = 64;
+// The checksums of more pieces would not fit into a message.
+constexpr uint64_t pieces_max = 2048;
 
 // Copies the bytes that a read found, unless they arrived at their destination. Returns their
 // checksum. It is computed in slices, while a slice is in the cache.
@@ -135,14 +138,27 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
     const uint64_t most = channel_.welcome().payload_bytes_max;
     file->unsynced = true;
     // An append must be one request.
-    if (file->flags.append && whole.size() > most) co_return fail(Code::too_large, most);
+    const bool appends = file->flags.append;
+    if (appends && whole.size() > most) co_return fail(Code::too_large, most);
+    object::Checksums checksums;
     uint64_t done = 0;
     do {
         uint64_t length = whole.size() - done;
         if (length > most) length = most - (offset + done + most) % cut_bytes;
         const ConstBytes part = whole.subspan(done, length);
-        const FileBody body{.offset = offset + done, .crc = crc32c(part)};
-        const auto bytes = co_await update(call, Method::write, handle, body, part);
+        FileBody body{.offset = offset + done};
+        // Pieces depend on nothing else of an offset, which may be any number here. That of an
+        // append is not known.
+        const uint64_t within = body.offset % block_bytes;
+        const uint64_t pieces = appends ? 1 : object::piece_count(within, length);
+        Method method = Method::write;
+        if (pieces > 1 && pieces <= pieces_max) {
+            method = Method::write_pieces;
+            object::array_checksums(within, part, checksums);
+        } else {
+            body.crc = crc32c(part);
+        }
+        const auto bytes = co_await update(call, method, handle, body, part, checksums);
         if (!bytes && done > 0) break;  // a call with the rest gets the error
         if (!bytes) co_return fail(bytes.error());
         if (*bytes > part.size()) co_return fail(Code::corrupt);
@@ -160,12 +176,13 @@ Task<Result<>> LinkClient::punch_hole(const Call& call, fs::FileHandle handle, u
                                       uint64_t length) {
     ROS2S_CO_TRY(opened(handle));
     ROS2S_CO_TRY(co_await update(call, Method::punch_hole, handle,
-                                 {.offset = offset, .length = length}, {}));
+                                 {.offset = offset, .length = length}, {}, {}));
     co_return Result<>{};
 }
 
 Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::FileHandle handle,
-                                          FileBody file, ConstBytes payload) {
+                                          FileBody file, ConstBytes payload,
+                                          std::span<const uint32_t> checksums) {
     co_await slots_.wait();
     const auto slot = slots_.take();
     Buffer body;
@@ -177,6 +194,9 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     const auto encode = [&](const Where& at) {
         file.mount = at.place.mount;
         file.handle = at.handle;
+        if (method == Method::write_pieces) {
+            return rpc::build(body, pieces_fields, file, checksums);
+        }
         return rpc::build(body, file_fields, file);
     };
     ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));

@@ -166,7 +166,8 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> reopen(const Call& call, fs::FileHandle handle);
     Task<Result<>> open_again(const Call& call, fs::FileHandle handle);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
-                                  FileBody file, ConstBytes payload);
+                                  FileBody file, ConstBytes payload,
+                                  std::span<const uint32_t> checksums);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
     // A request about names: sends the body with the mount's number. Returns where it was done.

@@ -4,6 +4,7 @@
 
 #include "names_wire.h"
 #include "ros2s/base/check.h"
+#include "ros2s/object/checksum.h"
 
 using namespace ros2s;
 using namespace ros2s::hostlink;
@@ -63,6 +64,15 @@ void read_names(unsigned kind, ConstBytes body) {
         case 30: return read_results<std::vector<FoundName>>(body, found_names_fields);
         case 31: return read_again<CodesBody>(body, codes_fields);
         case 32: return read_request<ReaddirManyBody>(body, readdir_many_fields);
+        case 33: {
+            Buffer buffer;
+            FileBody file;
+            object::Checksums checksums;
+            if (rpc::read(body, pieces_fields, file, checksums)) {
+                same(rpc::build(buffer, pieces_fields, file, checksums), body);
+            }
+            return;
+        }
         default: return read_results<std::vector<FoundEntry>>(body, found_entries_fields);
     }
 }
@@ -116,6 +126,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 34, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 35, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

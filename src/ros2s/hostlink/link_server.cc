@@ -85,6 +85,7 @@ bool has_handle(Method method) {
     switch (method) {
         case Method::read:
         case Method::write:
+        case Method::write_pieces:
         case Method::sync:
         case Method::punch_hole:
         case Method::readdir:
@@ -148,6 +149,7 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
     switch (static_cast<Method>(request.method())) {
         case Method::read: return read(request, scratch);
         case Method::write:
+        case Method::write_pieces:
         case Method::punch_hole: return update(request, scratch);
         case Method::sync: return sync(request);
         case Method::readdir: return readdir(request, scratch);
@@ -217,10 +219,25 @@ Digest digest_of(const rpc::Request& request, const FileBody& file) {
     return digest.add(request.payload_bytes());
 }
 
+// Returns the body of an update. `checksums`: of the payload's pieces, if it has them; otherwise
+// none.
+Result<FileBody> read_update(const rpc::Request& request, object::Checksums& checksums) {
+    checksums.clear();
+    if (request.method() != static_cast<uint16_t>(Method::write_pieces)) {
+        return rpc::read_body<FileBody>(request.body(), file_fields);
+    }
+    FileBody file;
+    ROS2S_TRY(rpc::read(request.body(), pieces_fields, file, checksums));
+    const uint64_t offset = file.offset % block_bytes, bytes = request.payload_bytes();
+    if (object::piece_count(offset, bytes) != checksums.size()) return fail(Code::corrupt);
+    file.crc = object::combined_checksum(offset, bytes, checksums);
+    return file;
+}
+
 }  // namespace
 
 Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, read_update(request, scratch.crcs));
     ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
     if (entered.mount->read_only()) co_return fail(Code::read_only);
     const rpc::OperationId id = request.operation();
@@ -281,16 +298,17 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request) {
     co_return payload;
 }
 
-// The checksum of one piece goes down to the store, which compares it. A longer payload has one
-// checksum for all: its pieces' checksums are made here, where it is compared.
+// The checksums of the pieces go down to the store, which compares them. If the host sent one for
+// several pieces (the offset of an append was not known to it), it is compared here, with those of
+// the pieces, which the store needs.
 Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, const FileBody& file,
                                  ConstBytes bytes, object::Checksums& checksums) {
     // The pieces depend on nothing else of an offset, which may be any number here.
     const uint64_t offset = file.offset % block_bytes;
-    if (object::piece_count(offset, bytes.size()) == 1 &&
-        entered.fs().compares_checksums(file.handle)) {
-        checksums = {file.crc};
-        co_return Result<>{};
+    const uint64_t pieces = object::piece_count(offset, bytes.size());
+    if (pieces > 0 && entered.fs().compares_checksums(file.handle)) {
+        if (pieces == 1) checksums = {file.crc};
+        if (checksums.size() == pieces) co_return Result<>{};
     }
     if (bytes.size() <= slice_bytes) {
         object::array_checksums(offset, bytes, checksums);

@@ -107,8 +107,9 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
     Task<Result<Payload>> sink(rpc::Request& request);
     Task<Result<Payload>> source(rpc::Request& request);
-    // Compares the payload of a write with the host's checksum, unless the file system does.
-    // `checksums`: those of its pieces, for the file system. Errors: corrupt, cancelled, deadline.
+    // Compares the payload of a write with the host's checksums, unless the file system does.
+    // `checksums`: of its pieces, for the file system; computed if the host did not send them.
+    // Errors: corrupt, cancelled, deadline.
     Task<Result<>> check(rpc::Request& request, const Using& entered, const FileBody& file,
                          ConstBytes bytes, object::Checksums& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);

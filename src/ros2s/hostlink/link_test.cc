@@ -5,6 +5,7 @@
 #include "link_ask.h"
 #include "link_test_support.h"
 #include "names_wire.h"
+#include "ros2s/base/crc32c.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -621,6 +622,41 @@ Task<> changed_block(Stage& stage) {
     EXPECT_EQ(attributes->size, 0U);
 }
 TEST(HostLink, ABlockThatChangedOnItsWayThereIsNotWritten) { Stage().run(changed_block); }
+
+// Two blocks, with a checksum for each.
+Task<> changed_pieces(Stage& stage) {
+    const FileHandle file = co_await stage.create_there("f");
+    const std::vector<std::byte> blocks(8192, std::byte{7});
+    const uint32_t right = crc32c(ConstBytes(blocks).first(4096));
+    const ConstBytes payload[] = {blocks};
+    uint64_t sequence = 0;
+    const auto write = [&](object::Checksums checksums) {
+        const auto run = [](Stage& on, uint64_t number, FileBody there, auto pieces,
+                            auto bytes) -> Task<Result<>> {
+            Buffer body;
+            ReadNothing reader;
+            const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::write_pieces),
+                                           .id = {.client = on.host.client,
+                                                  .slot = LinkClient::update_slots,
+                                                  .sequence = number},
+                                           .body = rpc::build(body, pieces_fields, there, pieces),
+                                           .payload = bytes};
+            co_return co_await on.host.channel->call({}, request, reader);
+        };
+        return run(stage, ++sequence, {.mount = stage.host.mount, .handle = file},
+                   std::move(checksums), std::span<const ConstBytes>(payload));
+    };
+    for (const object::Checksums& wrong :
+         {object::Checksums{}, {right}, {right, right, right}, {right, 1}, {1, right}}) {
+        EXPECT_EQ(co_await write(wrong), Result<>(fail(Code::corrupt)));
+        const auto attributes = co_await stage.host.link->lookup({}, fs::root_node, "f");
+        EXPECT_TRUE(attributes);
+        EXPECT_EQ(attributes->size, 0U);
+    }
+    EXPECT_EQ(co_await write({right, right}), Result<>());
+    EXPECT_EQ((co_await stage.host.link->lookup({}, fs::root_node, "f"))->size, 8192U);
+}
+TEST(HostLink, PiecesThatChangedOnTheirWayThereAreNotWritten) { Stage().run(changed_pieces); }
 
 // ---- closing -------------------------------------------------------------------------------
 

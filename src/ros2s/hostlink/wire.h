@@ -55,9 +55,10 @@ enum class Method : uint16_t {
     create_many = 30,
     unlink_many = 31,
     readdir_many = 32,
+    write_pieces = 33,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 32> method_names{"read",           "write",
+inline constexpr std::array<std::string_view, 33> method_names{"read",           "write",
                                                                "sync",           "punch_hole",
                                                                "lookup",         "get_attributes",
                                                                "readdir",        "read_many",
@@ -72,12 +73,14 @@ inline constexpr std::array<std::string_view, 32> method_names{"read",          
                                                                "forget",         "space",
                                                                "walk",           "open_path",
                                                                "lookup_many",    "create_many",
-                                                               "unlink_many",    "readdir_many"};
+                                                               "unlink_many",    "readdir_many",
+                                                               "write_pieces"};
 
 using rpc::Buffer;
 
 // read: the range; the length is the one of the request's sink. write: the offset of the payload.
-// sync: only the handle. punch_hole: all fields.
+// sync: only the handle. punch_hole: all fields. write_pieces: mount, handle and offset, with the
+// checksums of the payload's pieces (object/checksum.h), which the store compares.
 struct FileBody {
     session::MountId mount{};
     fs::FileHandle handle{};

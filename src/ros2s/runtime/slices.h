@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstring>
 #include <utility>
-#include <vector>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 
@@ -56,7 +56,7 @@ class SlicedCopies {
 
   private:
     size_t done_ = 0;
-    std::vector<std::pair<ConstBytes, Bytes>> rest_;
+    InlineVector<std::pair<ConstBytes, Bytes>, 1> rest_;
 };
 
 // For loops over many short pieces: yields whenever one slice of work has been done.
