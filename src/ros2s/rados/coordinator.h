@@ -1,16 +1,16 @@
-// Coordinator: transactions over several objects, and what other clients do about them
-// (docs/formats/rados.md has the protocol).
+// Coordinator: transactions over several objects, and the steps of other clients that meet their
+// locks. docs/formats/rados.md describes the protocol.
 //
 //     begin ──► prepare all ──► commit ──► apply all
 //       │           └─ one has changed ─► abort: unlock those that are prepared
 //       └ record: pending ───────► committed, or gone (aborted)
 //
-// Or one of the objects decides. Its own change is the commit, and has the record:
+// Alternatively one of the objects decides. Its own change is the commit, and includes the record:
 //
 //     prepare the others ──► change this one ──► apply to the others
 //           └─ one has changed ──┴─► unlock those that are prepared
 //
-// Whoever meets a lock reads the record of its transaction: resolve_lock().
+// A client that meets a lock reads the record of the lock's transaction: resolve_lock().
 #pragma once
 #include <optional>
 #include <string>
@@ -24,27 +24,27 @@
 
 namespace ros2s::rados {
 
-// Where a transaction's record is, and what is there now.
+// The location of a transaction's record, and its present content.
 struct RecordLocation {
     ObjectName object;
     std::string key;
     bool object_exists = false;
     std::string bytes;   // empty: no record
-    std::string made{};  // of replies: their object's `c`
+    std::string made{};  // `c` of the object, for replies
 };
 
-// What a read of the record, and of `c`, has found there.
+// Takes the reply to a read of the record and of `c`.
 [[nodiscard]] Result<> take(RecordLocation& location, const Result<ReadReply>& reply);
 
 // One object of a transaction.
 struct Participant {
     const View* view = nullptr;
-    Pending pending;  // with the head afterwards
+    Pending pending;  // includes the new head
     std::string locked_head;
 };
-// A change of it, on the condition that it still is as the view says.
+// A change of the object, on the condition that its head is still the view's.
 [[nodiscard]] Change conditional_change(ObjectName object, const View& view);
-// The change does what is pending, too.
+// Adds the pending changes to the change.
 void add(Change& change, Pending pending);
 
 class Coordinator {
@@ -52,23 +52,22 @@ class Coordinator {
     Coordinator(Reactor& reactor, Pool& pool, Duration patience)
         : reactor_(reactor), pool_(pool), patience_(patience) {}
 
-    // The whole protocol. `record` is pending. `even_if_full`: see Change. Returns whether all
-    // objects are unlocked; if not, whoever meets them does it, and needs the record until then.
-    // Errors: busy (something has changed; nothing was done, and the caller starts again), those of
-    // Pool: then it may have been done.
+    // Runs the whole protocol. `record` is pending. `even_if_full`: see Change. Returns whether all
+    // objects are unlocked. If not, the next client that meets a locked object unlocks it, and
+    // needs the record for that. Errors: busy (an object has changed; nothing was done, and the
+    // caller starts again), those of Pool (the transaction may have been done).
     Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation location,
                                Coordination record, std::vector<Participant> participants,
                                bool even_if_full);
 
-    // The protocol in which the participant `decider` decides: it exists, and has entries
-    // afterwards. Its changes include the decision, at `key`. When this returns, the others are
-    // locked and get unlocked by apply_all(). Errors: as of execute(). Tests kill the process when
-    // it enters this.
+    // Runs the protocol in which the participant `decider` decides. The decider exists, and has
+    // entries afterwards. Its changes include the decision, at `key`. On return the others are
+    // locked; apply_all() unlocks them. Errors: as execute(). Tests kill the process on entry.
     [[gnu::noinline]] Task<Result<>> decide(const Call& call, std::string space, std::string key,
                                             Uuid transaction,
                                             std::vector<Participant>& participants, size_t decider,
                                             bool even_if_full);
-    // What a committed transaction still does to an object that it locks.
+    // The changes that a committed transaction has not yet applied to an object that it locks.
     struct Unapplied {
         std::string name, locked_head;
         Pending pending;
@@ -77,17 +76,17 @@ class Coordinator {
     // Returns whether all are unlocked.
     [[nodiscard]] Task<bool> apply_all(std::string space, std::vector<Unapplied> objects);
 
-    // Writers: the object gets unlocked. A transaction that stays pending for longer than the
-    // patience is aborted. Errors: those of Pool and of the call.
+    // For writers: unlocks the object. Aborts a transaction that stays pending for longer than the
+    // patience. Errors: those of Pool and of the call.
     Task<Result<>> resolve_lock(const Call& call, std::string space, std::string name, Head head,
                                 std::string head_bytes);
-    // Readers: true: the transaction is committed, and now applied to the object: read it again.
-    // False: it is not, so that the object is as it was.
+    // For readers. True: the transaction is committed and now applied to the object; the caller
+    // reads it again. False: it is not committed; the object has its old state.
     Task<Result<bool>> apply_if_committed(std::string space, std::string name, Head head,
                                           std::string head_bytes);
-    // Applies a committed transaction to those of its objects that are still locked by it.
+    // Applies a committed transaction to its objects that it still locks.
     Task<Result<>> finish(std::string space, const Coordination& record);
-    // Aborts the pending transaction of the record, if it is still pending.
+    // Aborts the transaction of the record, if it is still pending.
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
     [[nodiscard]] Task<Result<bool>> has_head(ObjectName object, std::string head_bytes);
@@ -96,28 +95,27 @@ class Coordinator {
 
   private:
     enum class State : uint8_t { pending, committed, over };
-    // Of the transaction that holds the lock. Pending: `record` is what it depends on, and
-    // end_pending() ends it.
+    // The state of the transaction that holds the lock. end_pending() aborts a pending one.
     struct Decision {
         State state = State::over;
         RecordLocation location;
         Coordination record;
     };
     Task<Result<Decision>> decision_of(std::string space, Lock lock);
-    // Prepares all but the decider, if any. Returns the first error.
+    // Prepares all participants except the decider, if any. Returns the first error.
     Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
                                bool even_if_full, std::vector<Participant>& participants,
                                const Participant* decider, std::vector<Result<>>& prepared);
     Task<> unlock_prepared(std::string space, std::vector<Participant>& participants,
                            std::vector<Result<>>& prepared, const Participant* decider);
     Task<Result<>> read_pending(ObjectName object, std::string head_bytes, Pending& pending);
-    // Tests kill the process when it enters these.
+    // Tests kill the process on entry to these.
     [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
                                      bool even_if_full, Participant& participant, Result<>& result);
-    // The change that commits the transaction of the lock. Errors: condition_failed (it is not
-    // committed, and never will be); others, see may_be_done().
+    // Makes the change that commits the lock's transaction. Errors: condition_failed (the
+    // transaction is not committed, and never will be); for others see may_be_done().
     [[gnu::noinline]] Task<Result<>> commit(Change change, Lock lock);
-    // `known`: what the object's `t` has; none: it is read.
+    // `known`: the value of the object's `t`. Without it, this reads `t`.
     [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
                                    std::optional<Pending> known, Result<>& result);
     [[gnu::noinline]] Task<Result<>> end_pending(Decision decision);

@@ -1,6 +1,6 @@
-// KeyMutexes: a mutex per name, for the transactions of one store. They exclude each other here
-// rather than on the servers. Names are locked in ascending order, so there is no deadlock. Used on
-// one core.
+// KeyMutexes: a mutex per name, for the transactions of one store. They wait for each other here
+// instead of conflicting on the servers. Names are locked in ascending order, so there is no
+// deadlock. Used on one core.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -24,7 +24,7 @@ class KeyMutexes {
         Hold(Hold&& other) noexcept
             : owner_(std::exchange(other.owner_, nullptr)), names_(std::move(other.names_)) {}
         Hold& operator=(Hold&&) = delete;
-        // Gives some of the names to another one.
+        // Moves some of the names to another Hold.
         Hold split(const std::vector<std::string>& names) {
             std::erase_if(names_, [&names](const std::string& name) {
                 return std::ranges::find(names, name) != names.end();

@@ -1,6 +1,6 @@
 // The keys of an object's omap and the names of RADOS objects (docs/formats/rados.md). Byte strings
 // are escaped so that the keys are in the order of their parts, no key's part is a prefix of
-// another's, and no key has a byte 00: where to start a listing is a C string in librados.
+// another's, and no key has a byte 00. librados takes the start of a listing as a C string.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,15 +13,15 @@ namespace ros2s::rados {
 
 inline constexpr const char* head_key = "h";
 inline constexpr const char* pending_key = "t";
-inline constexpr const char* inline_key = "b";    // how many bytes are in the omap
+inline constexpr const char* inline_key = "b";    // the number of bytes in the omap
 inline constexpr char garbage_tag = 'g';          // before the name of data
 inline constexpr char decision_tag = 'f';         // see decision_key() and reply_key()
 inline constexpr const char* mark_key = "m";      // text that each new record changes
-inline constexpr const char* made_key = "c";      // of replies: text since they are made
+inline constexpr const char* made_key = "c";      // of replies: text set when they are created
 inline constexpr const char* dropped_name = "x";  // replies have been removed
 inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; the most in one object
 
-// 00 and 01 become 01 02 and 01 03, and 01 01 ends it.
+// 00 and 01 become 01 02 and 01 03. 01 01 ends the string.
 [[nodiscard]] std::string escape(std::string_view bytes);
 // Takes an escaped string from the front of `from`; nullopt: there is none.
 [[nodiscard]] std::optional<std::string> unescape(std::string_view& from);
@@ -35,7 +35,7 @@ inline constexpr uint64_t segment_bytes = uint64_t{4} << 20;  // of an array; th
 // The dkey of a reverse key with this prefix.
 [[nodiscard]] std::optional<object::Dkey> dkey_of_reverse_key(std::string_view key,
                                                               std::string_view prefix);
-// The first key after all that start with the prefix, which is not all ff.
+// The first key after all keys with the prefix. The prefix is not all ff.
 [[nodiscard]] std::string end_of_prefix(std::string prefix);
 
 struct EntryKey {
@@ -55,13 +55,13 @@ struct DataId {
     [[nodiscard]] bool is_inline() const { return store == 0; }
 };
 [[nodiscard]] std::string bytes_key(const DataId& id);
-// Of a transaction that this object decides, which changes the head that has this number.
+// The key of a decision. Its transaction replaces the head with the number `change`.
 [[nodiscard]] std::string decision_key(uint64_t change, const Uuid& transaction);
 [[nodiscard]] std::optional<uint64_t> change_of_decision_key(std::string_view key);
-// Of the reply to a transaction that this object has decided alone, until its slot has it. It
-// starts with the tag of decisions, too.
+// The key of a note: the reply to a write of this object, until its slot has the reply. It also
+// starts with the tag of decisions.
 [[nodiscard]] std::string reply_key(const object::OperationId& id);
-// Where the reply is to be stored: the name of the replies, and the slot.
+// The slot for a reply: the name of the replies object, and the key in it.
 struct ReplyPlace {
     std::string replies, slot;
 };

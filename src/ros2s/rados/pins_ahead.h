@@ -1,7 +1,7 @@
-// PinsAhead: the pins of transactions that are being published. A transaction takes them before,
-// because others may take the remaining room meanwhile, and because its objects are pinned before
-// anybody can see it. Those that are new are removed again, unless the transactions are done. The
-// table outlives it.
+// PinsAhead: the pins of transactions that are being published. A transaction takes its pins first,
+// because others may take the remaining room meanwhile, and because its objects must be pinned
+// before it is visible. The destructor removes the new pins, unless keep() was called. The table
+// outlives this object.
 #pragma once
 #include <tuple>
 #include <vector>
@@ -21,7 +21,8 @@ class PinsAhead {
         }
     }
 
-    // If its conditions about pins hold. Errors: those of PinTable::judge().
+    // Adds the pins that the transaction's conditions name. Errors: those of PinTable::judge() and
+    // add().
     [[nodiscard]] Result<> take(object::ContainerId container,
                                 const object::Transaction& transaction, Time now) {
         ROS2S_TRY(table_.judge(container, transaction, now));

@@ -1,5 +1,5 @@
-// Plan: what a transaction does to its objects, computed from views of them. No I/O: if a view does
-// not know enough, the caller reads, and runs the plan again from the start.
+// Plan: computes the changes that a transaction makes to its objects, from views of them. No I/O:
+// if a view does not know enough, the caller reads and runs the plan again from the start.
 #pragma once
 #include <map>
 #include <set>
@@ -14,7 +14,7 @@ namespace ros2s::rados {
 
 using Views = std::map<object::ObjectId, View>;
 
-// Bytes that are written by a `write`, cut at the borders of segments.
+// A part of the bytes of a `write`, cut at the borders of segments.
 struct WrittenRun {
     size_t operation = 0;  // its index
     Run run;
@@ -30,24 +30,25 @@ class Plan {
     // Both outlive this. `written` ascends by operation.
     Plan(const object::Transaction& transaction, const std::vector<WrittenRun>& written)
         : transaction_(transaction), written_(written) {}
-    // Adds the objects that it reads or changes.
+    // Adds a view of each object that the transaction reads or changes.
     void add_to(Views& views) const;
 
-    // Adds its changes to those of the views. Conditions first: if one does not hold, nothing is
-    // added. Errors: condition_failed (detail: its index), invalid, corrupt, bad_version. The
-    // answer counts only if all views are complete; otherwise it is repeated.
+    // Adds the transaction's changes to those of the views. Checks the conditions first: if one
+    // does not hold, it adds nothing. Errors: condition_failed (detail: its index), invalid,
+    // corrupt, bad_version. The result is valid only if all views are complete; otherwise the
+    // caller runs it again.
     [[nodiscard]] Result<> run(Views& views, object::Epoch epoch, WallTime time);
-    // After run(): the data that the objects have no more.
+    // After run(): the data that the objects no longer have.
     [[nodiscard]] const std::map<object::ObjectId, std::vector<DataId>>& garbage() const {
         return garbage_;
     }
-    // After run(): the number of entries of each object that was changed.
+    // After run(): the change of the number of entries, for each changed object.
     [[nodiscard]] const std::map<object::ObjectId, int64_t>& more_entries() const {
         return more_entries_;
     }
     // After run(): whether it adds data: bytes of arrays, or more entries than it removes.
     [[nodiscard]] bool adds_data() const;
-    // After run(): segments of more parts than visible_parts_max.
+    // After run(): segments with more visible parts than visible_parts_max.
     [[nodiscard]] const std::set<std::pair<object::ObjectId, std::string>>& long_segments() const {
         return long_segments_;
     }
@@ -63,7 +64,7 @@ class Plan {
     // Keys of entries and segments.
     [[nodiscard]] Result<> punch_keys(View& view, const std::vector<std::string>& keys);
     [[nodiscard]] Result<> punch_object(View& view);
-    // The object has the bytes no more.
+    // The object no longer has the bytes.
     [[nodiscard]] Result<> discard(View& view, const Run& run);
     // Stores the segment, or removes it if it is empty.
     [[nodiscard]] Result<> store(View& view, const std::string& key, Segment segment,

@@ -1,12 +1,13 @@
-// Pool: what RadosStore needs of a RADOS pool. There are two implementations: librados, and the
-// simulation in sim/.
+// Pool: the operations of a RADOS pool that RadosStore uses. There are two implementations:
+// librados, and the simulation in sim/.
 //
 // An object has a name within a namespace, a sorted map of keys and values (its omap), and bytes.
-// One request concerns one object. It is atomic and, when it has returned, durable; requests on
-// different objects take effect in any order.
+// One request concerns one object. It is atomic, and durable when it returns. Requests on different
+// objects take effect in any order.
 //
-// Thread rule: used on the core on which it was opened. What a request refers to must not move
-// until it returns. Requests are not cancelled: they end within the pool's time limit.
+// Thread rule: used on the core on which it was opened. Memory that a request refers to must not
+// move until the request returns. Requests are not cancelled: they end within the pool's time
+// limit.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -28,18 +29,18 @@ struct ObjectName {
     friend auto operator<=>(const ObjectName&, const ObjectName&) = default;
 };
 
-// A change of one object: all of it, or nothing if an expectation is wrong.
+// An atomic change of one object. If an expectation is wrong, nothing is changed.
 struct Change {
     enum class Expect : uint8_t { anything, absent };
     ObjectName object;
     Expect expect = Expect::anything;
-    // The object exists and the key has this value; an empty value: it has no such key.
+    // The object exists and the key has this value. An empty value: the key does not exist.
     std::vector<std::pair<std::string, std::string>> equal;
     std::vector<std::pair<std::string, std::string>> set;  // no value is empty
     std::vector<std::string> remove;
     ConstBytes data;             // if not empty: becomes the object's bytes
     bool remove_object = false;  // and nothing else
-    // A full pool takes it, too. For the small objects that a change needs which adds no data.
+    // A full pool accepts the change, too. For small objects that a change without new data needs.
     bool even_if_full = false;
 };
 
@@ -76,7 +77,7 @@ struct ReadReply {
             .keys = {},
             .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = keys_per_read}};
 }
-// The read becomes that of the next page; false: the reply was the last one.
+// Turns the read into the read of the next page. False: the reply was the last page.
 [[nodiscard]] inline bool turn_page(Read& read, const ReadReply& reply) {
     read.range.after = reply.last;
     return reply.more;
@@ -85,8 +86,8 @@ struct ReadReply {
 // Names every namespace, for Pool::list().
 inline constexpr const char* all_spaces = "*";
 
-// The names of a namespace, each at least once, in no order. Objects that are created or removed
-// meanwhile may be missing.
+// Lists the names of a namespace, each at least once, in no particular order. Objects that are
+// created or removed meanwhile may be missing.
 class Listing {
   public:
     virtual ~Listing() = default;
@@ -115,11 +116,11 @@ class Pool {
     virtual Task<Result<object::PoolSpace>> space() = 0;
 };
 
-// Whether a change that failed may have been made. librados repeats a request whose answer was
-// lost, and servers check permissions before they find that they have done it: a refusal proves
-// nothing. After many other changes they have forgotten it, so that its own effect makes the
-// repetition fail with condition_failed: what cannot simply start again then must look (busy: it
-// has looked).
+// Whether a failed change may have been made. librados repeats a request whose answer was lost.
+// Servers check permissions before they recognise the repetition, so a refusal proves nothing.
+// After many other changes a server no longer recognises it, and the repetition fails with
+// condition_failed because of its own effect. A caller that cannot simply start again must then
+// check (busy: it has checked).
 [[nodiscard]] inline bool may_be_done(const Error& failed) {
     return failed.code != Code::condition_failed && failed.code != Code::busy &&
            failed.code != Code::no_space;

@@ -1,16 +1,16 @@
-// RadosStore: an ObjectStore on RADOS, for those whose data outgrows one engine: Ceph replicates
-// and distributes. docs/formats/rados.md has the mapping, the protocol of transactions, and what is
-// weaker than in the engine.
+// RadosStore: an ObjectStore on RADOS, for data that outgrows one engine. Ceph replicates and
+// distributes it. docs/formats/rados.md describes the mapping, the protocol of transactions, and
+// the guarantees that are weaker than the engine's.
 //
-// Ownership: the pools are borrowed. close() before destruction: it waits for the removal of data
-// that transactions have replaced, and stores replies unless the cluster does not answer. Thread
-// rule: used on the reactor's core. Several stores, also of several machines, may have the same
-// pool open.
+// Ownership: the pools are borrowed. close() before destruction: it waits until replaced data is
+// removed, and stores replies unless the cluster does not answer. Thread rule: used on the
+// reactor's core. Several stores, also on several machines, may have the same pool open.
 //
 // Invariants
 // - Bytes of arrays are never overwritten: new ones are written to new RADOS objects, and a change
 //   of the object's omap publishes them.
-// - Every change of an object is conditional on its head, so it is based on what was read.
+// - Every change of an object is conditional on its head, so it fails if the object changed since
+//   it was read.
 #pragma once
 #include <map>
 #include <memory>
@@ -30,31 +30,32 @@
 
 namespace ros2s::rados {
 
-// Data that no object refers to is removed when it is older.
+// A sweep removes unreferenced data that is older than this.
 inline constexpr Duration orphan_age = std::chrono::hours(1);
 
 struct RadosOptions {
-    // A transaction of another client that locks an object for longer is aborted.
+    // If another client's transaction locks an object for longer than this, it is aborted.
     Duration patience = std::chrono::seconds(1);
-    // A container that another client has destroyed may be used for so long.
+    // After another client destroys a container, this client may use it for up to this time.
     Duration container_check = std::chrono::seconds(1);
-    // Replies to a client that has not used them for so long are removed.
+    // If a client has not used its replies for this time, a sweep removes them.
     Duration reply_age = std::chrono::hours(24);
-    // Objects that a sweep looks at in a second, so that it leaves the cluster to others. 0: as
-    // many as it can.
+    // The objects that a sweep reads per second. The limit leaves capacity for other clients. 0: no
+    // limit.
     uint64_t sweep_rate = 0;
-    // False: nobody repeats transactions, so they count as unnamed, which takes fewer requests.
+    // False: clients do not repeat transactions. They are then treated as unnamed, which takes
+    // fewer requests.
     bool keeps_replies = true;
-    // Empty RADOS pools are made a pool of ros2store. Otherwise nothing is written, and opening
-    // fails with not_found.
+    // True: open() formats empty RADOS pools. False: it writes nothing to them and fails with
+    // not_found.
     bool formats = true;
 };
 
 class RadosStore final : public object::ObjectStore {
   public:
-    // `metadata` needs omaps. `data` may be the same pool, or one of erasure codes. Errors, with a
-    // sentence: exists (the pool has objects that are not of a RadosStore), unsupported (it has no
-    // omap), not_found (it is empty), invalid (its data is in another pool), those of Pool.
+    // `metadata` must support omaps. `data` may be the same pool, or an erasure-coded pool. Errors,
+    // with a sentence: exists (the pool has objects that no RadosStore made), unsupported (it has
+    // no omap), not_found (it is empty), invalid (its data is in another pool), those of Pool.
     [[nodiscard]] static Task<Result<std::unique_ptr<RadosStore>>> open(const Call& call,
                                                                         Reactor& reactor,
                                                                         Pool& metadata, Pool& data,
@@ -63,23 +64,24 @@ class RadosStore final : public object::ObjectStore {
     ~RadosStore() override;
     Task<> close();
 
-    // What a sweep of a container saw, and when it saw that first.
+    // The orphans and replies that sweeps of a container saw, with the time of the first sweep that
+    // saw each.
     struct Orphans {
-        std::map<std::pair<object::ObjectId, DataId>, Time> data;  // that no object refers to
+        std::map<std::pair<object::ObjectId, DataId>, Time> data;  // unreferenced
         struct Replies {
-            std::string marks;  // other ones: they were used
+            std::string marks;  // if they differ, the replies were used
             Time since{};
         };
         std::map<std::string, Replies> replies;  // by name
     };
 
-    // Removes the remains of crashed clients in the container: data that no object refers to, locks
-    // and records of transactions that nobody ends, and objects without entries. Reads the names of
-    // all its objects. Without `seen` the age of data is what its writer's clock says. With it,
-    // data is also to have been seen by an earlier sweep, long enough ago by this machine's steady
-    // clock; and replies that have not changed since an earlier sweep, reply_age ago by that clock,
-    // are removed as well. What is damaged is passed over. Errors, with a sentence: not_found,
-    // those of the call and of Pool; corrupt, bad_version, after the rest is swept.
+    // Removes the remains of crashed clients from the container: unreferenced data, locks and
+    // records of abandoned transactions, and objects without entries. Lists all objects of the
+    // container. Without `seen`, the age of data is by its writer's clock. With `seen`, an earlier
+    // sweep must also have seen the data, long enough ago by this machine's steady clock. Replies
+    // unchanged since a sweep reply_age ago are then removed, too. Skips damaged objects. Errors,
+    // with a sentence: not_found, those of the call and of Pool; corrupt, bad_version, after the
+    // rest is swept.
     Task<Result<>> sweep(const Call& call, object::ContainerId container, Report& report,
                          Orphans* seen = nullptr);
 
@@ -124,7 +126,7 @@ class RadosStore final : public object::ObjectStore {
     // reading.cc
     Task<> fetch_item(const Call& call, std::string space, object::FetchItem& item,
                       Result<>& failure);
-    // False: the data has gone meanwhile, so that the item is to be read again.
+    // False: the data was removed meanwhile. The caller reads the item again.
     Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
     struct Parts;
     struct SharedRead;
@@ -135,8 +137,8 @@ class RadosStore final : public object::ObjectStore {
                       const Parts& parts, Bytes window, std::vector<Result<>>& results);
     void take_inline(const Parts& parts, object::Extent extent, const Result<ReadReply>& reply,
                      Bytes window, std::vector<Result<>>& results) const;
-    // The part of a run whose bytes the reply has. Errors: not_found; corrupt (detail: the end of
-    // the bad block).
+    // Copies a part of a run from the reply. Errors: not_found; corrupt (detail: the end of the bad
+    // block).
     [[nodiscard]] static Result<> take_bytes(const Run& run, object::Extent part,
                                              const Result<ReadReply>& reply, Bytes into);
     [[nodiscard]] bool are_true(const ObjectName& object, const std::vector<std::string>& keys,
@@ -150,7 +152,8 @@ class RadosStore final : public object::ObjectStore {
                                                                  const object::Akey& akey,
                                                                  const ReadReply& found,
                                                                  const Head& head);
-    // All visible bytes of a segment within the extent. Errors: busy: it has changed; corrupt.
+    // Reads all visible bytes of a segment within the extent. Errors: busy (the segment has
+    // changed), corrupt.
     Task<Result<>> read_visible(std::string space, object::ObjectId object, const Segment& segment,
                                 object::Extent extent, Bytes into);
     struct Target {
@@ -159,11 +162,11 @@ class RadosStore final : public object::ObjectStore {
     };
     // `targets` ascend.
     Task<> read_run(ObjectName name, const Run& run, std::vector<Target> targets, Result<>& result);
-    // As read_parts(), and those in the omap.
+    // As read_parts(), but also reads the parts in the omap.
     Task<> read_all(std::string space, object::ObjectId object, object::Extent extent,
                     const Parts& parts, Bytes window, std::vector<Result<>>& results);
-    // As Pool::read(), of an object that is not locked by a committed transaction. A reply without
-    // values: there is no such object. `head` is set.
+    // As Pool::read(), but first applies a committed transaction that locks the object. Sets
+    // `head`. If the object does not exist, the reply has no values.
     Task<Result<ReadReply>> read_unlocked(const Call& call, Read read, Head& head);
     Task<Result<object::ListReply>> list_objects(const Call& call, std::string space,
                                                  const object::ListRequest& request);
@@ -175,7 +178,7 @@ class RadosStore final : public object::ObjectStore {
     // chaining.cc
     struct Chained;
     struct ChainedObject;
-    // What is known of the objects may be guessed. False: a guess was wrong.
+    // May guess that remembered facts about the objects are still true. False: a guess was wrong.
     Task<Result<bool>> follow(const Call& call, std::string space, Chained& chain);
     Task<> read_chained(const Call& call, std::string space, object::ObjectId object,
                         ChainedObject& wanted);
@@ -185,31 +188,33 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
 
     // sweep.cc
-    // `failed`: the name of the object that the error is of, if it is of one.
+    // `failed`: the name of the object that caused the error, if one did.
     Task<Result<>> sweep_container(const Call& call, object::ContainerId container, Orphans* seen,
                                    std::string& failed);
-    // `seen` may be null. What was seen and remains is added to `still`.
+    // `seen` may be null. Adds to `still` the orphans that were seen and are not removed.
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
                               std::vector<DataId> data, const Orphans* seen, Orphans& still);
     void keep_recent(object::ObjectId object, const Orphans& seen, Orphans& still,
                      std::set<DataId>& orphans);
-    // Takes away from `orphans` what segments of the object name: each page of them at its time.
+    // Removes from `orphans` the data that segments of the object name. Reads the pages of segments
+    // one after the other, so they may differ in age.
     Task<Result<>> forget_named(const Call& call, std::string space, object::ObjectId object,
                                 std::set<DataId>& orphans);
-    // Changes the object's head, while it is not locked. False: others were faster each time.
+    // Changes the object's head when no transaction locks it. False: others changed it before each
+    // attempt.
     Task<Result<bool>> touch(const Call& call, std::string space, object::ObjectId object);
     Task<Result<>> sweep_object(const Call& call, std::string space, object::ObjectId object);
-    // `page`: the read that has found them.
+    // `page`: the read that found the notes.
     Task<Result<>> sweep_notes(const Call& call, Read page,
                                std::map<std::string, std::string> noted);
     Task<Result<>> unlock_object(const Call& call, ObjectName name);
     Task<Result<>> remove_if_empty(const Call& call, ObjectName name);
-    // The unnamed transactions of another store.
+    // Removes the records of another store's unnamed transactions.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
-    // The replies to one client.
+    // Removes the replies to one client.
     Task<Result<>> sweep_replies(const Call& call, std::string space, std::string name,
                                  const Orphans& seen, Orphans& still);
-    // Waits after `count` objects, as the rate says. Errors: cancelled, deadline.
+    // Waits as long as `count` objects take at the sweep rate. Errors: cancelled, deadline.
     Task<Result<>> pace(const Call& call, size_t count);
 
     // updating.cc
@@ -217,24 +222,27 @@ class RadosStore final : public object::ObjectStore {
     struct Member;
     struct Group;
     struct Rewrite;
-    // It is of one object, and may be made by one change with others of that object.
+    // Whether the transaction may share one change with others. Such a transaction concerns one
+    // object.
     [[nodiscard]] bool can_share(const object::Transaction& transaction) const;
     Task<> update_together(std::string space, object::ObjectId object, Member& member);
-    // Gives each member its result. If they are several, can_share() all, and all are of one
-    // object.
+    // Gives each member its result. Several members are of one object, and can_share() is true for
+    // each.
     Task<> execute(std::string space, std::vector<Member*> members);
-    // False: some have no result, and it is to be tried again.
+    // False: some members have no result yet. The caller tries again.
     Task<bool> attempt(std::string space, std::span<Member* const> all, bool may_guess);
-    // The views begin with what this store wrote last, if it is remembered. Returns whether any is.
+    // Initializes the views with the remembered state that this store wrote last. Returns whether
+    // there is any.
     bool begin_with_known(const std::string& space, Views& views);
     void remember(const std::string& space, View view, const Pending& stored);
     // Reads until all views are complete and the plans have run, one after the other. Errors: those
-    // of reading; busy: something was locked, and is not any more.
+    // of reading; busy (an object was locked and is now unlocked).
     Task<Result<>> complete(const Call& call, std::string space, Views& views,
                             std::span<Member* const> members);
-    // Guesses what a transaction of one caller adds. Some views are known.
+    // Guesses that the keys and objects that the transaction adds do not exist. Some views are
+    // known.
     static void guess_absent(const object::Transaction& transaction, Views& views);
-    // Plans one after those before it.
+    // Plans one member on top of the members before it.
     [[nodiscard]] Result<> run(const std::string& space, Views& views, Member& member);
     Task<Result<>> end_decisions(const Call& call, std::string space, Views& views);
     // The object that can decide a transaction without a name; end(): none can.
@@ -251,67 +259,71 @@ class RadosStore final : public object::ObjectStore {
     [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
                                         ObjectName decider, std::string key, KeyMutexes::Hold hold);
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);
-    // Makes the objects that get data in the data pool, or replies, and do not exist. Errors: busy
-    // (others were faster), those of Pool.
+    // Creates missing objects that will have data in the data pool, or replies. Errors: busy
+    // (another client created one first), those of Pool.
     Task<Result<>> make_objects(std::string space, Views& views, std::span<Member* const> members);
     Task<> load(std::string space, View& view, Result<>& result);
     Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
                            Views& views, std::span<Member* const> members, bool is_guess);
-    // What a change comes to that has failed: nothing, if it was made all the same. Errors: those
-    // of the change; deadline (nobody can tell); those of Pool.
+    // Finds out whether a change that returned an error was applied. Returns success if it was.
+    // Errors: those of the change; deadline (it cannot be determined); those of Pool.
     Task<Result<>> outcome_of(Error error, std::string space, std::span<Member* const> members);
-    // Whether the members' data in the data pool was published by a change that failed in its
-    // condition. False if they have none there.
+    // Whether a change with a failed condition published the members' data in the data pool. False
+    // if they have no data there.
     Task<Result<bool>> has_published(std::string space, std::span<Member* const> members);
     [[nodiscard]] Pending changes_of(const View& view, std::span<Member* const> members);
     [[nodiscard]] bool keeps_reply(const object::Transaction& transaction) const;
 
-    // replying.cc: what slots say, in their places, and of writes that share changes first in the
-    // object that was written
-    // The reply that the slot has for it, if any; otherwise the slot is ready for it.
+    // replying.cc: replies in slots. A write that shares a change first notes its reply with its
+    // object
+    // Returns the transaction's reply if the slot has it. Otherwise the slot is ready for a new
+    // reply.
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
                                                              RecordLocation& location);
-    // What the slot has; of sequence 0: nothing. No transaction is pending there. The replies are
-    // made if the client has none.
+    // Returns the slot's record, which is not pending. Sequence 0: the slot is empty. Creates the
+    // client's replies object if it does not exist.
     Task<Result<Coordination>> read_reply(const Call& call, const object::Transaction& transaction,
                                           RecordLocation& location);
-    // As read_reply(), and nothing is made.
+    // As read_reply(), but creates nothing.
     Task<Result<Coordination>> decided_reply(const Call& call, RecordLocation& location);
     // Errors: expired.
     Task<Result<>> make_replies(const object::Transaction& transaction,
                                 const RecordLocation& location);
     using SlotName = std::pair<ObjectName, std::string>;
     [[nodiscard]] static SlotName slot_of(const std::string& space, const object::OperationId& id);
-    // Unless this store knows that it is done: applies a committed transaction of a slot.
+    // Applies a committed transaction of a slot, unless this store knows that it is applied.
     Task<Result<>> finish_slot(const SlotName& name, const Coordination& record);
-    // What was read of slots for so long is read again, because a client may use other stores.
+    // Marks slots that were read too long ago, so that they are read again. A client may also use
+    // other stores.
     void distrust_old_slots(const std::string& space, std::span<Member* const> members);
     void distrust_slot(const SlotName& name);
-    // Reads the slots of members of which nothing is known since their object is. False: some were
-    // read, so that the plans must run again. A member whose slot refuses it gets its result.
+    // Reads the slots of members that were not read since their object was. False: some were read,
+    // so the plans must run again. If a slot refuses its member, the member gets that result.
     Task<bool> know_slots(std::string space, const Views& views, std::span<Member* const> members);
     Task<> read_slot(std::string space, Member& member);
-    // What the object and the slot say. Errors: stale, name_taken, expired; corrupt, bad_version.
+    // The reply to the member, from the object or the slot, if any. Errors: stale, name_taken,
+    // expired; corrupt, bad_version.
     [[nodiscard]] Result<std::optional<object::Commit>> noted_reply(const std::string& space,
                                                                     View& view,
                                                                     const Member& member) const;
-    // It is noted with the object now, and gets into its slot later.
+    // The reply is now noted with the object. store_replies() later writes it to its slot.
     void note_reply(const std::string& space, const Member& member);
     Task<> store_replies();
-    // Those of one client.
+    // Stores the noted replies of one client.
     Task<> store_noted(ObjectName replies);
-    // Puts what is later than what the slots have. `stored` gets the slots that have it then, or a
-    // later one. Others have a pending transaction, or change meanwhile. Errors: condition_failed
-    // (slots have changed each time), those of Pool.
+    // Writes replies that are later than those in the slots. Adds to `stored` the slots that then
+    // have the wanted reply or a later one. Skips slots that have a pending transaction or change
+    // meanwhile. Errors: condition_failed (slots changed at each attempt), those of Pool.
     Task<Result<>> put_replies(ObjectName replies, std::map<std::string, Coordination> wanted,
                                std::set<SlotName>& stored);
-    // Before they are removed from an object: by key. Then their slots have them.
+    // Writes notes to their slots, before the caller removes them from an object. `noted`: by key.
     Task<Result<>> store_notes(const Call& call, std::string space,
                                std::map<std::string, std::string> noted);
     [[nodiscard]] bool is_stored_note(const std::string& space, const View& view,
                                       const std::string& key) const;
-    // The view's changes remove what slots have; and they are made.
+    // The view's changes remove the notes that slots have. The second function is called after the
+    // changes are applied.
     void drop_stored_notes(const std::string& space, View& view);
     void forget_dropped_notes(const std::string& space, const View& view);
 
@@ -324,7 +336,7 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
     void note_room(const ObjectName& object, const Pending& stored);
 
-    // rewriting.cc: segments of many parts are written anew
+    // rewriting.cc: rewrites segments that have many parts
     void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
     Task<> rewrite(std::string space, object::ObjectId object, std::string key);
     Task<Result<bool>> write_anew(std::string space, Rewrite& rewrite, Payload& payload);
@@ -336,7 +348,7 @@ class RadosStore final : public object::ObjectStore {
     void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
     void start_tidying(std::string space, object::ObjectId object, const Pending& pending);
     struct Leftovers;
-    // False: too much is being removed; it stays.
+    // False: too many removals are running, so nothing is removed.
     [[nodiscard]] bool leave(const ObjectName& name, Leftovers left);
     Task<> forget_keys(ObjectName name, std::vector<std::string> keys);
     Task<> tidy(ObjectName name);
@@ -351,50 +363,51 @@ class RadosStore final : public object::ObjectStore {
     uint64_t last_epoch_ = 0;
     WallTime last_time_{};
     KeyMutexes mutexes_;
-    std::map<std::string, std::shared_ptr<Group>> groups_;  // that others can join
+    std::map<std::string, std::shared_ptr<Group>> groups_;  // others can join
     Coordinator coordinator_;
     object::PinTable pins_;
-    // Objects as this store has left them. A transaction that begins with one is conditional on its
-    // head, as always.
+    // The last state of objects that this store changed. A transaction that starts from one is
+    // still conditional on its head.
     std::map<ObjectName, View> known_;
     size_t known_bytes_ = 0;
     SeenFacts seen_;
-    std::map<ObjectName, std::shared_ptr<SharedRead>> shared_reads_;  // that others can join
+    std::map<ObjectName, std::shared_ptr<SharedRead>> shared_reads_;  // others can join
     KeyMutexes read_turns_;
     std::set<ObjectName> crowded_;  // have many bytes in their omap
-    // What tidy() removes.
+    // The keys and the object that tidy() removes.
     struct Leftovers {
-        std::vector<std::string> garbage;  // keys, of records as well
-        std::string dead_head;             // of an object that has nothing else; empty: it has
+        std::vector<std::string> garbage;  // keys of garbage and of transaction records
+        std::string dead_head;             // of an object to remove; empty: the object stays
     };
     std::map<ObjectName, Leftovers> leftovers_;
     std::set<std::pair<ObjectName, std::string>> rewriting_;  // segments
-    std::map<object::ContainerId, Time> containers_;          // when it was last seen to exist
-    std::set<ObjectName> logs_;                               // that exist
-    // The committed transactions of slots that are applied to all their objects.
+    std::map<object::ContainerId, Time> containers_;          // when each was last seen to exist
+    std::set<ObjectName> logs_;                               // known to exist
+    // By slot: the committed transaction that is applied to all its objects.
     std::map<std::pair<ObjectName, std::string>, Uuid> finished_;
-    // Of objects that decided transactions: the keys of decisions that nobody needs any more.
+    // By object that decided transactions: the keys of decisions that are no longer needed.
     std::map<ObjectName, std::vector<std::string>> ended_decisions_;
-    // What this store knows of slots whose clients write.
+    // This store's knowledge of a slot whose client writes.
     struct WriterSlot {
-        uint64_t asked = 0;  // the moment before it was read; 0: it must be read
+        uint64_t asked = 0;  // the count in moments_ before the slot was read; 0: it must be read
         Time asked_at{};
         Coordination last;         // sequence 0: none
-        bool may_be_lost = false;  // it has no reply, and the client may have been here before
+        bool may_be_lost = false;  // the slot is empty, but may have had a reply
     };
     std::map<SlotName, WriterSlot> slots_;
-    // Replies that only their object has, by their client; and those that their slot has as well.
+    // noted_: replies that only their object has, by client. stored_notes_: replies that their slot
+    // has as well, by object.
     using NoteName = std::pair<ObjectName, std::string>;  // the object, and the key there
     std::map<ObjectName, std::map<NoteName, Coordination>> noted_;
     size_t noted_count_ = 0;
     std::map<ObjectName, std::map<std::string, std::string>> stored_notes_;
-    std::set<ObjectName> clients_storing_;  // whose replies are being put into slots
-    bool is_answering_ = true;              // the cluster, when replies were put last
-    // Counts reads of slots and objects, to tell which was first.
+    std::set<ObjectName> clients_storing_;  // whose replies are being written to slots
+    bool is_answering_ = true;              // the cluster, at the last write of replies
+    // Counts reads of slots and objects. The count gives their order.
     uint64_t moments_ = 0;
     StopSource closing_;
     Nursery storing_;   // store_replies()
-    Nursery applying_;  // what was decided
+    Nursery applying_;  // apply_rest()
     Nursery tidying_;
 };
 

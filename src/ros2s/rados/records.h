@@ -1,5 +1,6 @@
 // The values in an object's omap (docs/formats/rados.md). Each has a tag, a version and a CRC32C,
-// so that a damaged value is an error and never data. Their bytes are foreign: decode() takes any.
+// so that a damaged value is an error and never data. The bytes are untrusted: decode() accepts
+// any.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -12,21 +13,21 @@
 
 namespace ros2s::rados {
 
-// A transaction that is being decided: where its record is. The coordinator is a log, replies, or
-// one of its objects, with a decision_key().
+// The lock of a transaction, with the location of its record. The coordinator is a log, replies, or
+// one of the transaction's objects with a decision_key().
 struct Lock {
     Uuid transaction;  // nil: none
     std::string coordinator, key;
-    // The object did not exist before: if the transaction is aborted, it is removed.
+    // The transaction created the object. If it is aborted, the object is removed.
     bool created = false;
 };
-// Of every object. Each change gives it other bytes, so that "the head is still X" means that
-// nothing changed.
+// Every object has a head. Each change gives it other bytes, so an unchanged head means an
+// unchanged object.
 struct Head {
     static constexpr char tag = 'H';
     uint64_t epoch = 0;    // of the last change
     uint64_t change = 0;   // random
-    uint64_t entries = 0;  // of all akeys; 0: only what the next sweep removes
+    uint64_t entries = 0;  // of all akeys; 0: the next sweep may remove the object
     Lock lock;
 };
 
@@ -44,7 +45,7 @@ struct InlineBytes {
     static constexpr char tag = 'B';
     uint64_t bytes = 0;
 };
-// What bytes in the omap count for: their keys take space as well.
+// The space that bytes in the omap are counted as. Their keys take space as well.
 [[nodiscard]] constexpr uint64_t inline_cost(uint64_t bytes) { return bytes < 512 ? 512 : bytes; }
 
 struct Entry {
@@ -56,8 +57,8 @@ struct Entry {
     std::string value;    // of a single value
 };
 
-// Bytes that were written at once and belong to an array from `offset` on, with the CRC of each
-// piece as in object/checksum.h.
+// Bytes of an array from `offset` on that were written at once, with checksums as in
+// object/checksum.h.
 struct Run {
     DataId data;
     uint64_t offset = 0;
@@ -77,7 +78,7 @@ struct Segment {
     std::vector<Visible> visible;  // ascending, disjoint
 };
 
-// The changes of one object that a transaction makes if it commits.
+// The changes that a transaction makes to one object if it commits.
 struct Pending {
     static constexpr char tag = 'P';
     struct Set {
@@ -90,7 +91,7 @@ struct Pending {
     std::vector<Key> remove;
 };
 
-// The state of a transaction, and afterwards the reply to it.
+// The state of a transaction, and later the reply to it.
 struct Coordination {
     static constexpr char tag = 'T';
     enum class State : uint8_t { pending, committed };
@@ -104,16 +105,16 @@ struct Coordination {
     uint64_t epoch = 0;
     WallTime time{};
     std::vector<Participant> participants;
-    std::string before;  // the slot's record before, which comes back if this one is aborted
+    std::string before;  // the slot's previous record; an abort puts it back
 };
 
-// Of the pool.
+// The record of the pool.
 struct PoolRecord {
     static constexpr char tag = 'R';
     Uuid id;
     std::string data;  // the name of its RADOS pool for data
 };
-// The greatest epoch of a store that was closed: the next one's are greater, even if its clock is
+// The greatest epoch of a closed store. The next store's epochs are greater, even if its clock is
 // behind.
 struct ClockRecord {
     static constexpr char tag = 'K';
@@ -127,7 +128,7 @@ struct ContainerValue {
     std::string owner;
 };
 
-// Of each of these that has a tag.
+// For each of these types that has a tag.
 template <class Record>
 [[nodiscard]] std::string encode(const Record& record);
 // Errors: corrupt, bad_version (detail = the version).

@@ -1,5 +1,5 @@
-// SeenFacts: what a store has read of objects, or written to them. It is true while an object has
-// the same head; whoever uses it reads the head. No I/O. Used on one core.
+// SeenFacts: facts about objects that a store has read or written. They are true while the object
+// has the same head, so the user of a fact reads the head. No I/O. Used on one core.
 #pragma once
 #include <map>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace ros2s::rados {
 
-// What one key of an entry or segment says, decoded once.
+// The value of one key of an entry or segment, decoded once.
 struct Fact {
     std::string value;  // empty: there is no such key
     Entry entry;
@@ -28,13 +28,13 @@ using Facts = std::vector<std::shared_ptr<const Fact>>;
 
 class SeenFacts {
   public:
-    // No facts: some are not known.
+    // Returns no facts if some are not known.
     [[nodiscard]] Facts of(const ObjectName& object, const std::vector<std::string>& keys) const;
-    // What a query says of the akey.
+    // The reply to a query of the akey.
     [[nodiscard]] std::optional<object::QueryReply> query(const ObjectName& object,
                                                           const object::Akey& akey) const;
-    // Whether the facts are true for an object with this head. If `is_applied`, its omap has all of
-    // them: none is still to be applied by a committed transaction that locks it.
+    // Whether the facts are true for an object with this head. With `is_applied`, its omap must
+    // have all of them: no committed transaction that locks it has yet to apply one.
     [[nodiscard]] bool has_head(const ObjectName& object, const std::string& head,
                                 bool is_applied) const;
 
@@ -42,8 +42,8 @@ class SeenFacts {
                   const std::vector<std::string>& keys, const Facts& facts);
     void remember(const ObjectName& object, const std::string& head, const object::Akey& akey,
                   const object::QueryReply& facts);
-    // This store has changed the object from what the view says; `stored` is all of it. The object
-    // may have the locked head until then, if it is not empty.
+    // This store has changed the object from the view's state. `stored` is the whole change. Until
+    // it is applied, the object may have the locked head, if that is not empty.
     void update(const ObjectName& object, const View& before, const Pending& stored,
                 const std::string& locked_head);
 
@@ -54,7 +54,7 @@ class SeenFacts {
                                   // committed; or empty
         std::map<std::string, std::shared_ptr<const Fact>> facts;
         std::map<std::string, object::QueryReply> queries;  // by akey
-        // It has columns of these akeys only. Not known, if others have made it.
+        // The object has columns of these akeys only. Not known if another store created it.
         std::optional<std::set<std::string>> columns;
         size_t bytes = 0;
     };

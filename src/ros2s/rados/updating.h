@@ -1,4 +1,4 @@
-// What an update of a RadosStore is made of, for updating.cc, payload.cc and rewriting.cc.
+// The types of an update of a RadosStore, for updating.cc, payload.cc and rewriting.cc.
 #pragma once
 #include <deque>
 #include <map>
@@ -12,14 +12,14 @@ namespace ros2s::rados {
 
 inline constexpr size_t writes_at_once = 16;
 
-// The bytes of a transaction's arrays, on their way to the data pool.
+// The bytes of a transaction's arrays that are being written to the data pool.
 struct RadosStore::Payload {
     explicit Payload(Reactor& reactor) : started(reactor.now()), writes(reactor, writes_at_once) {}
     const Time started;
     std::vector<WrittenRun> runs;
     std::deque<std::string> copies;  // of memory that others can change
     std::deque<Result<>> results;
-    std::map<object::ObjectId, std::vector<DataId>> all;  // that was written
+    std::map<object::ObjectId, std::vector<DataId>> all;  // data that was written
     bool may_be_seen = false;                             // it may have been published
     Nursery writes;
 
@@ -29,8 +29,8 @@ struct RadosStore::Payload {
     }
 };
 
-// A segment of many parts that is written anew: its bytes in new runs. What has been written to it
-// meanwhile, and holes, stay.
+// The rewrite of a segment that has many parts. It puts the segment's bytes into new runs. Holes,
+// and bytes written meanwhile, stay.
 struct RadosStore::Rewrite {
     object::ObjectId object;
     std::string key;
@@ -44,8 +44,8 @@ struct RadosStore::Rewrite {
     }
 };
 
-// An update. Those of one object that are ready while a change of it is in flight are made by one
-// change, one after the other, each with its own epoch and conditions.
+// An update. Updates of one object that become ready while a change of it is in flight share the
+// next change. They are planned one after the other, each with its own epoch and conditions.
 struct RadosStore::Member {
     Member(const Call& its_call, object::ContainerId its_container,
            const object::Transaction& its_transaction, Reactor& reactor)
@@ -62,15 +62,15 @@ struct RadosStore::Member {
     Result<> verdict;  // of the plan
     object::Commit commit;
     std::optional<Result<object::Commit>> result;
-    // It is named, and shares changes: its reply is noted with its object.
+    // The transaction is named and can share changes, so its reply is noted with its object.
     bool notes_reply = false;
     Coordination reply;
     std::optional<object::Commit> replay;  // it was done before
-    // A change with it was sent. If that was made although it was refused, the reply is found
-    // later.
+    // A change with this update was sent. If it was made although it was refused, the reply is
+    // found later.
     bool was_tried = false;
     Rewrite* rewrite = nullptr;        // instead of the plan
-    KeyMutexes::Hold* hold = nullptr;  // the mutexes of its objects, if they are several
+    KeyMutexes::Hold* hold = nullptr;  // the mutexes of its objects, if there are several
 };
 struct RadosStore::Group {
     explicit Group(Reactor& reactor) : done(reactor) {}
