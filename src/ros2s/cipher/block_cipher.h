@@ -1,14 +1,14 @@
 // BlockCipher: encrypts and decrypts the 4 KiB blocks of arrays of one container. A sealed block is
-// as long as the plain one. What is needed to open it is in its Cell, which is stored beside it.
+// as long as the plain one. Its Cell, which is stored beside it, has the values for opening it.
 // docs/formats/cipher.md describes both.
 //
 // Nonces: every BlockCipher draws a salt of 128 bits when it seals the first block, and a new one
 // after 2^32 blocks. The key of a block is HKDF(data key, salt), the nonce is a counter from 0. The
-// counter exists in memory alone, so nothing that is restored from a disk repeats a nonce.
+// counter exists only in memory, so restoring a disk never repeats a nonce.
 //
 // Authenticated with each block: its cell, the data key's id, object, dkey, akey, and the number of
-// the block. A block that was moved to another place, or a cell that was changed, does not open. An
-// older version of the same block with its cell does, and so does a hole.
+// the block. A block at another position, or with a changed cell, does not open. An older version
+// of the same block with its cell does open, and so does a hole.
 //
 // Owned by the store that uses it; used on one core. Nothing suspends.
 #pragma once
@@ -48,7 +48,8 @@ enum class Layout : uint8_t {
 };
 static_assert(offsetof(Cell, reserved) == object::seal_bytes);
 
-// The data keys of a container: `versions` that can be opened, and the one that seals.
+// The data keys of a container: the `versions` that open blocks, and the `current` one that seals
+// them.
 struct DataKeys {
     Uuid id;
     uint32_t current = 0;
@@ -65,7 +66,7 @@ class BlockBinding {
   private:
     friend class BlockCipher;
     static constexpr size_t cell_bytes = sizeof(Cell) - tag_bytes;
-    // Cell without its tag, block number, then what the constructor adds.
+    // The cell without its tag, the block number, then the constructor's part.
     [[nodiscard]] ConstBytes of(const Cell& cell, uint64_t block);
     std::array<std::byte, cell_bytes + 8 + 16 + 16 + 4 + 2 * object::key_bytes_max> bytes_;
     size_t size_ = 0;
@@ -74,7 +75,7 @@ class BlockBinding {
 class BlockCipher {
   public:
     static constexpr uint64_t blocks_per_salt = uint64_t{1} << 32;
-    static constexpr size_t readers_max = 256;  // keys of blocks that are kept ready
+    static constexpr size_t readers_max = 256;  // block keys that are kept ready
 
     BlockCipher(const Secrets& secrets, DataKeys keys, uint64_t salt_blocks = blocks_per_salt);
     BlockCipher(const BlockCipher&) = delete;
@@ -83,11 +84,11 @@ class BlockCipher {
     [[nodiscard]] const Uuid& key_id() const { return keys_.id; }
     // `plain` and `out` have the same size, 1 to block_bytes. They do not overlap.
     void seal(BlockBinding& binding, uint64_t block, ConstBytes plain, Bytes out, Cell& cell);
-    // `stored` is what the store has of the block. `out` has the same size; it is the same memory,
-    // or does not overlap. Fills `out` with the plain bytes, with zeros for a hole and behind the
-    // sealed bytes. After an error `out` is zeros. Errors: corrupt; bad_version (a format or suite
-    // of a later release; detail); EKEYREJECTED (a version of the data key that is not in the
-    // container's record).
+    // `stored` is the part of the block that the store has. `out` has the same size; it is the same
+    // memory, or does not overlap. Fills `out` with the plain bytes, and with zeros for a hole and
+    // after the sealed bytes. After an error `out` is zeros. Errors: corrupt; bad_version (a format
+    // or suite of a later release; detail); EKEYREJECTED (the container's record lacks this version
+    // of the data key).
     [[nodiscard]] Result<> open(BlockBinding& binding, uint64_t block, const Cell& cell,
                                 ConstBytes stored, Bytes out);
 

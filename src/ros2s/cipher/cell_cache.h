@@ -1,9 +1,9 @@
-// CellCache: cells that earlier fetches brought. A read whose cells are here fetches the blocks
-// alone. It compares the epoch of the array that comes with them: if the array has not changed,
-// neither have its cells. So nothing here needs to be notified of updates, its own or others'.
+// CellCache: cells from earlier fetches. A read whose cells are here fetches only the blocks. It
+// compares the array's epoch, which comes with them: if the array has not changed, its cells have
+// not either. The cache therefore needs no notice of updates.
 //
-// Used on one core. Bounded, by itself and together with others (CipherMemory); its arrays that
-// were not used for the longest time go first.
+// Used on one core. Bounded, by itself and together with others (CipherMemory). It drops the least
+// recently used arrays first.
 #pragma once
 #include <list>
 #include <map>
@@ -20,7 +20,7 @@ class CellCache {
   public:
     static constexpr size_t bytes_max_default = size_t{16} << 20;  // of 0.9 GiB of files
 
-    static constexpr uint64_t blocks_max = 8192;  // of an array; later ones are not kept
+    static constexpr uint64_t blocks_max = 8192;  // of an array; cells of later blocks are not kept
 
     explicit CellCache(CipherMemory& memory, size_t bytes_max = bytes_max_default)
         : memory_(memory), bytes_max_(bytes_max) {}
@@ -29,11 +29,11 @@ class CellCache {
     ~CellCache() { memory_.cells -= bytes_; }
 
     // Copies the cells of the blocks from `first` on, and returns the epoch of the array to which
-    // they belong. Nothing: some of them are not here.
+    // they belong. Empty if some of them are not here.
     [[nodiscard]] std::optional<object::Epoch> find(object::ObjectId object,
                                                     const object::Dkey& dkey, uint64_t first,
                                                     std::span<Cell> cells);
-    // Cells that fit blocks of this epoch. Those of an older epoch are dropped.
+    // Adds cells of blocks of this epoch. Drops cells of an older epoch.
     void add(object::ObjectId object, const object::Dkey& dkey, object::Epoch epoch, uint64_t first,
              std::span<const Cell> cells);
     [[nodiscard]] size_t bytes() const { return bytes_; }

@@ -1,5 +1,5 @@
-// CipherMemory: what the encrypted containers of a process keep together, in bytes. Otherwise a
-// tenant that mounts many containers could take all memory of a DPU.
+// CipherMemory: the bytes that all encrypted containers of a process keep. The common limit
+// prevents a tenant that mounts many containers from taking all memory of a DPU.
 //
 // Shared by the stores that use it; on one core.
 #pragma once

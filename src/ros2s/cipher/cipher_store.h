@@ -1,6 +1,6 @@
 // CipherStore: an ObjectStore that keeps the array `data` of every object of one container as
 // ciphertext in the store below. Everything else passes unchanged: single values, names, sizes,
-// times. docs/formats/cipher.md describes what the store below has.
+// times. docs/formats/cipher.md describes the contents of the store below.
 //
 // It is between the file system and the client's store:
 //
@@ -8,18 +8,17 @@
 //             plaintext  │    ciphertext and its checksums
 //
 // A fetch is one request. In Layout::seals the store below keeps the cells with the blocks. In
-// Layout::cells they are a second array: blocks and cells come together, or blocks alone if an
-// earlier fetch has brought the cells (cell_cache.h). If another client's update was in between,
-// the epochs differ and the fetch is repeated. An update of whole blocks is one request. One that
-// begins or ends within a block reads that block first, and has the condition that the array did
-// not change; a conflict repeats both.
+// Layout::cells they are a second array: a fetch reads both, or only blocks if the cells are cached
+// (cell_cache.h). If another client's update came in between, the epochs differ and the fetch is
+// repeated. An update of whole blocks is one request. An update that begins or ends within a block
+// reads that block first, on the condition that the array does not change; a conflict repeats both.
 //
-// The bytes of an update are encrypted once, into memory of this store, and a request that is
-// repeated below has the same bytes. Plaintext is read once from a shared window, and written to
-// one only after it was authenticated.
+// The bytes of an update are encrypted once, into memory of this store, so a repeated request below
+// has the same bytes. Plaintext is read only once from a shared window. It is written to one only
+// after it was authenticated.
 //
-// The digest of every named request is replaced by one with a key (keyed_digest.h), also of
-// requests that pass unchanged otherwise, because a repetition may have been planned anew.
+// Every named request gets a keyed digest instead of its own (keyed_digest.h), even if it passes
+// otherwise unchanged, because a repetition may be planned differently.
 //
 // Requests that it cannot encrypt are refused (unsupported): arrays of other akeys, windows that
 // are not local, a chain or pin that fetches `data`, and two operations on one array in one
@@ -47,9 +46,9 @@ namespace ros2s::cipher {
 struct CipherMetrics {
     Counter sealed_blocks;
     Counter opened_blocks;
-    Counter refused_blocks;  // they did not open
-    Counter read_first;      // updates that had to read a block before
-    Counter conflicts;       // of those: repeated, because the array had changed
+    Counter refused_blocks;  // blocks that did not open
+    Counter read_first;      // updates that read a block first
+    Counter conflicts;       // of those: repeated because the array had changed
     Counter kept_cells;      // reads that fetched blocks alone
     Counter torn;            // fetches repeated because of an update in between
     // Prometheus names: ros2store_cipher_…
@@ -60,17 +59,17 @@ struct CipherMetrics {
 class KeyConfirmation {
   public:
     virtual ~KeyConfirmation() = default;
-    // Asks, if no question is open. Suspends only for what it reads from the store. The provider is
-    // not asked after the call's deadline. Errors: those of reading; then it did not ask.
+    // Asks the provider, if no question is open. Suspends only while it reads from the store. Does
+    // not ask after the call's deadline. Errors: those of reading; then it did not ask.
     virtual Task<Result<>> begin(const Call& call) = 0;
     [[nodiscard]] virtual bool is_open() const = 0;
     struct Answer {
-        // Errors: EKEYREJECTED (the provider has lost the key); after others the key may still be
-        // there.
+        // Errors: EKEYREJECTED (the provider has lost the key). After other errors it may still
+        // have the key.
         Result<> confirmed;
         Time at{};
     };
-    // The answer to the open question, if there is one; the question is no longer open then.
+    // Returns the answer to the open question, if there is one, and closes the question.
     [[nodiscard]] virtual std::optional<Answer> take_answer() = 0;
     // Waits for the answer to the open question, no longer than the call.
     virtual Task<> wait(const Call& call) = 0;
@@ -86,23 +85,23 @@ class CipherStore final : public object::ForwardingStore {
     ~CipherStore() override;
 
     // From now on a request asks for the keys every `key_check_interval`, and does not wait for the
-    // answer. If the provider has forgotten them, they are used for another `keep`. Then `data` is
-    // refused (EKEYREJECTED) until it has them again. A provider that does not answer may still
-    // have them.
+    // answer. If the provider has lost them, this store uses them for another `keep`. Then it
+    // refuses `data` (EKEYREJECTED) until the provider has them again. A provider that does not
+    // answer does not count as one that lost them.
     static constexpr Duration key_check_interval = std::chrono::seconds(10);
-    // The time for a confirmation to read its record and to begin. A request that would be refused
-    // waits for the answer as long, because the keys may be back.
+    // The time for a confirmation to read its record and to begin. Before a request is refused, it
+    // waits up to this time for the answer, because the provider may have the keys again.
     static constexpr Duration key_check_max = std::chrono::seconds(2);
     void confirm_keys(std::unique_ptr<KeyConfirmation> confirmation, Duration keep);
 
-    // A transaction has at most half of the operations, and somewhat fewer bytes, than the store
-    // below takes: each array has its cells with it.
+    // A transaction has at most half of the operations, and slightly fewer bytes, than the store
+    // below accepts, because each array also has its cells.
     static constexpr size_t operations_max = object::transaction_operations_max / 2;
     static constexpr uint64_t transaction_bytes_max = object::transaction_bytes_max / 65 * 64;
 
     [[nodiscard]] const CipherMetrics& metrics() const { return metrics_; }
 
-    // All are for `container`; other containers pass unchanged.
+    // Requests for `container` are encrypted. Other containers pass unchanged.
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
@@ -120,7 +119,7 @@ class CipherStore final : public object::ForwardingStore {
 
     // The fetch of one item: its blocks, then their cells.
     struct Fetching;
-    // The plain bytes of the first and last block of an extent, where it covers them in part.
+    // The plain bytes of the first and last block of an extent, if it covers them in part.
     struct Edges;
     // The transaction for the store below, and its ciphertext.
     struct Plan;
@@ -132,7 +131,7 @@ class CipherStore final : public object::ForwardingStore {
     void heed(const KeyConfirmation::Answer& answer);
     [[nodiscard]] bool are_keys_over() const;
     Task<Result<>> fetch_encrypted(const Call& call, std::span<object::FetchItem> items);
-    // At most as many as the store below takes at once.
+    // Fetches at most as many items as the store below accepts at once.
     Task<Result<>> fetch_some(const Call& call, std::span<object::FetchItem> items);
     [[nodiscard]] bool has_seals() const { return layout_ == Layout::seals; }
     [[nodiscard]] bool begin(object::FetchItem& item, Fetching& fetching);
@@ -140,13 +139,13 @@ class CipherStore final : public object::ForwardingStore {
     void keep_cells(Fetching& fetching);
     // False: an update came between the fetches of blocks and cells.
     [[nodiscard]] bool fits(Fetching& fetching, std::span<object::FetchItem> fetched) const;
-    // False: a block did not open. It must be fetched once more, into private memory.
+    // False: a block did not open. The caller fetches it once more, into private memory.
     Task<bool> open(Fetching& fetching, uint64_t size);
     void refuse(object::FetchItem& item, object::Extent block, const Error& error);
 
     Task<Result<object::Commit>> update_encrypted(const Call& call,
                                                   const object::Transaction& transaction);
-    // One that changes no `data`.
+    // An update that changes no `data`.
     Task<Result<object::Commit>> update_plain(const Call& call,
                                               const object::Transaction& transaction);
     // `conflicted`: an array that was read has changed since. Nothing was done.
@@ -156,14 +155,14 @@ class CipherStore final : public object::ForwardingStore {
     Task<Result<>> add_write(const Call& call, const object::Operation& operation, Plan& plan);
     Task<Result<>> add_punch(const Call& call, const object::Operation& operation, Plan& plan);
     Task<Result<>> add_set_size(const Call& call, const object::Operation& operation, Plan& plan);
-    // Reads them, and adds the condition that they do not change.
+    // Reads the edges, and adds the condition that the array does not change.
     Task<Result<>> read_edges(const Call& call, const object::Operation& operation, Edges& edges,
                               Plan& plan);
     void add_block(const object::Operation& operation, uint64_t block, ConstBytes plain,
                    Plan& plan);
-    // Until the plan ends.
+    // The memory is valid until the plan ends.
     [[nodiscard]] Bytes take_memory(size_t bytes, Plan& plan);
-    // A write of blocks, from `first` on, whose cells are these.
+    // Adds a write of blocks, from `first` on, with these cells.
     void add_sealed(object::Operation data, uint64_t first, ConstBytes cells, Plan& plan);
 
     Reactor& reactor_;
@@ -172,14 +171,14 @@ class CipherStore final : public object::ForwardingStore {
     KeyedDigest digests_;
     BlockCipher cipher_;
     Log log_;
-    std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys are used until the end
+    std::unique_ptr<KeyConfirmation> confirmation_;  // null: the keys need no confirmation
     Duration keep_{};
     Time next_check_{}, asked_at_{};
-    std::optional<Time> lost_since_;  // the provider said that it has no key
+    std::optional<Time> lost_since_;  // when the provider said that it has no key
     const std::shared_ptr<CipherMemory> memory_;
     BufferPool buffers_;
     CellCache kept_cells_;
-    std::vector<std::unique_ptr<Semaphore>> locks_;  // an array has one of them
+    std::vector<std::unique_ptr<Semaphore>> locks_;  // each array uses one
     CipherMetrics metrics_;
 };
 

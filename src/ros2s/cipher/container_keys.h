@@ -5,10 +5,10 @@
 //     container ──► KeyRecord ──► KeyProvider::unwrap ──► data keys ──► CipherStore
 //
 // Errors of all functions come with a sentence. EKEYREJECTED: the provider has no key, or not the
-// one that wrapped. deadline: it did not answer by the call's deadline, or in KeyCalls::answer_max.
+// wrapping key. deadline: it did not answer by the call's deadline, or in KeyCalls::answer_max.
 //
-// A mount, a creation and a confirmation are one job on a helper thread each, with one call of the
-// provider for each version of the data key.
+// Each mount, creation and confirmation is one job on a helper thread. It calls the provider once
+// for each version of the data key.
 #pragma once
 #include <memory>
 #include <string>
@@ -40,7 +40,7 @@ inline constexpr Duration keep_keys = std::chrono::hours(1);
 [[nodiscard]] Task<Result<KeyRecord>> make_keys(const Call& call, KeyCalls& keys,
                                                 std::string wrapping, object::Features features,
                                                 Report& report);
-// The record's keys, wrapped with another key.
+// Wraps the record's keys with another key.
 [[nodiscard]] Task<Result<KeyRecord>> wrap_again(const Call& call, KeyCalls& keys, KeyRecord record,
                                                  std::string wrapping, Report& report);
 

@@ -1,5 +1,6 @@
-// Gcm: AES-256-GCM under one key, with the key's schedule ready. Intel's IPsec library on x86-64,
-// because Debian's OpenSSL (3.0) does not use the vector instructions for AES; OpenSSL elsewhere.
+// Gcm: AES-256-GCM under one key, with a prepared key schedule. It uses Intel's IPsec library on
+// x86-64, because Debian's OpenSSL (3.0) does not use the vector instructions for AES, and OpenSSL
+// elsewhere.
 //
 // One core uses it. A failure of a library itself (not of a tag) is a bug or a lack of memory: it
 // ends the process.
@@ -24,7 +25,7 @@ class Gcm {
 
     // `out` has the length of `plain`, and does not overlap it. A nonce is used once per key.
     void seal(const Nonce& nonce, ConstBytes authenticated, ConstBytes plain, Bytes out, Tag& tag);
-    // False: the bytes are not what was sealed. `out` then holds nothing of use: erase it.
+    // False: the bytes are not the sealed ones. `out` is then not valid: erase it.
     [[nodiscard]] bool open(const Nonce& nonce, ConstBytes authenticated, ConstBytes sealed,
                             Bytes out, const Tag& tag);
 

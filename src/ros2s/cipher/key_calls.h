@@ -1,11 +1,11 @@
 // KeyCalls: asks a KeyProvider on a helper thread, because a token behind a network may not answer.
 // One call at a time, in order of arrival.
 //
-// A call that hangs occupies one thread until it returns. Those that wait for it fail when their
-// time is over, with a sentence that names the provider.
+// A call that hangs occupies one thread until it returns. Calls that wait for it fail at their time
+// limit, with a sentence that names the provider.
 //
 // Owned by the composing code; used and destroyed on the environment's core. A call in progress
-// has what it uses, and may end later.
+// owns the data that it uses, and may end later.
 #pragma once
 #include <algorithm>
 #include <functional>
@@ -51,11 +51,12 @@ class KeyCalls {
                                                                 const std::string& place,
                                                                 Report& report);
 
-    // Hosts are told the errors from now on. Where the keys are is in the notes of the report.
+    // From now on hosts receive the errors. The report's notes, not its sentences, have the
+    // location of the keys.
     void hide_place() { hides_place_ = true; }
 
-    // `ask` owns what it uses. Errors: its own, deadline (of the call, or answer_max), cancelled;
-    // each with a sentence.
+    // `ask` owns the data that it uses. Errors: its own, deadline (of the call, or answer_max),
+    // cancelled; each with a sentence.
     template <class T>
     Task<Result<T>> ask(const Call& call, typename KeyQuestion<T>::Ask ask, Report& report) {
         const Call bounded{.deadline = std::min(call.deadline, reactor_.now() + answer_max),
@@ -76,7 +77,8 @@ class KeyCalls {
         jobs_.submit(question, begin_by);
         return question;
     }
-    // Until it is done. Errors: cancelled, deadline (also: it was dropped).
+    // Waits until the question is done. Errors: cancelled, deadline (also if the question was
+    // dropped).
     Task<Result<>> wait(const Call& call, std::shared_ptr<SerialJob> question) {
         return jobs_.wait(call, std::move(question));
     }

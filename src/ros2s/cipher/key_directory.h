@@ -1,8 +1,8 @@
-// KeyDirectory: a KeyProvider that has each key in a file, DIR/NAME.key: 64 hexadecimal digits, as
-// `openssl rand -hex 32` writes them. To forget a key is to remove its file.
+// KeyDirectory: a KeyProvider that keeps each key in a file, DIR/NAME.key: 64 hexadecimal digits,
+// as `openssl rand -hex 32` writes them. Removing the file removes the key.
 //
-// A file must belong to this process's user or to root, and no other user may read or write it. It
-// is read at each call, so that a removed key is not used again.
+// A file must belong to this process's user or to root, and no other user may read or write it.
+// Each call reads the file, so a removed key is not used again.
 #pragma once
 #include "ros2s/cipher/key_provider.h"
 

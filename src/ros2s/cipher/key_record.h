@@ -25,7 +25,7 @@ struct KeyRecord {
         friend bool operator==(const Version&, const Version&) = default;
     };
     Uuid id;               // of the data key; part of what is authenticated with each block
-    std::string wrapping;  // the provider's name of the key that wrapped
+    std::string wrapping;  // the provider's name of the wrapping key
     uint32_t current = 0;  // the version that encrypts
     Layout layout = Layout::cells;
     std::vector<Version> versions;  // ascending; `current` is one of them

@@ -1,9 +1,9 @@
-// KeyedDigest: what the store below gets in place of a request's digest. A host's digest has the
-// CRC of what it writes, from which up to 4 bytes can be computed and longer ones confirmed
-// (base/digest.h has no key).
+// KeyedDigest: replaces a request's digest in the store below. A host's digest has no key
+// (base/digest.h) and contains the CRC of the written bytes. From it, up to 4 bytes can be
+// computed, and guesses of more bytes confirmed.
 //
-// It is a function of the name, too: equal digests of two requests do not show. Its key is derived
-// from a data key of the container, so that a repetition after a restart has the same one.
+// The digest also depends on the request's name, so equal requests have different digests. Its key
+// is derived from a data key of the container, so a repetition after a restart has the same digest.
 // docs/formats/cipher.md describes it.
 //
 // Owned by the store that uses it; used on one core. A failure of OpenSSL ends the process.
@@ -22,7 +22,7 @@ class KeyedDigest {
     KeyedDigest(const KeyedDigest&) = delete;
     KeyedDigest& operator=(const KeyedDigest&) = delete;
 
-    // Of the client, slot, sequence and digest. Never 0.
+    // A keyed digest of client, slot, sequence and digest. Never 0.
     [[nodiscard]] uint64_t of(const object::OperationId& id);
 
   private:

@@ -1,9 +1,9 @@
 // Pkcs11Keys: a KeyProvider that leaves wrapping keys in a token: a hardware security module, or
 // SoftHSM. The key NAME is the token's secret key with the label NAME, of AES with 256 bits, which
-// may wrap and unwrap (CKA_WRAP, CKA_UNWRAP). It never leaves the token.
+// may wrap and unwrap (CKA_WRAP, CKA_UNWRAP). The key never leaves the token.
 //
-// It uses CKM_AES_KEY_WRAP (PKCS #11 v2.40, 2.14.3), which is RFC 3394, so the wrapped bytes are
-// those that KeyDirectory makes with the same key.
+// It uses CKM_AES_KEY_WRAP (PKCS #11 v2.40, 2.14.3), which is RFC 3394. KeyDirectory makes the same
+// wrapped bytes with the same key.
 #pragma once
 #include <p11-kit/p11-kit.h>
 #include <p11-kit/uri.h>

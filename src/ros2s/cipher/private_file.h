@@ -10,7 +10,8 @@
 
 namespace ros2s::cipher {
 
-// The content of such a file, at most `bytes_max`. The memory is overwritten when the object ends.
+// The content of a file with a secret, at most `bytes_max`. The memory is overwritten when the
+// object ends.
 class PrivateText {
   public:
     static constexpr size_t bytes_max = 256;

@@ -1,5 +1,5 @@
-// Secret keys, and what is made of them, on OpenSSL: HKDF-SHA256 for the keys of blocks, and AES
-// key wrap (RFC 3394) for data keys.
+// Secret keys and their functions, on OpenSSL: HKDF-SHA256 derives the keys of blocks, and AES key
+// wrap (RFC 3394) wraps data keys.
 //
 // A failure of OpenSSL itself is a bug or a lack of memory: it ends the process.
 #pragma once
