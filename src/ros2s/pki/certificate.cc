@@ -77,7 +77,8 @@ Result<> check_chain(const Identity& identity, X509* own, const std::string& aut
     ROS2S_TRY_ASSIGN(const Store store, store_of(authorities, identity.authority_file, report));
     const StoreContext context(X509_STORE_CTX_new());
     if (context == nullptr || X509_STORE_CTX_init(context.get(), store.get(), own, nullptr) != 1) {
-        return report.fail(Code::io, "OpenSSL: {}", openssl_error());
+        return report.fail(Code::io, "cannot check the certificates with OpenSSL: {}",
+                           openssl_error());
     }
     X509_STORE_CTX_set_time(context.get(), 0, now.time_since_epoch().count());
     if (X509_verify_cert(context.get()) == 1) return {};

@@ -72,7 +72,7 @@ Result<Settings> settings_for(const Identity& identity, Report& report) {
         SSL_CTX_use_PrivateKey_file(settings.get(), identity.key_file.c_str(), SSL_FILETYPE_PEM) !=
             1 ||
         SSL_CTX_set_alpn_protos(settings.get(), http2.data(), http2.size()) != 0) {
-        return report.fail(Code::invalid, "OpenSSL: {}", openssl_error());
+        return report.fail(Code::invalid, "cannot set up TLS with OpenSSL: {}", openssl_error());
     }
     // The result is recorded, and the handshake continues.
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_NONE, nullptr);

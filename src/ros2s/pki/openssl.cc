@@ -53,11 +53,13 @@ std::string name_text(const X509_NAME* name) {
 
 Result<std::string> read_file(const std::string& path, Report& report) {
     struct stat facts{};
-    const bool is_other = stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode);
-    auto text = is_other ? fail(Code::too_large) : ros2s::read_file(path, file_bytes_max);
+    if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
+        return report.fail(Code::invalid, "{} is not a regular file", path);
+    }
+    auto text = ros2s::read_file(path, file_bytes_max);
     if (text) return text;
     if (text.error().code == Code::too_large) {
-        return report.fail(Code::invalid, "{} is not a certificate or key file", path);
+        return report.fail(Code::invalid, "{} is too large for a certificate or key file", path);
     }
     return report.fail(text.error(), "cannot read {}: {}", path,
                        std::strerror(to_errno(text.error())));

@@ -410,7 +410,10 @@ TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
     wrong(mixed, now, Code::invalid, "has no certificate");
     mixed = identity("host-1");
     mixed.key_file = directory_;
-    wrong(mixed, now, Code::invalid, "is not a certificate or key file");
+    wrong(mixed, now, Code::invalid, "is not a regular file");
+    std::ofstream(base_ + "/large") << std::string((1 << 20) + 1, 'x');
+    mixed.key_file = base_ + "/large";
+    wrong(mixed, now, Code::invalid, "is too large for a certificate or key file");
 }
 
 TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
