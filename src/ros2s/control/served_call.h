@@ -7,16 +7,15 @@
 //     OnDone() ◄── gRPC ◄── end() ◄────── its result
 //       └─ post ────────────────────────► leave(): it counts no longer
 //
-// A call counts until gRPC is done with it, and gRPC keeps the reply until the client has taken it.
-// A client that does not take it in time has the call cancelled (answers.h).
+// A call counts until gRPC is done with it. gRPC keeps the reply until the client has received it.
+// If the client does not receive it in time, the call is cancelled (answers.h).
 //
-// To clients a method is unary. To gRPC it is a stream of one request and one reply: only then is a
-// request read when we ask for it, after its caller and the number of requests being received were
-// checked (arrivals.h).
+// For clients a method is unary. For gRPC it is a stream of one request and one reply. This lets us
+// read a request only after its caller and the number of requests being received were checked
+// (arrivals.h).
 //
-// The object lives while gRPC, the core, the arrivals or a pending post has a share of it. A
-// handler's data is used on the core only. Request and reply do not move until OnDone(), which
-// follows end().
+// The object lives while gRPC, the core, the arrivals or a pending post shares it. A handler's data
+// is used on the core only. Request and reply do not move until OnDone(), which follows end().
 #pragma once
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/impl/service_type.h>
@@ -76,15 +75,15 @@ struct ServerCalls {
 // The input of a handler: the caller, the deadline, and the report for its sentence.
 struct Served {
     Call call;
-    UpdateName update;   // the call's, once a request has named one
-    fs::UserClaim user;  // as the request names it
-    fs::Caller caller;   // the call's, once it is known as whom the user acts
+    UpdateName update;   // the call's, once a request has one
+    fs::UserClaim user;  // from the request
+    fs::Caller caller;   // the call's, once the user was mapped
     std::string subject;
-    session::Credential credential;  // of the connection that it came over
+    session::Credential credential;  // of the call's connection
     std::string peer;                // its address: "ipv4:192.0.2.7:51234", "unix:"
-    uint64_t session = 0;            // the subject's, that the call is about
-    bool audited = false;            // what refuses it leaves an audit line of its own, and counts
-    bool counted = false;            // what refuses it counts, and leaves no line
+    uint64_t session = 0;            // the subject's session that the call uses
+    bool audited = false;  // the refusing code writes an audit line and counts the refusal
+    bool counted = false;  // the refusing code counts the refusal, without an audit line
     Report report;
 };
 
@@ -92,7 +91,7 @@ using CallReactor = grpc::ServerBidiReactor<Message, Message>;
 
 class ServedCall : public Arriving, public CallReactor {
   public:
-    // Its messages have the types of these.
+    // `request` and `reply` give the types of the messages.
     ServedCall(ServerCalls& gate, grpc::CallbackServerContext& context, const Message& request,
                const Message& reply)
         : request_(request.New()),
@@ -101,7 +100,7 @@ class ServedCall : public Arriving, public CallReactor {
           context_(context),
           kind_(*request.GetDescriptor()) {}
 
-    // Once, on gRPC's thread. Returns itself.
+    // Called once, on gRPC's thread. Returns itself.
     CallReactor* begin();
     void too_late() override;
 
@@ -129,14 +128,14 @@ class ServedCall : public Arriving, public CallReactor {
     void end(const Result<>& result);
     [[nodiscard]] Result<> check_caller();
     [[nodiscard]] Result<> count();
-    // Of the method: "OpenSession".
+    // The method's name: "OpenSession".
     [[nodiscard]] std::string_view name() const;
 
     ServerCalls& gate_;
     grpc::CallbackServerContext& context_;
     const google::protobuf::Descriptor& kind_;  // of the request
     std::shared_ptr<ServedCall> self_;          // gRPC's share
-    Result<> arrival_{};                        // why there is no request
+    Result<> arrival_{};                        // the reason if there is no request
     bool counted_ = false;                      // does not change after the end
     StopSource stop_;
     Served served_;
