@@ -1,9 +1,8 @@
 // RestWatch: detects that a process has become idle, so that it can return memory to the kernel.
 //
 // glibc returns free memory only at the end of a heap and keeps the rest. After many concurrent
-// requests a process therefore keeps its largest size. Returning that memory costs milliseconds,
-// and later work pays page faults. It is therefore done once after work, when there is little or
-// none.
+// requests a process therefore keeps its largest size. Returning that memory takes milliseconds and
+// causes page faults later. It is therefore done once, when the process becomes idle after work.
 //
 // The owner calls it every few seconds, always on the same thread.
 #pragma once
@@ -14,15 +13,16 @@ namespace ros2s {
 
 class RestWatch {
   public:
-    // Less work than this between two calls is idle. With less than this since the last time there
-    // is nothing to return.
+    // A process with less work than this between two calls is idle. With less work than this since
+    // the last return, there is nothing to return.
     static constexpr uint64_t least_work = 64;
-    // So is this part of the most work between two calls since the last time: heartbeats and a few
-    // users do not keep the memory of many.
+    // A process is also idle with less than 1/part of its greatest work between two calls since the
+    // last return. Heartbeats and a few users therefore do not keep the memory that many users
+    // needed.
     static constexpr uint64_t part = 16;
 
-    // `work` is a counter of work done. Returns true once after work, when the process is idle.
-    // Slow work adds up.
+    // `work` is a counter of work done. Returns true once when the process becomes idle after work.
+    // Slow work adds up over several calls.
     [[nodiscard]] bool came_to_rest(uint64_t work) noexcept {
         const uint64_t done = work - last_;
         last_ = work;
@@ -37,13 +37,13 @@ class RestWatch {
 
   private:
     uint64_t last_ = 0;
-    uint64_t most_ = 0;        // between two calls since the last time
-    uint64_t given_back_ = 0;  // value of `work` at the last time
+    uint64_t most_ = 0;        // the greatest between two calls since the last return
+    uint64_t given_back_ = 0;  // the value of `work` at the last return
     bool is_opened_ = true;    // opening counts as work
 };
 
-// Returns the allocator's free memory to the kernel. Any thread; other threads may wait for
-// moments.
+// Returns the allocator's free memory to the kernel. Any thread. Other threads may have to wait
+// briefly.
 void give_free_memory_back() noexcept;
 
 }  // namespace ros2s
