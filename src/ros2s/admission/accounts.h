@@ -3,15 +3,15 @@
 // several pools has an account in each of them. Every Admission of a process uses the same
 // accounts.
 //
-// A rate is kept by the generic cell rate algorithm (ITU-T I.371): one time for each rate, at which
-// all that was used is paid for. A tenant that was idle has a burst. A request that is larger than
-// the burst begins, and the next one waits for longer.
+// Rates are limited by the generic cell rate algorithm (ITU-T I.371). Each rate has one time, at
+// which all use is paid for. An idle tenant earns a burst. A request larger than the burst may
+// begin, but the next one waits longer.
 //
-// An account is kept after its tenant's last session, so that a new session brings no new burst. If
-// there are kept_max, those that owe nothing and are not in use are removed.
+// An account outlives its tenant's last session, so a new session gets no new burst. If there are
+// kept_max accounts, those that owe nothing and are not in use are removed.
 //
-// Owned by the composing code; outlives everything that it is given to. Used on one core, except
-// names(): calls of the control plane begin on gRPC's threads.
+// Owned by the composing code; outlives all its users. Used on one core, except names(): calls of
+// the control plane begin on gRPC's threads.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -33,12 +33,12 @@ class Admission;
 
 // Rates are per second. 0: no limit; the server's own bounds remain.
 struct Allowance {
-    uint32_t weight = 1;    // of its share while others are active; up to 1000
+    uint32_t weight = 1;    // its share while others are active; up to 1000
     uint64_t requests = 0;  // reads and writes
     uint64_t bytes = 0;     // of payload
     uint64_t names = 0;     // requests on names and attributes
     Duration burst = std::chrono::milliseconds(100);  // of each rate
-    // At once. One more session or handle is refused; one more request waits.
+    // Limits at one time. A further session or handle is refused; a further request waits.
     uint32_t sessions = 0;
     uint32_t handles = 0;
     uint32_t requests_in_flight = 0;
@@ -46,8 +46,8 @@ struct Allowance {
     friend bool operator==(const Allowance&, const Allowance&) = default;
 };
 
-// The account of a subject, or of a tenant's name, in each pool. In other pools it has the first of
-// these. Not listed: an account of its own, named as the subject.
+// The account of a subject, or of a tenant's name, in each pool. In other pools the first of these
+// applies. A subject that is not listed has its own account, with the subject's name.
 using AccountNames =
     std::map<std::string, std::map<std::string, std::string, std::less<>>, std::less<>>;
 [[nodiscard]] std::string_view name_for(const AccountNames& names, std::string_view subject,
@@ -59,12 +59,12 @@ struct Allowances {
     AccountNames accounts;
 };
 
-// The core of the accounts counts, any thread reads.
+// Only the core of the accounts counts; any thread may read.
 struct AccountMetrics {
     Counter requests, names, bytes;
-    Counter delayed;  // requests that a rate delayed, without those behind them
-    // The time that requests waited, in all, before they began: while a rate delayed the first of
-    // their line, and otherwise.
+    Counter delayed;  // requests that a rate delayed, without the requests behind them
+    // The total time that requests waited before they began. throttled_ns: while a rate delayed the
+    // first request of their line. queued_ns: otherwise.
     Counter throttled_ns, queued_ns;
     Counter refused;            // requests, connections and sessions
     Counter sessions, handles;  // now
@@ -93,8 +93,7 @@ class Account {
     [[nodiscard]] uint64_t bytes_in_flight_max() const noexcept {
         return limit(allowance_.bytes_in_flight);
     }
-    // The sentence for a refused client: which limit it was, and where it is set. `what`:
-    // "sessions".
+    // The sentence for a refused client: the limit, and the setting for it. `what`: "sessions".
     [[nodiscard]] std::string at_limit(std::string_view what, uint64_t most) const;
     // Uses the rates for one request, which may begin at the returned time.
     [[nodiscard]] Time use(const Demand& demand, Time now) noexcept;
@@ -102,7 +101,7 @@ class Account {
     void use_names(uint64_t names, Time now) noexcept;
     // The request does not begin.
     void give_back(const Demand& demand) noexcept;
-    // All that was used is paid for.
+    // True if all use is paid for.
     [[nodiscard]] bool owes_nothing(Time now) const noexcept;
 
     AccountMetrics metrics;
@@ -117,7 +116,7 @@ class Account {
 
     friend class Accounts;
     Allowance allowance_;
-    // All that was used of the rate is paid for at this time.
+    // The time at which all use of the rate is paid for.
     Time requests_paid_{}, bytes_paid_{}, names_paid_{};
 };
 
@@ -126,22 +125,21 @@ class Accounts {
     static constexpr size_t kept_max = 1024;
     explicit Accounts(Reactor& reactor, Allowances allowances = {});
 
-    // The subject's account in the pool, made when it is opened first. The number is not used for
-    // another one later.
+    // The subject's account in the pool, created at its first opening. Its number is never reused.
     [[nodiscard]] std::shared_ptr<Account> open(std::string_view subject,
                                                 std::string_view pool = {});
-    // Of the subject's account in the pool.
+    // The name of the subject's account in the pool.
     [[nodiscard]] std::string_view name_for(std::string_view subject,
                                             std::string_view pool = {}) const {
         return admission::name_for(*names_, subject, pool);
     }
-    // Any thread. They do not change: set() replaces them by others.
+    // Any thread. The returned names do not change: set() replaces them with new ones.
     [[nodiscard]] std::shared_ptr<const AccountNames> names() const;
-    // Also for requests that wait: those that may begin now do.
+    // Also applies to waiting requests: those that may now begin do so.
     void set(Allowances allowances);
     // Null: no such account.
     [[nodiscard]] std::shared_ptr<Account> find(uint64_t number) const;
-    // Counts something that was refused to the subject, if it has an account.
+    // Counts a refusal to the subject, if it has an account.
     void count_refusal(std::string_view subject, std::string_view pool = {}) const noexcept;
     // Oldest first.
     [[nodiscard]] std::vector<std::shared_ptr<const Account>> all() const;

@@ -1,5 +1,5 @@
-// Admission: chooses the request that begins next, where tenants share a resource that each of them
-// could exhaust: the core and the payload memory of a server, or the credits of a connection.
+// Admission: chooses the next request to begin, where tenants share a resource that each could
+// exhaust: the core and payload memory of a server, or the credits of a connection.
 //
 //     Line::enter() ─ room? ─ yes ─► inside: a Permit ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
@@ -15,11 +15,12 @@
 //     lines of a session                    equal
 //     small and large requests of a line    equal: two queues, each in order of arrival
 //
-// A branch of this tree that was idle comes before those that have had their share. A small request
-// therefore passes the large ones of its line until the small ones have had half of the line.
+// A branch that was idle comes before branches that have used their share. A small request
+// therefore passes the large ones of its line until small requests have used half of the line's
+// share.
 //
 // A request begins if none of these limits is exceeded. A tenant's part is its share by weight of
-// Limits::shared. A tenant wants the highest cost that it had inside and waiting of late
+// Limits::shared. A tenant wants the highest recent cost of its requests inside and waiting
 // (Limits::span).
 //
 //     limit                           applies to                      when
@@ -38,21 +39,21 @@
 //     Limits::shared                  cost of all tenants             the same, if the tenant has
 //                                                                     over half of its part
 //
-// Limits::large keeps a small request from waiting behind megabytes. A tenant with few requests
-// finds few of others ahead of it. If all tenants have many, each keeps a queue that is long enough
-// to be efficient. A rate delays the first request of a queue and those behind it. Other queues,
-// lines and tenants do not wait for it.
+// Limits::large keeps a small request from waiting behind megabytes. For a tenant with few
+// requests, few requests of others are ahead. If all tenants have many, each keeps a queue that is
+// long enough for efficiency. A rate delays the first request of a queue and those behind it. Other
+// queues, lines and tenants do not wait for it.
 //
 // Owned by the composing code; outlives its lines. Used on one core. Waiting allocates nothing.
 //
 // Invariants
-// - While other tenants are active, a tenant has no more bytes inside than are free for all.
+// - While other tenants are active, a tenant has at most as many bytes inside as are free for all.
 // - Only a single request that is larger than a limit of bytes
 //   exceeds it, if nothing else counts towards the limit.
 // - No request waits while there is room for it, it is its turn, and the tenant's rates allow it. A
-//   request over a limit of what its tenant has in flight has no turn: requests without bytes pass
-//   it if it is over the limit of bytes.
-// - What the end of a request costs, or of its wait, does not depend on how many others wait.
+//   request over its tenant's limit in flight has no turn. If that is the limit of bytes, requests
+//   without bytes pass it.
+// - The cost of ending a request, or its wait, does not depend on the number of waiting requests.
 #pragma once
 #include <array>
 #include <coroutine>
@@ -84,22 +85,23 @@ struct Limits {
     Amount all{.requests = 512, .bytes = uint64_t{1} << 30};
     Amount one{.requests = 256, .bytes = uint64_t{768} << 20};  // for one tenant, even if it is
                                                                 // alone
-    // While several tenants are active: no request begins while those inside cost `shared`, except
-    // the only one of a tenant, and those with which a tenant has at most half of its part.
-    // `least` is what a tenant may have even if others want less.
+    // While several tenants are active: no request begins while the requests inside cost `shared`.
+    // Exceptions are a tenant's only request, and requests with which a tenant has at most half of
+    // its part. A tenant may always have `least`, even if others want less.
     Duration shared = std::chrono::milliseconds(4);
     Amount least{.requests = 2, .bytes = uint64_t{2} << 20};
-    // While a tenant is alone and makes small requests, too: none of its large requests begins
-    // while those inside cost this much.
+    // While only one tenant is active and also makes small requests: none of its large requests
+    // begins while its large requests inside cost this much.
     Duration large = std::chrono::milliseconds(1);
     uint64_t line_bytes = uint64_t{160} << 20;
-    // Lines of all tenants, and of one tenant. A tenant gets no more than are left for all others.
+    // Lines of all tenants, and of one tenant. A tenant gets at most as many as are left for all
+    // others.
     uint32_t lines = 1280;
     uint32_t lines_of_one = 640;
-    // A tenant wants the highest cost that it had inside and waiting in the current and the last
-    // span of this length. A tenant that wanted nothing is not active. Neither is one that makes
-    // fewer requests than asked_least in a span and had none in progress when the span began. An
-    // occasional user therefore takes nothing from the others.
+    // A tenant wants the highest cost of its requests inside and waiting in the current and the
+    // last span of this length. A tenant that wanted nothing is not active. A tenant is also not
+    // active if it makes fewer than asked_least requests in a span and had none in progress at the
+    // span's start. An occasional user therefore takes nothing from others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
     // False if requests have passed another Admission with the same accounts. It has kept the rates
@@ -110,7 +112,7 @@ struct Limits {
 struct AdmissionMetrics {
     Counter waiting;  // now
     Counter waited;   // requests that found no room at once
-    Counter moved;    // lines that were put in a list; it grows with the work of admission
+    Counter moved;    // insertions into lists: the work of admission
     void visit(const MetricVisitor& visit) const;
 };
 
@@ -200,8 +202,8 @@ class Line {
         enum class State : uint8_t { outside, waiting, inside } state = State::outside;
         Links<Waiter> links{};
     };
-    // What a request counts towards, of what its tenant may have in flight. While those of one kind
-    // are over a limit, others pass them. `unlimited`: of an Admission that keeps no accounts.
+    // The limit in flight that a request of the tenant counts towards. While requests of one kind
+    // are over their limit, others pass them. `unlimited`: the Admission keeps no accounts.
     enum Kind : uint8_t { unlimited, names, payload };
     template <class T>
     using ByKind = std::array<T, 3>;
@@ -210,12 +212,12 @@ class Line {
         Branch* parent = nullptr;
         uint64_t turn = 0;    // of its next request, on its parent's clock
         uint64_t clock = 0;   // for the turns of its own branches: of the latest request
-        int64_t owed_ns = 0;  // corrected while it waited; its next request pays it
+        int64_t owed_ns = 0;  // corrections while it waited; its next request pays them
         // Below a tenant: branches with a request that may begin if its tenant's limits allow it,
         // by turn.
         ByKind<Heap<Branch>> ready{};
         ByKind<Heap<Branch>::Node> nodes{};
-        uint32_t linked = 0;  // in so many lists of its parent
+        uint32_t linked = 0;  // the number of its parent's lists that have it
     };
     struct Queue;
     struct Session : Branch {
@@ -233,12 +235,12 @@ class Line {
         uint64_t wanted_before = 0;  // in the last one
         uint32_t asked = 0;          // requests in this span
         uint32_t lines = 0;
-        // Its small requests in the current and the last span, as its large ones divide time.
+        // Its small requests in the current and the last span of its large requests.
         uint64_t small_asked = 0, small_asked_before = 0;
         Time next_size_span{};
         Links<Tenant> links{};
     };
-    // Its requests of one size class, in their order.
+    // The line's requests of one size class, in order of arrival.
     struct Queue : Branch {
         explicit Queue(Line& its_line) : line(its_line) { parent = &its_line.branch_; }
         // Moves it to the list where it belongs.
@@ -250,7 +252,7 @@ class Line {
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
         // may begin now.
         [[nodiscard]] bool is_in_rate(const Demand& demand) noexcept;
-        // The time for which rates have delayed its first requests, in all.
+        // The total time for which rates have delayed its first requests.
         [[nodiscard]] Duration throttled(Time now) const noexcept;
         // The request has waited until `now`.
         void count_wait(const Waiter& waiter, Time now) noexcept;
@@ -265,7 +267,7 @@ class Line {
         uint64_t not_before = 0;      // nanoseconds
         Heap<Queue>::Node delay{};
         Links<Queue> links{};
-        // The average cost of requests above that of their kind.
+        // The average extra cost of requests, above the cost of their kind.
         uint64_t expected_more_ns = 0;
         Time delayed_since{};
         Duration throttled_until_then{};
@@ -305,7 +307,7 @@ class Admission {
     [[nodiscard]] const AdmissionMetrics& metrics() const noexcept { return metrics_; }
     // Lists the metrics, and what is inside. On its core.
     void visit_metrics(const MetricVisitor& visit) const;
-    // Counts something of the tenant that never came to a line.
+    // Counts a refusal to the tenant before a line.
     void count_refusal(uint64_t tenant) const noexcept {
         account_of(tenant)->metrics.refused.add();
     }
@@ -320,18 +322,18 @@ class Admission {
     [[nodiscard]] bool fits(const Tenant& tenant, const Demand& demand) const noexcept;
     [[nodiscard]] bool leaves_room(const Tenant& tenant, uint64_t bytes) const noexcept;
     [[nodiscard]] bool fits(const Line& line, uint64_t bytes) const noexcept;
-    // The account allows the tenant to have the request in flight. Those with bytes do not pass one
-    // that waits, or a large one would wait for ever.
+    // Whether the account allows the tenant to have the request in flight. Requests with bytes do
+    // not pass a waiting one, or a large one would wait for ever.
     [[nodiscard]] bool is_in_limits(const Tenant& tenant, const Demand& demand) const noexcept;
     void take(Queue& queue, const Demand& demand) noexcept;
     void give_back(Line& line, const Demand& demand) noexcept;
     void correct_cost(Queue& queue, const Demand& demand, uint64_t more_ns) noexcept;
-    // The branch, which is in no list, has its turn for a request of this cost, before those that
-    // wait in its parent.
+    // Gives a branch that is in no list its turn for a request of this cost, ahead of the branches
+    // that wait in its parent.
     void pass(Branch& branch, uint64_t cost, uint64_t turn_of_waiting) const noexcept;
-    // Moves its next turn by what it owes.
+    // Moves the branch's next turn by the cost that it owes.
     static void pay(Branch& branch, const Tenant& tenant) noexcept;
-    // The queue has a request that may begin; and has none any more.
+    // link(): the queue now has a request that may begin. unlink(): it no longer has one.
     void link(Queue& queue) noexcept;
     void unlink(Queue& queue) noexcept;
     static void insert(Branch& branch, size_t kind) noexcept;
@@ -345,7 +347,7 @@ class Admission {
     [[nodiscard]] static Kinds open_kinds(const Tenant& tenant) noexcept;
     // The first queue by turn with a request of these kinds. Null: none.
     [[nodiscard]] static Queue* first_of(const Tenant& tenant, const Kinds& kinds) noexcept;
-    // The branch in it that is next. Null: none.
+    // Its next branch. Null: none.
     [[nodiscard]] static const Heap<Branch>* next_in(const Branch& branch,
                                                      const Kinds& kinds) noexcept;
     // Reads the clock if `now` is not known yet ({}). Reading it costs as much as admitting a
@@ -355,7 +357,7 @@ class Admission {
     }
     // Admits all requests that have room, by turn.
     void admit() noexcept;
-    // Those of a tenant whose limits, or first requests, have changed.
+    // Admits requests of a tenant whose limits or first requests have changed.
     void admit(Tenant& tenant) noexcept;
     bool admit_one(Tenant& tenant, Time& now) noexcept;
     // Adds the request to the demand of its tenant.
@@ -367,7 +369,7 @@ class Admission {
     // Recomputes the demand of the tenants.
     void count() noexcept;
     [[nodiscard]] std::shared_ptr<Account> account_of(uint64_t tenant) const;
-    // The tenant's requests that wait begin if the new allowance lets them.
+    // Begins the tenant's waiting requests that the new allowance permits.
     void allowance_changed(uint64_t tenant) noexcept;
     // The first delayed queue's time has come.
     static void end_delays(void* self) noexcept;

@@ -1,9 +1,9 @@
 // The cost of a request to a server, in nanoseconds of its core (not of a device): a fixed part for
 // its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
 //
-// A request that does many things (a list, a batch of files) has the cost of one here. The service
-// adds the rest when it has been counted (Permit::correct_cost), and the line expects as much of
-// later requests.
+// A request with many parts (a list, a batch of files) has the cost of one part here. The service
+// adds the rest once it is known (Permit::correct_cost). The line then expects the same of later
+// requests.
 //
 // Plain values; any thread.
 #pragma once
@@ -20,7 +20,8 @@ enum class Work : uint8_t {
 };
 
 [[nodiscard]] uint64_t cost_ns_of(Work work, uint64_t bytes);
-// Of what a list returns; of the further files or objects of a batch. In addition to the request.
+// The cost of a list's entries, and of the further files or objects of a batch. It is added to the
+// request's cost.
 [[nodiscard]] uint64_t cost_ns_of_entries(size_t entries);
 [[nodiscard]] uint64_t cost_ns_of_parts(size_t parts);
 
@@ -29,7 +30,7 @@ struct Demand {
     uint64_t bytes = 0;             // of memory for payload
     uint64_t reply_bytes = 0;       // of memory for the body of the reply, at most
     uint64_t cost_ns = 0;           // as far as it is known before it begins
-    uint64_t expected_more_ns = 0;  // of the cost: what earlier requests turned out to cost more
+    uint64_t expected_more_ns = 0;  // the part of cost_ns that earlier requests suggest
     bool on_names = true;           // and attributes; otherwise a read or a write. For rates
     Demand() = default;
     // NOLINTNEXTLINE(google-explicit-constructor,hicpp-explicit-conversions): a read, or a look.

@@ -1,6 +1,6 @@
-// Heap: finds the element with the least key, and of those with the same key the one that was added
-// first. Elements contain their nodes, so that adding and removing allocate nothing. An element is
-// removed before it is destroyed.
+// Heap: finds the element with the least key; among equal keys, the one that was added first.
+// Elements contain their nodes, so adding and removing allocate nothing. An element is removed
+// before it is destroyed.
 //
 // A pairing heap (Fredman, Sedgewick, Sleator and Tarjan 1986): adding takes constant time, and
 // removing any element logarithmic time, amortized.
