@@ -1,14 +1,14 @@
 // AccessTable: the rights of certificate subjects on containers, from a daemon's settings and from
 // the tenants of pools (tenancy). The control plane checks each call that names a pool or a
-// container against it. A mount keeps its answer (read only, or also write), which the data plane
-// uses, too. A daemon that takes rights away therefore ends the sessions of the subject.
+// container against it. A mount keeps the result (read only, or also write), which the data plane
+// also uses. A daemon that revokes rights therefore ends the subject's sessions.
 //
 // A right is given for POOL/CONTAINER. A '*' at the end matches the rest of a name: pool/scratch-*,
 // pool/*. `read` and `write` can also be given for a directory: POOL/CONTAINER/DIRECTORY (Granted).
 // `write` includes `read`. The default is no right.
 //
-// It also has the users of its machine for whom a subject may act (UserGrant): those of its
-// settings, or, in a pool where it has a tenant, those of the tenant.
+// It also has the users for whom a subject may act on its machine (UserGrant). They come from the
+// settings or, in a pool where the subject has a tenant, from the tenant.
 #pragma once
 #include <array>
 #include <map>
@@ -30,29 +30,30 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 [[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
     return right_names[static_cast<size_t>(right)];
 }
-// Of an attempt to use it.
+// The audit action of an attempt to use the right.
 [[nodiscard]] constexpr AuditAction action_of(Right right) noexcept {
     if (right == Right::create) return AuditAction::create;
     return right == Right::destroy ? AuditAction::destroy : AuditAction::use;
 }
 
-// The reason why that right is not given for this, as the end of a sentence. Empty: it can be.
+// The reason why the right cannot be given for this, as the end of a sentence. Empty: it can be
+// given.
 [[nodiscard]] std::string_view wrong_for(Right right, const Granted& granted);
 
 // For settings by subject. Errors: invalid, with a sentence that begins with `where`.
 [[nodiscard]] Result<> check_subject(std::string_view subject, std::string_view where,
                                      Report& report);
 // Subjects separated by semicolons. A subject has commas ("CN=alice,O=Example"), and writes its own
-// semicolons as "\;" (RFC 2253). Errors: those of check_subject(); also invalid for ", ", which no
-// subject has and a list of commas does.
+// semicolons as "\;" (RFC 2253). Errors: those of check_subject(); also invalid for ", ", which a
+// subject never contains but a list with commas does.
 [[nodiscard]] Result<std::vector<std::string>> parse_subjects(std::string_view list,
                                                               std::string_view where,
                                                               Report& report);
 
 class AccessTable {
   public:
-    // By subject ("CN=alice") and name of the right: containers, separated by commas. Also the
-    // settings of a UserGrant, by their names.
+    // Containers, separated by commas, by subject ("CN=alice") and name of the right. Also the
+    // settings of a UserGrant, by name.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // An engine's clients use objects, so an engine can check rights on whole containers only.
     enum class Scope : uint8_t { containers, directories };
@@ -68,18 +69,19 @@ class AccessTable {
     void add_users(const std::string& subject, const std::string& pool, UserGrant users);
     // Takes away all rights of the subject in the pool.
     void remove(std::string_view subject, std::string_view pool);
-    // True if the subject has every right in the pool that it has by `other`, for the same users.
+    // True if the subject has all rights in the pool that `other` gives it, for the same users.
     [[nodiscard]] bool covers(const AccessTable& other, std::string_view subject,
                               std::string_view pool) const;
 
-    // About the whole container.
+    // Whether the subject has the right to the whole container.
     [[nodiscard]] bool allows(std::string_view subject, Right right, std::string_view pool,
                               std::string_view container) const;
     // The directories of the container that the subject may read, or write.
     [[nodiscard]] std::vector<access::Subtree> subtrees_of(std::string_view subject,
                                                            std::string_view pool,
                                                            std::string_view container) const;
-    // Any right, also on a directory. Without one, the container or pool does not exist for it.
+    // Whether the subject has any right, also on a directory. Without one, the container or pool
+    // does not exist for it.
     [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
                             std::string_view container) const;
     [[nodiscard]] const UserGrant& users_of(std::string_view subject, std::string_view pool) const;
@@ -97,7 +99,7 @@ class AccessTable {
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
 
     std::map<std::string, Rights, std::less<>> subjects_;
-    // By subject, and by pool, or "" for those of the settings.
+    // By subject and pool; pool "": from the settings.
     std::map<std::string, std::map<std::string, UserGrant, std::less<>>, std::less<>> users_;
 };
 

@@ -2,11 +2,11 @@
 // records an attempt to use something of another subject, or without a right. An info line records
 // a change (a mount, a container created or destroyed), a session, or a refused request.
 //
-// These are four kinds of events. In a second at most `audit_lines_per_second_max` lines of each
-// kind and subject are written, and `audit_lines_in_all_max` of each kind, beside the first one of
-// each subject. The rest is counted, and the subject's next line has the number. So a flood of one
-// subject does not hide lines of another one, and a flood of refusals does not hide what the same
-// subject did.
+// There are four kinds of events. Per second, at most `audit_lines_per_second_max` lines are
+// written for each kind and subject, and `audit_lines_in_all_max` for each kind, in addition to the
+// first line of each subject. Further lines are counted, and the subject's next line has their
+// number. A flood from one subject therefore does not hide another subject's lines, and a flood of
+// refusals does not hide the same subject's actions.
 //
 // Owned by the session table; used on its core.
 #pragma once
@@ -25,8 +25,8 @@ namespace ros2s::session {
 
 inline constexpr uint32_t audit_lines_per_second_max = 20;
 inline constexpr uint32_t audit_lines_in_all_max = 200;
-// Subjects with a limit of their own in one second, and with a number of lines that were left out;
-// all further ones share the place "*". Clients without a certificate have the place "".
+// The number of subjects with their own limit per second, and their own count of lines left out.
+// Further subjects share the entry "*". Clients without a certificate have the entry "".
 inline constexpr size_t audit_subjects_max = 64;
 
 struct AuditMetrics {
@@ -41,9 +41,9 @@ class AuditLines {
     void say(const AuditEvent& event) {
         if (has_room(kind_of(event), *event.subject)) write(event);
     }
-    // For refused requests, of which a client can make many: whether to make the event and write()
-    // it. False: it was counted. Allocates nothing then, unless it is the first one of
-    // its place in this second, or the first one that is left out.
+    // Whether to make the event of a refused request and write() it. A client can cause many of
+    // these. False: the event was counted. This then allocates nothing, unless it is the first
+    // event of its entry in this second, or the first one left out.
     [[nodiscard]] bool has_room_for_request(std::string_view subject) {
         return has_room(Kind::request, subject);
     }
@@ -65,10 +65,10 @@ class AuditLines {
     AuditMetrics metrics_;
     int64_t second_ = -1;  // the second of the lines counted so far
     std::array<Written, static_cast<size_t>(Kind::count)> written_;
-    std::map<std::string, uint64_t, std::less<>> unsaid_;  // by place
+    std::map<std::string, uint64_t, std::less<>> unsaid_;  // by entry
 };
 
-// Of a request on the data plane.
+// The audit action of a request on the data plane.
 [[nodiscard]] constexpr AuditAction action_of(admission::Work work) noexcept {
     switch (work) {
         case admission::Work::look: return AuditAction::look;
@@ -79,8 +79,8 @@ class AuditLines {
     return AuditAction::look;
 }
 
-// The sentence of a refusal that the settings under `access` could change: `what` the subject
-// wanted of `object`, and the right that is missing ("read: pool/images").
+// The sentence for a refusal that a setting under `access` could allow. `what`: the action on
+// `object`. `right`: the missing right ("read: pool/images").
 [[nodiscard]] std::string not_allowed_text(std::string_view subject, std::string_view peer,
                                            std::string_view what, std::string_view object,
                                            std::string_view right);

@@ -25,7 +25,7 @@ void say_turned_away(SessionTable& sessions, std::string_view of, const rpc::Gue
 
 class SessionGate final : public rpc::Gate, public SessionWatcher {
   public:
-    // `purpose`: of the connections that it admits.
+    // `purpose`: the purpose of admitted connections.
     SessionGate(SessionTable& sessions, Purpose purpose);
     ~SessionGate() override;
     SessionGate(const SessionGate&) = delete;

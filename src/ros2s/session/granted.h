@@ -1,5 +1,5 @@
-// Granted: the containers, or the directory of one, for which a right is given. Settings of daemons
-// and of tenants have the same form:
+// Granted: the containers, or the directory of a container, for which a right is given. Settings of
+// daemons and tenants use the same form:
 //
 //     images              a container
 //     run-*               all whose names begin so; "*": all
@@ -24,12 +24,13 @@ struct Granted {
     [[nodiscard]] bool has(std::string_view container) const {
         return is_prefix ? container.starts_with(label) : container == label;
     }
-    // True if everything in `other` is in this, too.
+    // True if this includes everything in `other`.
     [[nodiscard]] bool has(const Granted& other) const;
     friend bool operator==(const Granted&, const Granted&) = default;
 };
 
-// Errors: invalid. Then `why` is what is wrong with the path; empty: the container's name is wrong.
+// Errors: invalid; `why` then describes the error in the path. Empty: the container's name is
+// wrong.
 [[nodiscard]] Result<Granted> parse_granted(std::string_view text, std::string& why);
 
 }  // namespace ros2s::session

@@ -20,10 +20,10 @@ class MountLocator {
     [[nodiscard]] virtual MountLocation location() const = 0;
     // For people: the storage of the files; empty if unknown.
     [[nodiscard]] virtual std::string storage() const { return {}; }
-    // Call it after a request at `from` failed with `stale` or was lost. Waits while the server is
-    // being reached again. Success: the mount has moved; send the request to the new location.
-    // Errors are final: stale (the mount exists, what the request names does not), denied (the
-    // client has no right to the container any more), disconnected, those of Call::check().
+    // Call it after a request at `from` failed with `stale` or was lost. Waits while the client
+    // reconnects to the server. Success: the mount has moved; send the request to the new location.
+    // Errors are final: stale (the mount exists, but the request's node or handle does not), denied
+    // (the client no longer has a right to the container), disconnected, those of Call::check().
     virtual Task<Result<>> moved(const Call& call, MountLocation from) = 0;
 };
 

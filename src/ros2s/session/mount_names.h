@@ -5,15 +5,16 @@
 // Made for one request. The mount and the report outlive it. Used on the mount's core.
 //
 // The functions have the meanings and errors of Namespace. Errors also: read_only (the mount is for
-// reading), busy (too many handles or nodes), stale (a handle of another mount). What is refused
-// here has a sentence in the report.
+// reading), busy (too many handles or nodes), stale (a handle of another mount). A refusal by this
+// class has a sentence in the report.
 //
 // Invariants
-// - A node that a client gets counts as looked up from then on, a handle as open.
+// - Once a client gets a node, the node counts as looked up. Once it gets a handle, the handle
+//   counts as open.
 // - A call that was stopped gives no node and no handle: no client would receive them.
-// - A handle that is being closed is closed, whatever happens to the call.
-// - Owners are the client's numbers outside, and the container's inside (UserGrant). The call's
-//   caller has the container's.
+// - A close always closes its handle, even if the call is stopped.
+// - Owners are the client's numbers outside this class, and the container's numbers inside it
+//   (UserGrant). The call's caller has the container's numbers.
 #pragma once
 #include <string>
 #include <string_view>
@@ -96,11 +97,11 @@ class MountNames final : public fs::Namespace {
     // An owner that the client names, as the container stores it.
     [[nodiscard]] fs::Owner stored(fs::Owner owner) const;
     [[nodiscard]] Result<fs::Attributes> shown(Result<fs::Attributes> found) const;
-    // The node goes to the client. Errors: cancelled, busy; then the reference is given back.
+    // Gives the node to the client. Errors: cancelled, busy; then the reference is released.
     Result<> give(const Call& call, NodeId node);
     Result<fs::Attributes> give(const Call& call, Result<fs::Attributes> found);
-    // The handle goes to the client, and with a new file its node. Errors as above; then it is
-    // closed.
+    // Gives the handle to the client, and the node of a new file. Errors as above; then the handle
+    // is closed.
     Task<Result<fs::Opened>> give(const Call& call, Result<fs::Opened> opened, HandleRoom room,
                                   bool is_new);
 

@@ -1,5 +1,5 @@
-// Mounts: the file systems that sessions use, and what each session has open there. Host link and
-// control plane use the same mounts and handles: the control plane opens, the host link reads.
+// Mounts: the file systems that sessions use, and the handles and nodes of each session. Host link
+// and control plane use the same mounts and handles: the control plane opens, the host link reads.
 //
 // A container is opened once, by the composing code's source, and shared by the sessions that mount
 // it. Everything that a session opened is closed when the session ends.
@@ -7,13 +7,14 @@
 // Thread rule: used on the core on which the file systems were opened.
 //
 // Invariants
-// - A handle is valid only in the mount that opened it: a session cannot use another one's.
+// - A handle is valid only in the mount that opened it, so a session cannot use another session's
+//   handle.
 // - Mount numbers are random: a number of an earlier process is not valid here.
 // - References to nodes from lookups are counted and given back (FileSystem::forget).
 // - Bounded: mounts per session; mounts, handles and nodes per tenant and in all; descriptors that
 //   file systems hold for handles, per tenant and in all. A tenant's account may limit its handles
-//   further. A limit that is lowered closes nothing.
-// - A container that is slow to open or close delays only sessions that mount the same one.
+//   further. Lowering a limit closes nothing.
+// - A container that is slow to open or close delays only sessions that mount this container.
 // - A mount with subtrees reaches the container through a view of its own (access::SubtreeView).
 #pragma once
 #include <map>
@@ -37,13 +38,13 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // The name in which the session uses the container, if the source reaches it by rights of its
-    // clients. Sessions with the same name share a file system. Empty: all of them.
+    // The name under which the session uses the container, if the source uses its clients' rights.
+    // Sessions with the same name share a file system. Empty: all sessions share one.
     [[nodiscard]] virtual std::string authority_for(const Session& /*session*/,
                                                     bool /*read_only*/) const {
         return {};
     }
-    // As open(), in that name.
+    // As open(), under that name.
     virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
                                                                    std::string /*authority*/,
                                                                    const std::string& pool,
@@ -77,7 +78,7 @@ struct MountBounds {
     uint32_t per_session_max = 64;     // mounts
     uint32_t handles_max = 64 * 1024;  // per mount
     uint32_t nodes_max = 1 << 20;      // per mount
-    uint32_t nodes_sure = 64;          // per mount, whatever others have
+    uint32_t nodes_sure = 64;          // guaranteed per mount
     struct Together {
         uint64_t mounts_max, handles_max, nodes_max;
         uint64_t descriptors_max;  // of FileSystemSource::holds_descriptors()
@@ -158,9 +159,10 @@ class Mount {
     }
     // The caller closes the handle next. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle);
-    // The client gets a reference to the node. If there are too many in this mount, of its tenant,
-    // or in all, the mount drops a node that was not looked up for long. Our file systems find a
-    // node again by its number; of others it is `stale` then, and is looked up again.
+    // The client gets a reference to the node. If there are too many nodes in this mount, for its
+    // tenant, or in all, the mount drops a node that was not looked up recently. Our file systems
+    // find such a node again by its number. In other file systems it is then `stale`, and the
+    // client looks it up again.
     void refer(fs::NodeId node);
     // The client drops references. Excess ones are ignored.
     void forget(fs::NodeId node, uint64_t count);
@@ -177,7 +179,7 @@ class Mount {
     void forget_one();
     struct Held {
         uint64_t count = 0;
-        bool is_recent = true;  // looked up since the hand was here
+        bool is_recent = true;  // looked up since hand_ last passed it
     };
     Owner owner_;
     std::unique_ptr<fs::FileSystem> view_;  // null: the whole container
@@ -187,7 +189,7 @@ class Mount {
     UserGrant users_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, Held> nodes_;
-    fs::NodeId hand_{};  // where the search for a node to forget goes on (the clock algorithm)
+    fs::NodeId hand_{};  // the next node to check when one must be dropped (clock algorithm)
     bool ending_ = false;
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0

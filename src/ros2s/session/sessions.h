@@ -1,11 +1,11 @@
 // SessionTable: the sessions of a server. A session is one authenticated association of a client
 // with this server. The control plane opens it for the subject of a certificate. Data-plane
 // connections attach to it with tickets. It ends when the client or an operator ends it, when its
-// certificate is no longer valid, or when it was unused for a while without a connection. That time
-// is short if it had a connection before, because then the client has usually died.
+// certificate is no longer valid, or after some time unused and without a connection. That time is
+// short if it had a connection before, because then the client has usually died.
 //
 // Sessions of one tenant share an account (admission/accounts.h). Its number is the tenant's. The
-// tenant is the one of the subject in the session's pool. A session that shows a capability has the
+// tenant is the subject's tenant in the session's pool. A session that shows a capability uses the
 // account of the capability's tenant.
 //
 //     open ──► live ──► ending ──► gone
@@ -16,12 +16,12 @@
 // Owned by the program; outlives both planes. Thread rule: used on one core.
 //
 // Invariants
-// - Only its own subject can find a session; to others it does not exist.
-// - Session numbers are random: they tell nothing of other sessions, and a client of an earlier
-//   process does not reach another client's session with its old number.
+// - Only its own subject can find a session. For others it does not exist.
+// - Session numbers are random. They reveal nothing about other sessions, and an old number from an
+//   earlier process does not reach another client's session.
 // - A Session does not move while a SessionUse refers to it; ending waits for that.
 // - Bounded: sessions in all, per subject, per account and by the account's limit, tickets per
-//   session and subject. A limit that is lowered ends no session.
+//   session and subject. Lowering a limit ends no session.
 #pragma once
 #include <map>
 #include <memory>
@@ -50,7 +50,7 @@ struct SessionRequest {
     Purpose purpose = Purpose::store;
     std::string pool;
     std::string program;  // for people: "fio 3.33, process 4711"
-    std::string from{};  // where the control plane was called from: "ipv4:192.0.2.7:51234", "unix:"
+    std::string from{};   // the control-plane client's address: "ipv4:192.0.2.7:51234", "unix:"
 };
 
 // The certificate that admitted its subject.
@@ -59,21 +59,22 @@ struct Credential {
     WallTime until = WallTime::max();
 };
 
-// Of a session that was opened to show a capability. Its rights are those of the capability, and
+// The state of a session that was opened to show a capability. It has the rights of the capability,
 // not those of its subject.
 struct ShownCapability {
     std::string nonce;     // of the next proof
     std::string provider;  // of its data plane
-    // Null: none was shown so far, and the session gets no ticket.
+    // Null: none was shown yet, and the session gets no ticket.
     std::shared_ptr<const capability::Capability> capability;
-    // Of its chain: for whom the engine issued it.
+    // The first of its chain: the one that the engine issued.
     std::shared_ptr<const capability::Capability> first{};
 };
 
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.
 [[nodiscard]] Uuid owner_of(std::string_view subject);
 
-// A reference to a session or mount for the time of a call. Its end waits for that.
+// A reference to a session or mount for the time of a call. The session or mount ends only after
+// the reference.
 template <class T>
 class [[nodiscard]] InUse {
   public:
@@ -113,17 +114,18 @@ class Session {
     Time last_use{};
     bool deserted = false;  // it had connections, and all have ended
     bool ending = false;
-    // Fires when its rights are taken away (SessionTable::expel()). Updates that have begun stop at
-    // it, and not at the end of their connection.
+    // Fires when the session's rights are revoked (SessionTable::expel()). It stops updates in
+    // progress. The end of their connection does not stop them.
     StopSource revoked{};
-    // The same for all sessions of its tenant, and for no others.
+    // The same for all sessions of the tenant, and for no others.
     [[nodiscard]] const std::string& tenant_name() const noexcept { return account_->name; }
     [[nodiscard]] admission::Account& account() const noexcept { return *account_; }
     [[nodiscard]] bool shows_capability() const noexcept {
         return shows.has_value() && shows->capability != nullptr;
     }
-    // Of its audit lines, which are limited for each: the tenant whose capability it shows, or its
-    // subject. A delegated DPU has sessions for many tenants, under one subject.
+    // The subject for audit lines, which are limited per subject: the tenant whose capability the
+    // session shows, or its own subject. A delegated DPU has sessions for many tenants under one
+    // subject.
     [[nodiscard]] const std::string& audit_subject() const noexcept {
         return shows_capability() ? tenant_name() : request.subject;
     }
@@ -144,13 +146,13 @@ class Session {
 
 using SessionUse = InUse<Session>;
 
-// About an action or a request of its client.
+// An audit event about an action or request of the session's client.
 [[nodiscard]] AuditEvent event_of(const Session& session, AuditAction action,
                                   const AuditObject& object, AuditDecision decision,
                                   std::optional<Error> reason, std::string_view text);
 
-// An owner of resources of sessions, for example open files or connections. It releases them when
-// the session ends.
+// Owns resources of sessions, for example open files or connections, and releases them when the
+// session ends.
 class SessionWatcher {
   public:
     virtual ~SessionWatcher() = default;
@@ -202,24 +204,24 @@ class SessionTable {
     // For a call over a connection that attach() admitted. Errors: stale.
     [[nodiscard]] Result<SessionUse> use(SessionId id);
 
-    // From here on the session's requests count for that tenant, and not for its subject's. Call it
-    // before its first ticket. The tenant's limit of sessions is kept where its own clients open
-    // them.
+    // From now on the session's requests count for that tenant, not for its subject's tenant. Call
+    // it before the session's first ticket. The tenant's limit of sessions applies only where its
+    // own clients open sessions.
     void use_account(Session& session, std::string_view tenant);
-    // Of a subject that may have no session.
+    // The account of a subject, which need not have a session.
     [[nodiscard]] std::shared_ptr<admission::Account> account_of(std::string_view subject,
                                                                  std::string_view pool) {
         return accounts_.open(subject, pool);
     }
-    // Finds sessions that are ending, too. Null: it is gone. Valid until the next await.
+    // Also finds sessions that are ending. Null: the session is gone. Valid until the next await.
     [[nodiscard]] const Session* look(SessionId id) const;
 
-    // Ends the session and returns when everything that was held for it is released, also if
-    // another call has begun to end it. Does nothing if there is no such session.
+    // Ends the session and returns when its resources are released, even if another call began to
+    // end it. Does nothing if there is no such session.
     Task<> close(SessionId id);
-    // Ends the session in the background, because its rights were taken away: its requests and
-    // updates stop, wherever they wait. An audit line has the reason. Does nothing if there is no
-    // such session. One that ends already does not wait for its updates any more.
+    // Ends the session in the background, because its rights were revoked. Stops its requests and
+    // updates wherever they wait. An audit line has the reason. Does nothing if there is no such
+    // session. A session that is already ending no longer waits for its updates.
     void expel(SessionId id, std::string_view why);
     // Refuses new sessions and ends all existing ones.
     Task<> close_all();
@@ -232,13 +234,13 @@ class SessionTable {
     void watch(SessionWatcher& watcher) { watchers_.push_back(&watcher); }
     void unwatch(SessionWatcher& watcher) { std::erase(watchers_, &watcher); }
 
-    // Counts and logs a request of a subject for something that belongs to another one.
+    // Counts and logs a subject's request for something that belongs to another subject.
     void foreign(const AuditEvent& event, uint64_t tenant = 0) {
         metrics_.foreign.add();
         refused(event, tenant);
     }
-    // A refusal that no reply on the data plane counts: an audit line, and one of its tenant's
-    // refusals. `tenant`: its account, if it is known; otherwise that of the subject in the pool.
+    // Records a refusal that no data-plane reply counts: writes an audit line and counts it for the
+    // tenant. `tenant`: the account, if known; otherwise the subject's account in the pool is used.
     void refused(const AuditEvent& event, uint64_t tenant = 0);
     [[nodiscard]] AuditLines& audit() { return audit_; }
     [[nodiscard]] const AuditLines& audit() const { return audit_; }
@@ -258,9 +260,9 @@ class SessionTable {
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
     struct SessionsOf {
-        uint64_t all = 0, live = 0;  // live: without those that end
+        uint64_t all = 0, live = 0;  // live: without ending ones
     };
-    // Of its own clients.
+    // Sessions of the tenant's own clients.
     [[nodiscard]] SessionsOf sessions_of(const admission::Account& account) const;
 
     Reactor& reactor_;
@@ -272,7 +274,7 @@ class SessionTable {
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
-    std::map<std::string, uint32_t, std::less<>> by_subject_;  // how many
+    std::map<std::string, uint32_t, std::less<>> by_subject_;  // number of sessions
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
     Nursery expelled_;

@@ -1,18 +1,17 @@
 // TicketTable: the tickets that admit data-plane connections. The control plane issues a ticket to
 // an authenticated client. The client presents it once, as the first thing on a data-plane
-// connection. The data plane redeems it for its grant. A ticket contains no information: it is its
-// number in this table, which is random, too, and 256 random bits.
+// connection. The data plane redeems it for its grant. A ticket contains no information: only a
+// random number, by which this table finds it, and 256 random bits.
 //
 // Owned by the program that has both planes. Tickets are in memory and do not survive the process.
 // Thread rule: used on one core. Nothing suspends.
 //
 // Invariants
-// - A ticket is redeemed at most once. A wrong secret does not use a ticket up, so no client can
-//   spend the ticket of another client.
-// - The time of a refusal does not depend on how much of a secret was right. The peer does not
-//   receive the reason: unknown, used, expired and revoked tickets are refused alike. Counters
-//   record
-//   the reason.
+// - A ticket is redeemed at most once. A wrong secret does not use up a ticket, so no client can
+//   use up another client's ticket.
+// - The time of a refusal does not depend on the number of matching bytes of the secret. The peer
+//   does not receive the reason: unknown, used, expired and revoked tickets are refused alike.
+//   Counters record the reason.
 // - A secret is erased when its ticket ends.
 // - Unredeemed tickets are bounded, per subject and in all, and a subject leaves room for others.
 //   Each ends at its deadline.
@@ -106,10 +105,10 @@ class TicketTable {
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
-    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or it or its tenant has
-    // as many as are free), no_memory (the table is full).
+    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or the subject or its
+    // tenant has as many tickets as are free), no_memory (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
-    // Errors: denied. If the secret is right, `whose` gets the grant, also in case of an error.
+    // Errors: denied. If the secret is right, sets `whose` to the grant, even on an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
                                              const Uuid& client, TicketGrant* whose = nullptr);
     // Ends the session's unredeemed tickets and returns their number.
@@ -132,7 +131,7 @@ class TicketTable {
     // Returns the next one.
     Tickets::iterator end(Tickets::iterator at);
     void end_expired();
-    // That no other ticket has now.
+    // Returns a number that no present ticket has.
     [[nodiscard]] uint64_t draw() const;
 
     Reactor& reactor_;

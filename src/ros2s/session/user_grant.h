@@ -1,4 +1,5 @@
-// UserGrant: the users of its machine for whom a host may act, and as whom they act on files.
+// UserGrant: the users of its machine for whom a host may act, and their mapping to owners of
+// files.
 //
 //     claim {uid, gid, groups} ─ users, groups ─ squash ─ uid_map, gid_map ─► fs::Caller
 //
@@ -52,12 +53,12 @@ struct UserGrant {
     [[nodiscard]] Result<> set(std::string_view name, std::string_view text, std::string_view where,
                                Report& report);
 
-    // The user as whom a claim acts. Groups that it may not name, or that have no number here, are
-    // left out. The result uses the claim's memory. Errors: denied.
+    // Maps a claim to the user that acts. Leaves out groups that the host may not name, or that are
+    // not mapped. The result uses the claim's memory. Errors: denied.
     [[nodiscard]] Result<fs::Caller> caller_for(fs::UserClaim& claim) const;
-    // Owners as the host sees them: user `nobody`, if they have no number there.
+    // Owners as the host sees them. Numbers without a mapping become `nobody`.
     [[nodiscard]] fs::Attributes shown(fs::Attributes attributes) const;
-    // Owners as the container stores them. Errors: invalid (they have no number there).
+    // Owners as the container stores them. Errors: invalid (a number has no mapping).
     [[nodiscard]] Result<uint32_t> stored_uid(uint32_t uid) const;
     [[nodiscard]] Result<uint32_t> stored_gid(uint32_t gid) const;
 };
