@@ -75,7 +75,7 @@ Result<Demand> parse_demand(std::string_view gpus, std::string_view rate, std::s
                             Report& report) {
     Demand demand;
     const auto wrong = [&](std::string_view option, std::string_view text, std::string what) {
-        return report.fail(Code::invalid, "{} takes {}, not '{}'", option, what,
+        return report.fail(Code::invalid, "{} takes {}; the given value is '{}'", option, what,
                            config::shown(text));
     };
     if (!parse_number(gpus, demand.gpus) || demand.gpus == 0 || demand.gpus > Demand::gpus_max)

@@ -53,7 +53,8 @@ TEST(Demand, EachProblemIsASentence) {
         std::string_view gpus, rate, sample, says;
     };
     for (const auto& [gpus, rate, sample, says] : std::initializer_list<Case>{
-             {"0", "1", "1", "--gpus takes a number of GPUs, 1 to 10000000, not '0'"},
+             {"0", "1", "1",
+              "--gpus takes a number of GPUs, 1 to 10000000; the given value is '0'"},
              {"-8", "1", "1", "--gpus"},
              {"1.5", "1", "1", "--gpus"},
              {"99999999999999999999", "1", "1", "--gpus"},
