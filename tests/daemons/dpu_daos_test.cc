@@ -175,7 +175,7 @@ TEST_F(DpuDaos, TellsWhatIsWrong) {
     // No library, and a library that is not DAOS's.
     ::unsetenv("LD_LIBRARY_PATH");
     EXPECT_THAT(refused("pools: {tank: {daos: {pool: label}}}\n"),
-                HasSubstr("DAOS needs libdfs.so, which cannot be loaded"));
+                HasSubstr("DAOS needs the library libdfs.so, which cannot be loaded"));
     const std::string other = directory.path("library");
     std::filesystem::create_directory(other);
     std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", other + "/libdfs.so");

@@ -238,7 +238,7 @@ TEST(DaosFs, TellsWhyItCannotConnect) {
     EXPECT_EQ(world.run(code_of_connecting(
                   world, {.pool = pool_label, .library = "/nowhere/libdfs.so"}, none)),
               Code::unsupported);
-    EXPECT_NE(none.text().find("DAOS needs /nowhere/libdfs.so, which cannot be loaded"),
+    EXPECT_NE(none.text().find("DAOS needs the library /nowhere/libdfs.so, which cannot be loaded"),
               std::string::npos)
         << none.text();
     Report other;

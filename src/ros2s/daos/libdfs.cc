@@ -18,7 +18,8 @@ constexpr const char* how_to_get_it =
 
 Result<Libdfs> Libdfs::load(const std::string& file, Report& report) {
     const auto no = [&](std::string_view why) {
-        return report.fail(Code::unsupported, "DAOS needs {}, {}. {}", file, why, how_to_get_it);
+        return report.fail(Code::unsupported, "DAOS needs the library {}, {}. {}", file, why,
+                           how_to_get_it);
     };
     // Functions of libdaos are found too, because libdfs is linked with it.
     void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
