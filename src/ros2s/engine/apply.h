@@ -20,7 +20,7 @@ namespace ros2s::engine {
     return (size + bytes - 1) / bytes;
 }
 
-// The bytes that an akey under a dkey adds to its container's use, without blocks.
+// The bytes that an akey under a dkey adds to its container's use. Blocks are not included.
 [[nodiscard]] constexpr int64_t counted_bytes(size_t dkey, size_t akey, size_t value) {
     return static_cast<int64_t>(object::akey_bytes + dkey + akey + value);
 }
@@ -46,7 +46,7 @@ struct SummaryChange {
     Node* node = nullptr;         // the summary; null: apply_summary() looks it up
     std::string_view akey, dkey;  // valid during the call
     int64_t entries = 0, blocks = 0;
-    // Of the container's use, without the blocks.
+    // The change of the container's use, without the blocks.
     int64_t bytes = 0, values = 0;
 };
 
@@ -56,7 +56,7 @@ class Effects {
     virtual void used(BlockAddress address) = 0;
     virtual void freed(BlockAddress address, uint64_t group) = 0;
     virtual void summary(const SummaryChange& change) = 0;
-    size_t order = 0;  // of the change that is being applied, among all of its group
+    size_t order = 0;  // position of the applied change in its group
 };
 
 // Applies changes of entries. Changes of containers have no nodes.

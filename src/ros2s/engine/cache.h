@@ -78,15 +78,15 @@ class NodeCache {
     void modify(Node& node);
 
     using Order = std::set<Node*, struct ByKey>;
-    // A part of the nodes that are in memory: from <= key < to (an empty `to`: no end), the first
-    // `most` of them in the order of the keys, or the last ones in reverse order.
+    // A range of the nodes in memory: from <= key < to (an empty `to`: no end). At most `most`
+    // nodes: the first in the order of the keys, or the last in reverse order.
     struct Range {
         std::string_view from, to;
         size_t most;
         bool reverse = false;
     };
-    // Calls visit(Node&) for those of the range that are not loading. Returns the node after them
-    // that has its keys but was one too many; null: there is none.
+    // Calls visit(Node&) for the nodes of the range that are not loading. Returns the first node of
+    // the key range that exceeded `most`; null: there is none.
     template <class Visit>
     Node* visit(const Range& range, Visit visit);
     // The same for all nodes between two keys, in their order.
@@ -103,10 +103,10 @@ class NodeCache {
     // The checkpoint is in the index: its nodes are clean unless changed since.
     void end_cut();
 
-    // Evicts until at most `bytes` are held, as far as clean nodes allow. Looks at few nodes, so
-    // that it can be called often; several for each node that was inserted since it last had work.
+    // Evicts until at most `bytes` are held, as far as clean nodes allow. Examines few nodes, so
+    // that it can be called often: several for each node inserted since it last had work.
     void shrink(size_t bytes);
-    // The same without a limit on the nodes that it looks at.
+    // The same without a limit on the examined nodes.
     void shrink_fully(size_t bytes);
     [[nodiscard]] size_t bytes() const { return bytes_; }
     [[nodiscard]] size_t dirty_bytes() const { return dirty_bytes_; }

@@ -30,7 +30,7 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<> run();
     void stop();
     void request();
-    // Called after anything that may have changed nodes. Requests a checkpoint if many are dirty.
+    // Called after any step that may have changed nodes. Requests a checkpoint if many are dirty.
     void request_if_due() {
         if (!writing_ && cores_.is_dirty_beyond(cores_.dirty_share())) request();
     }
@@ -40,7 +40,7 @@ class Checkpointer : private SpaceMap::CutSink {
         return cores_.is_dirty_beyond(2 * cores_.dirty_share()) && !committer_.is_dead();
     }
     Task<> catch_up();
-    // Signalled after each checkpoint, and when no more will come.
+    // Signalled after each checkpoint, and when there will be no more.
     Event& finished() { return finished_; }
 
     // Writes a checkpoint now; run() must not be running. Errors: io and those of the index.

@@ -1,5 +1,5 @@
 // Cleaner: keeps clear sections (space.h) in pools that overwrites have aged. It moves the blocks
-// of sections with few used blocks to other places, by journaled transactions of their own.
+// of sections with few used blocks to other sections, in its own journaled transactions.
 //
 //   too few clear sections ─ victims are chosen ─ the entries are scanned for their blocks
 //     ┌──────────────────────────────────────────────────────────────┘ section by section
@@ -7,19 +7,19 @@
 //   locks, nodes ─ blocks read and verified ─ copied into the open group ─ committed ─ pause
 //                                                    old places ──► quarantine ──► clear
 //
-// A move changes only the place of blocks: not their bytes, their CRCs, nor the epoch and the time
-// of their entry. Its record names the old places (Change::Kind::move). A block that an update
-// overwrote or removed meanwhile is not there any more when the move is applied, and stays as the
-// update left it.
+// A move changes only the addresses of blocks: not their bytes, their CRCs, nor the epoch and time
+// of their entry. Its record names the old addresses (Change::Kind::move). If an update overwrites
+// or removes a block meanwhile, applying the move leaves that block unchanged.
 //
 // It writes at most EngineOptions::cleaner_percent blocks for 100 blocks that updates wrote since
 // the pool was opened. It waits until there are few updates, unless clear sections become rare. It
-// is at work at most half of the time, and beside many updates a tenth. Nothing happens in a pool
-// that is not written to, or that has enough clear sections.
+// works at most half of the time, and a tenth while there are many updates. It does nothing in a
+// pool without writes or with enough clear sections.
 //
 // Invariants
 // - Corrupt bytes are not moved: their block stays, and so does its section.
-// - It keeps no update from space: where one is short of it, the pass ends after the current move.
+// - It takes no space that an update needs: if an update is short of space, the pass ends after the
+//   current move.
 // - Its list of blocks has a limit (list_share of the memory).
 //
 // Part of an open pool, which owns it. Used on core 0. Visits other cores for their nodes.
@@ -61,7 +61,7 @@ class Cleaner {
         uint32_t key = 0;    // of its segment, in keys_
         uint32_t block = 0;  // in the segment
     };
-    // The same, still there when its keys are locked.
+    // The same block, if it is still in use once its keys are locked.
     struct Found {
         BlockRef block{};
         const Listed* listed = nullptr;
@@ -76,7 +76,7 @@ class Cleaner {
     [[nodiscard]] bool is_due(uint64_t clear_share) const;
     [[nodiscard]] bool is_busy();
     Task<> pass();
-    // A pass leaves updates of the device what they need until moved blocks are available.
+    // A pass leaves enough blocks for the device's updates until moved blocks are available.
     [[nodiscard]] bool has_room(uint32_t device) const;
     [[nodiscard]] bool choose();
     Task<bool> collect();
@@ -93,7 +93,7 @@ class Cleaner {
     Task<> read_span(std::span<Found> span);
     [[nodiscard]] std::byte* memory_of(BlockAddress address) const;
     void make_changes(std::span<Found> found, TransactionRecord& record) const;
-    // As long as the work since `begun` has taken; longer beside many updates.
+    // Pauses for as long as the work since `begun` took; longer while there are many updates.
     Task<> pause(Time begun);
     [[nodiscard]] object::ContainerId container_of(const Listed& listed) const;
 
@@ -107,7 +107,7 @@ class Cleaner {
     const uint64_t list_bytes_max_;
     const uint64_t batch_blocks_max_;
     const uint64_t record_bytes_max_;
-    uint64_t seen_bytes_ = 0;  // that updates have written
+    uint64_t seen_bytes_ = 0;  // bytes that updates have written
     uint64_t credit_ = 0;      // hundredths of blocks that may be moved
     std::vector<std::string> keys_;
     std::vector<Listed> listed_;

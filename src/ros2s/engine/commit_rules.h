@@ -1,6 +1,7 @@
 // CommitRules lists the rules that protect against crashes, device errors and concurrent requests:
-// those of the commit protocol (docs/formats/journal.md, "Rules"), and others that tests once did
-// not notice. Tests switch one off to show that the crash suite notices. Programs never do.
+// those of the commit protocol (docs/formats/journal.md, "Rules"), and others whose absence tests
+// once did not detect. Tests switch one off to show that the crash suite detects it. Programs never
+// do.
 #pragma once
 
 namespace ros2s::engine {
@@ -109,8 +110,8 @@ struct CommitRules {
     bool resume_purges = true;
 
     // The purpose of these rules: an update is acknowledged when its group is durable. Without this
-    // rule, updates without conditions are acknowledged as soon as they are staged in memory. That
-    // is the control of the kill test (tests/kill), which must notice.
+    // rule, updates without conditions are acknowledged as soon as they are staged in memory. The
+    // kill test (tests/kill) uses this as a control, and must detect it.
     bool acknowledge_durable = true;
 };
 

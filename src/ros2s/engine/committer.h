@@ -65,8 +65,8 @@ class Committer {
     // before join(), the room stays. Errors: too_large, read_only.
     Task<Result<>> admit(size_t record_bytes, uint64_t blocks);
     [[nodiscard]] Group& open() { return *open_; }
-    // Staging for this transaction is the last change to open(). open() also holds the nodes that
-    // the transaction needs. The caller keeps these pinned until the group is done.
+    // Staging for this transaction is the last change to open(). open() also has the nodes that the
+    // transaction needs. The caller keeps these pinned until the group is done.
     struct Ticket {
         std::shared_ptr<Group> group;
         size_t index = 0;
@@ -78,8 +78,8 @@ class Committer {
     // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
     // group in progress could.
     [[nodiscard]] bool advance_proof();
-    // Commits an empty group if no durable record proves the last update, and nothing is going on.
-    // Damage to that update's group would otherwise look like a torn tail.
+    // Commits an empty group if no durable record proves the last update, and no group is in
+    // progress. Damage to that update's group would otherwise look like a torn tail.
     void prove_last();
     // The last group that was sealed.
     [[nodiscard]] uint64_t last_sequence() const { return chain_.last_sequence; }
@@ -87,7 +87,7 @@ class Committer {
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
     void release_space();
-    // Discards blocks that hold nothing on their devices. They then become available.
+    // Discards unused blocks on their devices. They then become available.
     [[nodiscard]] Discarder& discarder() { return discarder_; }
     [[nodiscard]] const Discarder& discarder() const { return discarder_; }
     // A checkpoint has made room in the journal.
@@ -103,7 +103,7 @@ class Committer {
     // Empty: updates are accepted. Otherwise a sentence for people.
     [[nodiscard]] const std::string& read_only_reason() const { return read_only_reason_; }
 
-    // For checkpoints: the applied group's end in the journal, the ids after it, its incarnation.
+    // For checkpoints: the applied group's end in the journal, the next ids, its incarnation.
     struct Cut {
         uint64_t position = 0;
         uint64_t last_id = 0;
@@ -159,7 +159,8 @@ class Committer {
     Chain chain_;
     Nursery nursery_;
     Nursery ahead_;  // writes of groups that are not sealed yet
-    // All. One that nothing else refers to is used again, so that a group allocates nothing.
+    // All groups. A group that nothing else refers to is reused, so that a new group allocates
+    // nothing.
     std::vector<std::shared_ptr<Group>> groups_;
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
@@ -173,7 +174,7 @@ class Committer {
     Cut cut_;
     std::optional<Error> dead_;
     std::string read_only_reason_;
-    Event wake_;     // the loop looks again
+    Event wake_;     // wakes the loop
     Event ordered_;  // a group is done
     Event opened_;   // the open group has been replaced
     Event progress_;

@@ -100,8 +100,7 @@ class Core {
         loader.add_data_area(data_first, data_end);
     }
     [[nodiscard]] bool is_current() const { return env.reactor.is_current(); }
-    // Drops nodes beyond its share that need not stay. Called after anything that may have loaded
-    // nodes.
+    // Drops evictable nodes beyond its share. Called after any step that may have loaded nodes.
     void trim() {
         if (cache.bytes() > cache_bytes_max) cache.shrink(cache_bytes_max);
         note_memory();
@@ -142,10 +141,10 @@ class Cores {
     // The core that the caller runs on.
     [[nodiscard]] Core& here();
 
-    // Of all nodes: core 0's exact size, the others' recent sizes. Called on core 0.
+    // The size of all nodes: core 0's exact size, the others' recent sizes. Called on core 0.
     [[nodiscard]] uint64_t cache_bytes() const;
     [[nodiscard]] uint64_t dirty_bytes() const;
-    // True if some core's nodes are. Called on core 0.
+    // True if some core's dirty nodes exceed `bytes`. Called on core 0.
     [[nodiscard]] bool is_dirty_beyond(uint64_t bytes) const;
     // Each core's limit of dirty nodes before a checkpoint is due.
     [[nodiscard]] uint64_t dirty_share() const { return dirty_share_; }

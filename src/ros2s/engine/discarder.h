@@ -1,5 +1,5 @@
-// Discarder: discards blocks that hold nothing any more on their devices (TRIM), so that a flash
-// drive need not copy dead bytes when it erases.
+// Discarder: discards unused blocks on their devices (TRIM), so that a flash drive need not copy
+// dead bytes when it erases.
 //
 //   quarantine ──► waiting ──► the device discards ──► available
 //                     └─ an update is short of room: ────▲

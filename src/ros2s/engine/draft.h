@@ -73,12 +73,13 @@ class Draft {
     // From now on it must not increase the used space.
     void write_in_place() { in_place_ = true; }
     // Errors: invalid (an array operation on a single value, or a single-value operation on an
-    // array); no_space (it would write where nothing was, and must not).
+    // array); no_space (it would need new blocks, which it must not).
     [[nodiscard]] Result<> plan(uint32_t core, NodeCache& nodes);
     [[nodiscard]] std::vector<Edge>& edges() { return edges_; }
 
-    // Adds what the operations on that core's dkeys add to the container's use, after plan() there.
-    // Blocks that become holes do not count, nor do keys that are removed after being changed.
+    // Adds the use that the operations on that core's dkeys add to the container, after plan()
+    // there. Blocks that become holes do not count, nor do keys that are removed after being
+    // changed.
     void measure(uint32_t core);
     [[nodiscard]] const Growth& growth() const { return growth_; }
 
@@ -105,7 +106,7 @@ class Draft {
     void build_array(const object::Operation& operation, Change& change);
     void need(const Change& change, uint64_t first_block, uint64_t blocks);
     [[nodiscard]] Need& need_of(uint32_t device);
-    // The result of earlier operations of the transaction on the block; nothing: they did not
+    // The result of earlier operations of the transaction on the block. Empty if they did not
     // change it.
     [[nodiscard]] std::optional<Source> made_before(size_t index, uint64_t block) const;
     [[nodiscard]] Source locate(size_t index, uint64_t block) const;
@@ -117,11 +118,11 @@ class Draft {
     void add_edge(uint32_t index, uint64_t block);
     void measure_removal(size_t index);
     class UndecidedBlocks;
-    // Takes those blocks of the piece that earlier operations of the transaction have changed.
-    // Returns how many of them are holes now.
+    // Takes the blocks of the piece that earlier operations of the transaction changed. Returns the
+    // number of these that are now holes.
     [[nodiscard]] int64_t holes_made_before(size_t index, const Change::Piece& piece,
                                             UndecidedBlocks& blocks) const;
-    // Blocks of the operation that hold nothing just before it.
+    // Blocks of the operation that are holes just before it.
     [[nodiscard]] int64_t holes_to_fill(size_t index) const;
     // The bytes of the single value that the operation finds; nothing: there is none.
     [[nodiscard]] std::optional<size_t> value_before(size_t index) const;

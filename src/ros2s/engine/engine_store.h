@@ -1,6 +1,6 @@
-// EngineStore: the ObjectStore on devices. A pool is one or more BlockDevices, an Index of where
-// everything is, and a journal on the first device, which is the truth between the index's
-// checkpoints.
+// EngineStore: the ObjectStore on devices. A pool is one or more BlockDevices, an Index with the
+// locations of all data, and a journal on the first device. Between the index's checkpoints the
+// journal is the truth.
 //
 //   fetch:  node from the cache (or the index) ─ addresses and CRCs ─ device reads ─ verified
 //   update: locks ─ conditions ─ payload copied and checksummed ─ group ─ committer ─ visible
@@ -11,7 +11,7 @@
 //
 // Invariants: those of ObjectStore, and
 // - An update that returned is on the media, and survives loss of power.
-// - What fetch returns was verified against the CRC32C stored when it was written.
+// - fetch returns only bytes that match the CRC32C stored at their write.
 #pragma once
 #include <map>
 #include <memory>
@@ -28,9 +28,9 @@ class EngineStore final : public object::ObjectStore {
   public:
     using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 
-    // Makes a pool on open devices, which stay the caller's. Their contents are lost. Index and all
-    // devices are durable when it returns. A pool that is made only in part cannot be opened.
-    // Errors: invalid (too small, too many devices), io, and those of the index factory.
+    // Makes a pool on open devices. The caller keeps the devices. Their contents are lost. Index
+    // and all devices are durable when it returns. A pool that is made only in part cannot be
+    // opened. Errors: invalid (too small, too many devices), io, and those of the index factory.
     static Task<Result<>> create(const Env& env, std::span<device::BlockDevice* const> devices,
                                  IndexFactory index, CreateOptions options, Report& report);
 
@@ -46,7 +46,7 @@ class EngineStore final : public object::ObjectStore {
 
     // Waits for requests in progress, writes a checkpoint, closes the devices. No request may start
     // after it. Must be called. Errors: those of the checkpoint; the devices are closed anyway, and
-    // the journal still holds what the index lacks.
+    // the journal still has the changes that the index lacks.
     Task<Result<>> close();
 
     // Adds an empty device to the pool. The device now belongs to the store, even if this fails.
@@ -54,7 +54,7 @@ class EngineStore final : public object::ObjectStore {
     // Writes a checkpoint now.
     Task<Result<>> checkpoint();
 
-    // Sets owner and caps. Updates in progress may still exceed a cap that was none before. Errors:
+    // Sets owner and caps. Updates in progress may still exceed a cap where there was none. Errors:
     // not_found, read_only, name_too_long (the owner).
     Task<Result<object::ContainerRecord>> set_container(const Call& call,
                                                         object::ContainerId container,

@@ -74,7 +74,7 @@ struct Bench {
         ROS2S_CO_TRY(co_await close());
         co_return co_await open();
     }
-    // A loss of power. Afterwards the journal has what the index lacks.
+    // A loss of power. Afterwards the journal has the changes that the index lacks.
     Task<Result<>> crash_and_open() {
         for (auto& disk : disks) disk->power_loss();
         index_medium.crash(world.random());

@@ -63,7 +63,7 @@ struct StagedBlock {
 };
 
 struct Group {
-    // Room that an empty group keeps.
+    // Capacity that an empty group keeps.
     static constexpr size_t transactions_kept_max = 1024;
     static constexpr size_t pins_kept_max = 4096;
 
@@ -155,7 +155,7 @@ struct Group {
         if (pins.capacity() > pins_kept_max) pins.shrink_to_fit();
         record.clear();
     }
-    // Makes it an empty group, which uses its memory again. Nothing else refers to it.
+    // Empties the group and keeps its memory. Nothing else refers to it.
     void reset(size_t device_count) {
         let_go();
         devices.resize(device_count);
@@ -183,7 +183,7 @@ struct Group {
 };
 
 // One step of a group's I/O, from construction to destruction. Does nothing if the group has no
-// trace at its construction: a traced transaction may join while it lasts.
+// trace at its construction: a traced transaction may join during the step.
 class GroupStep {
   public:
     GroupStep(Group& group, const Reactor& reactor, std::string_view name)

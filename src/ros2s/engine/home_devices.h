@@ -3,7 +3,8 @@
 // for no device's flush. All others go to the other devices, each segment to one of them.
 //
 // Written blocks stay where they are; nothing on the media depends on this. Immutable: a pool that
-// grows gets another one, and a transaction keeps the one with which its space was reserved.
+// grows gets another HomeDevices, and a transaction keeps the one with which its space was
+// reserved.
 //
 // Used on core 0. Does not suspend.
 #pragma once

@@ -41,14 +41,14 @@ class Journal {
         head_ = at + blocks;
         return at;
     }
-    // Records before this position are not needed any more.
+    // Records before this position are no longer needed.
     void trim(uint64_t position) {
         ROS2S_CHECK(position >= tail_ && position <= head_);
         tail_ = position;
     }
     // Recovery starts at the checkpoint's position in the ring.
     void start_at(uint64_t ring_block) { head_ = tail_ = ring_block; }
-    // ... and passes the records that it finds.
+    // ... and advances over the records that it finds.
     void follow(uint64_t ring_block, uint64_t blocks) {
         if (in_ring(head_) != ring_block) head_ += blocks_ - in_ring(head_);
         ROS2S_CHECK(in_ring(head_) == ring_block);

@@ -6,8 +6,8 @@
 // - One load per key at a time: the key's node is `loading` meanwhile, and is not changed.
 // - A scan that a checkpoint overtook is repeated, so that it sees one state: the index's contents
 //   at some moment, and every change since then.
-// - What a loaded value says is checked once, when it is decoded: its blocks are ones that hold
-//   data, and its kind is that of its key. Users of nodes rely on this.
+// - A loaded value is checked once, when it is decoded: its blocks are in data areas, and its kind
+//   fits its key. Users of nodes rely on this.
 //
 // Used on its core.
 #pragma once
@@ -29,7 +29,7 @@ namespace ros2s::engine {
 class Pins {
   public:
     explicit Pins(NodeCache& cache) : cache_(cache) {}
-    Pins(Pins&&) = default;  // leaves none
+    Pins(Pins&&) = default;  // empties the source
     Pins& operator=(Pins&&) = delete;
     ~Pins() { clear(); }
     // The caller has pinned the node; add() pins it itself.
@@ -88,7 +88,7 @@ class Loader {
     // Coroutines that wait for held nodes look again.
     void published() { loaded_.wake_all(); }
 
-    // For whom nodes are loaded, and how much memory they may need.
+    // The request that nodes are loaded for, and the limit of their memory.
     struct Limits {
         const Call& call;
         size_t bytes_max = SIZE_MAX;
@@ -99,9 +99,9 @@ class Loader {
                                               Pins& pins);
     [[nodiscard]] bool prepare_resident_summary(object::ContainerId container, Change& change,
                                                 Pins& pins);
-    // Loads and pins this core's entries that `change` affects, and sets change.head; and those
-    // summaries that only the entries can name. Errors as load(); no_memory, cancelled, deadline (a
-    // change of very many keys at once may need much of both).
+    // Loads and pins this core's entries that `change` affects, and sets change.head. Also loads
+    // the summaries that only the entries can name. Errors as load(); no_memory, cancelled,
+    // deadline (a change of very many keys at once may need much of both).
     Task<Result<>> prepare_entries(object::ContainerId container, Change& change, Pins& pins,
                                    const Limits& limits, std::vector<std::string>& summaries);
     // The summaries of the change, on the core that owns them (sets change.summary); the others by
@@ -120,16 +120,16 @@ class Loader {
         std::vector<Item> items;  // in the order of the scan; nodes are valid until one suspends
         bool more = false;
         std::string next;   // forward: `from` of the next page; reverse: its `to`
-        size_t looked = 0;  // keys that were looked at, in memory and in the index
+        size_t looked = 0;  // keys that were examined, in memory and in the index
         void count_for(const Call& call) const {
             if (call.entries_looked != nullptr) *call.entries_looked += looked;
         }
     };
-    // Keys from <= key < to; an empty `to` means no end. A page has what `limit` keys of the index
-    // and some more nodes in memory contribute: any number of items up to that, also none.
+    // Keys from <= key < to; an empty `to` means no end. A page has the items of `limit` keys of
+    // the index and some more nodes in memory. It may have fewer items, also none.
     Task<Result<Page>> scan(std::string from, std::string to, size_t limit, bool reverse = false);
 
-    // Of the next device: the blocks that values may name.
+    // Adds the next device's blocks that values may name.
     void add_data_area(uint64_t first, uint64_t end) { areas_.add(first, end); }
 
     // A checkpoint was written: nodes that were dirty may be clean now, and evicted.
@@ -138,7 +138,7 @@ class Loader {
   private:
     Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins,
                                  const Limits& limits);
-    // Of a move.
+    // For a move.
     Task<Result<>> prepare_segment(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_summary(object::ContainerId container, Change& change, Pins& pins);
     Task<Result<>> prepare_range(std::string from, std::string to, Pins& pins, const Limits& limits,
@@ -160,7 +160,7 @@ class Loader {
     const CommitRules& rules_;
     const uint32_t core_;
     DataAreas areas_;
-    uint64_t bad_values_ = 0;  // that were found
+    uint64_t bad_values_ = 0;  // found so far
     Event loaded_;             // a node has been loaded, or published
     uint64_t generation_ = 0;
 };

@@ -79,7 +79,7 @@ class LockTable {
 
     Reactor& reactor_;
     std::unordered_map<uint64_t, Lock> locks_;
-    // Unused locks keep their memory: a workload that waits once waits again.
+    // Unused locks keep their memory, because a workload that waited once will wait again.
     std::vector<std::unordered_map<uint64_t, Lock>::node_type> spare_;
     Counter waits_;
 };
@@ -88,7 +88,7 @@ class LockTable {
 class LocksHeld {
   public:
     explicit LocksHeld(LockTable& table) : table_(table) {}
-    LocksHeld(LocksHeld&&) = default;  // leaves none
+    LocksHeld(LocksHeld&&) = default;  // empties the source
     LocksHeld& operator=(LocksHeld&&) = delete;
     ~LocksHeld() { clear(); }
     // Called once: waits for each lock in order.
@@ -104,7 +104,7 @@ class LocksHeld {
   private:
     LockTable& table_;
     LockTable::WantedLocks wanted_;
-    size_t held_ = 0;  // how many of them, from the first on
+    size_t held_ = 0;  // the number of held locks, from the first on
 };
 
 }  // namespace ros2s::engine

@@ -54,23 +54,24 @@ struct EngineOptions {
     Duration reply_lease = std::chrono::minutes(2);
     // The time for which pins outlive their session. Its client may reconnect and pin again.
     Duration pin_grace{};
-    // There were sessions before: the condition `unpinned` fails for `pin_grace` after opening.
+    // True if there were sessions before: the condition `unpinned` then fails for `pin_grace` after
+    // opening.
     bool begins_with_grace = false;
     bool read_only = false;
     // Accepts a device with the same content on another medium than the recorded one.
     bool accept_copies = false;
-    // Discards blocks that hold nothing any more, on devices that benefit from it.
+    // Discards unused blocks, on devices that benefit from it.
     bool discard = true;
     // For 100 blocks that updates write, the cleaner may write this many to make free blocks
     // contiguous; 0: there is no cleaner.
     uint32_t cleaner_percent = 100;
-    // Beside more updates than this in a second it gives way.
+    // With more updates per second than this, the cleaner works less.
     uint32_t cleaner_yields_at = 2000;
-    // The size of a section, in blocks: the unit that it makes free. Tests make it smaller: pools
-    // have 1 MiB.
+    // The size of a section, in blocks: the unit that the cleaner makes free. Tests make it
+    // smaller. Pools have 1 MiB.
     uint32_t section_blocks = 256;
-    // Spare memory for payload is given back after there were almost no updates for this long, and
-    // the last group is proven after there were none; 0: never.
+    // After almost no updates for this time, spare memory for payload is returned. After no updates
+    // for this time, the last group is proven. 0: never.
     Duration rest_after{};
     // Further reactors for the targets. The reactor that the pool is opened on has its share of the
     // targets, and the committer. They must be running, and outlive the pool. Requests may be made

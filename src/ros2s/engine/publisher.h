@@ -1,7 +1,7 @@
 // Publisher: makes a durable group visible, on all cores with its changes.
 //
-// On one core that is one function call. On several, a reader must not see one part of a
-// transaction and miss another. So a group is published in two rounds:
+// On one core that is one function call. On several cores, a reader must see all or nothing of a
+// transaction. A group is therefore published in two rounds:
 //
 //   core 0                          each core that the group touches
 //   hold, apply own part      ┌──►  hold the group's nodes, which blocks readers; apply its part
@@ -15,7 +15,8 @@
 //
 // It also informs core 0 about reads of the media on other cores. The answer to the first round
 // determines which groups' displaced blocks may still be read there. When that changes, the core
-// reports it (listen()). So blocks are never reused while a read may access them (read_pins.h).
+// reports it (listen()). Blocks are therefore never reused while a read may access them
+// (read_pins.h).
 //
 // Used on core 0.
 #pragma once

@@ -29,8 +29,8 @@ class RecoveredPool {
 
     // Adds a device of the superblock to the space map and the home devices.
     void add_space(uint32_t device);
-    // Each core's own handles of the devices from number `first` on, which are those of `pool`: the
-    // superblock, or the one that it becomes. Errors: those of handle_on().
+    // Opens each core's own handles of the devices from number `first` on. `pool` lists the
+    // devices: the superblock, or its next version. Errors: those of handle_on().
     Task<Result<>> open_handles(const Superblock& pool, uint32_t first, Report& report);
     // Must be called, after all work on the pool has ended.
     Task<> close();

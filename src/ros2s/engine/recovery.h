@@ -5,9 +5,9 @@
 //   before the first unproven record that cannot be read or whose data does not match: the torn
 //   tail. A proven record in this state is damage. The journal is then not cut, and the pool is
 //   opened read-only.
-// - Reads may come from a cache. It may have data that a dead process wrote and did not flush, or
-//   data of a failed flush, which no later flush writes to the medium. Unproven records are
-//   therefore written again and flushed before another record can prove them.
+// - Reads may come from a cache. The cache may have unflushed data of a dead process, or data of a
+//   failed flush, which no later flush writes to the medium. Unproven records are therefore written
+//   again and flushed before another record can prove them.
 // - The state is usable only when a restart record is durable.
 //
 // Used on core 0; a change is applied on the core that has its key.
@@ -40,8 +40,8 @@ class Recovery {
              Cores& cores, Publisher& publisher, State& state, Journal& journal, Index& index,
              const CommitRules& rules);
 
-    // Fills `state`; leaves `journal` at the chain's end, with the checkpoint's place as its tail.
-    // Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
+    // Fills `state`. Leaves `journal` at the chain's end, with the checkpoint's position as its
+    // tail. Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
     // bad_version, with sentences.
     Task<Result<Recovered>> run(Report& report);
     // Called after each applied group, to free memory. `durable`: the group is known to be durable.
@@ -64,7 +64,7 @@ class Recovery {
     Task<Result<>> flush_all(Report& report);
     // The records from the checkpoint on, as far as they can be read.
     Task<Result<>> follow_chain(const CheckpointSlot& slot, Report& report);
-    // The record at a place of the ring, if it is the expected one; otherwise nothing.
+    // The record at a position of the ring, if it is the expected one; otherwise nothing.
     Task<Result<std::optional<Record>>> read_record(uint64_t ring_block, uint64_t id,
                                                     uint64_t previous_id, uint64_t sequence);
     // Reads the record again. Errors: those of the device; corrupt if it is not there any more.
@@ -80,7 +80,7 @@ class Recovery {
     [[nodiscard]] uint64_t memory_bytes_max() const;
     // Sets the nodes of its changes.
     Task<Result<>> apply(Record& record);
-    // Decides where the chain ends, and applies the records before.
+    // Finds the end of the chain, and applies the records before it.
     Task<Result<>> accept(CheckpointSlot slot, uint64_t proven, Recovered& out, Report& report);
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
                                uint64_t sequence) const;

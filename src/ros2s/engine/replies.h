@@ -2,13 +2,13 @@
 // instead of a second execution.
 //
 // Names belong to owners: clients of different owners are different, and do not use each other's
-// share. Owners whose UUIDs begin with the same bytes (object::sender_bytes) are of one sender,
-// which names as many of them as it likes. A client's replies are kept together, for at least
-// `lease` after its last update by the pool's own wall time, and longer while there is room. Then
-// all of them are dropped at once. A later request of that owner from an unknown client that may be
-// a repetition is `expired`: it may have been done. An owner that has used up its share, with all
+// share. Owners whose UUIDs begin with the same bytes (object::sender_bytes) belong to one sender,
+// which can name any number of owners. A client's replies are kept together, for at least `lease`
+// after its last update by the pool's own wall time, and longer while there is room. Then all of
+// them are dropped at once. A later request of that owner from an unknown client that may be a
+// repetition is `expired`: it may have been done. An owner that has used up its share, with all
 // clients within their lease, gets no new slots (`busy`). Neither do the owners of a sender that
-// has more slots than are free. So a sender with few slots always finds room.
+// has more slots than are free. A sender with few slots therefore always finds room.
 //
 // Changed only when a group is applied. Recovery arrives at the same replies, of those within their
 // lease. Does not suspend.
@@ -50,9 +50,9 @@ class Replies {
         return {.owner = id.owner, .client = id.client, .container = container, .slot = id.slot};
     }
 
-    // The reply to a repetition; nothing: execute the request. `id` has its digest. Errors: stale
-    // (its slot has had a later one), name_taken (its slot has had this number, for something else
-    // or from another owner), expired, busy.
+    // The reply to a repetition. Empty: execute the request. `id` has its digest. Errors: stale
+    // (its slot had a later request), name_taken (its slot had this number for another request or
+    // owner), expired, busy.
     [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const object::OperationId& id,
                                                             object::ContainerId container,
                                                             bool is_new, WallTime now) const;
@@ -103,7 +103,7 @@ class Replies {
         std::list<Uuid> oldest_first;  // of the clients
         size_t slots = 0;
         uint64_t dropped_upto = 0;    // the greatest epoch of its dropped replies
-        std::optional<WallTime> age;  // its place in by_age_
+        std::optional<WallTime> age;  // its key in by_age_
     };
     [[nodiscard]] static uint64_t sender_of(const Uuid& owner) {
         uint64_t sender = 0;

@@ -43,8 +43,8 @@ struct Growth {
 
 class State {
   public:
-    // An update that adds no block and no single value may exceed a cap of bytes by this: one that
-    // truncates or removes may have to write a little first.
+    // An update that adds no block and no single value may exceed a cap of bytes by this. An update
+    // that truncates or removes may need a small write first.
     static constexpr uint64_t beyond_cap_bytes = 64 << 10;
 
     // Of one owner: the sums over its containers, also over those that are being removed.
@@ -58,9 +58,9 @@ class State {
         bool retiring = false;      // its destruction is in progress and not committed
         bool changed = false;       // since the last checkpoint
         object::Amount reserved{};  // of transactions that are not applied yet
-        Owner* owner = nullptr;     // null: nobody in particular
+        Owner* owner = nullptr;     // null: no owner
         uint64_t refusals = 0;
-        std::optional<Time> told{};  // when the log last had a line about a refusal
+        std::optional<Time> told{};  // the time of the last log line about a refusal
     };
 
     explicit State(RepliesOptions options) : replies(options) {}
@@ -94,13 +94,13 @@ class State {
     void set_owner_caps(const std::map<std::string, object::Amount>& caps);
     // Returns true if an update needs its growth measured.
     [[nodiscard]] bool has_caps(object::ContainerId id) const;
-    // Admits a transaction into the caps, which then count it as used until it is applied. Errors:
-    // over_cap (detail = the cap).
+    // Reserves the transaction's use in the caps until it is applied. Errors: over_cap (detail =
+    // the cap).
     [[nodiscard]] Result<object::Amount> reserve(object::ContainerId id, const Growth& growth);
-    // It will not be applied.
+    // Releases the reservation of a transaction that will not be applied.
     void unreserve(object::ContainerId id, const object::Amount& reserved);
     void count(const SummaryChange& change);
-    // As the container sees the pool's space: smaller by its cap and its owner's.
+    // The pool's space as the container sees it, limited by its cap and its owner's cap.
     void narrow(const Container& container, object::PoolSpace& space) const;
 
     void mark_used(BlockAddress address) {
@@ -111,12 +111,12 @@ class State {
     }
     // Applies the transaction's reply and its changes of containers.
     void note(const Applying& now, const TransactionRecord& transaction);
-    // All of the group has been applied, with this many transactions.
+    // Called when the whole group, with this many transactions, was applied.
     void finish(const AppliedGroup& group, size_t transactions);
     // True if all addresses are in data areas. Recovery checks this before it applies a record.
     [[nodiscard]] bool makes_sense(const TransactionRecord& transaction) const;
 
-    // For checkpoints: everything but nodes and space.
+    // For checkpoints: the state except nodes and space.
     [[nodiscard]] MetaValue meta() const {
         return {.pool = pool,
                 .applied = applied,

@@ -1,5 +1,5 @@
 // Superblocks: each device's description of the pool, in two copies (docs/formats/superblock.md).
-// These functions find out which devices belong together, and raise their generations. The
+// These functions determine the devices that belong together, and raise their generations. The
 // generation shows whether a device was restored from an old copy
 // (docs/decisions/0307-generations-of-devices.md).
 //
@@ -32,8 +32,8 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // bad_version.
 [[nodiscard]] Task<Result<Superblock>> read_superblock(device::BlockDevice& device, Report& report);
 
-// Sorts the devices, given the superblock of each. The newest superblock lists which belong to the
-// pool; it is returned. Errors, each with a sentence: invalid.
+// Sorts the devices, given the superblock of each. Returns the newest superblock, which lists the
+// devices of the pool. Errors, each with a sentence: invalid.
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,
                                                const CommitRules& rules, Report& report);
@@ -47,13 +47,13 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
                                         bool accept_copies, Report& report);
 
 // Called before the pool is used, and after a regular close. First every device gets the next
-// generation. Only when all have it, each superblock says so. A crash between any two of these
-// writes therefore leaves devices that fit together, and a device that was missing is recognised
-// later.
+// generation. Each superblock records it only when all devices have it. A crash between any two of
+// these writes therefore leaves devices that fit together, and a device that was missing is
+// detected later.
 //
 // A crash while the pool grew may have left copies that are torn or do not name the new device.
-// Before the new device is used, each copy names it. Then no opening can omit it, and the next
-// growth, which overwrites one copy at a time, finds the other one valid.
+// Before the new device is used, each copy names it. Then no opening can omit it. The next growth
+// overwrites one copy at a time, and the other copy stays valid.
 [[nodiscard]] Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices,
                                                Superblock& superblock, const CommitRules& rules,
                                                Report& report);

@@ -62,7 +62,7 @@ class Writer {
     Reactor& reactor_;
     const uint64_t staging_blocks_;
     Semaphore staging_;        // blocks of payload
-    Semaphore in_place_turn_;  // for the blocks that a full pool keeps back
+    Semaphore in_place_turn_;  // for the blocks that a full pool reserves
     // Updates in progress, by request slot: a repetition waits for the first one.
     std::pmr::unsynchronized_pool_resource running_nodes_;  // reuses their memory
     std::pmr::set<ReplyKey> running_{&running_nodes_};

@@ -20,14 +20,15 @@
 // Invariants
 // - available and used are disjoint. A block in flight, in quarantine or discarding is in neither.
 // - reserved(device) <= available(device): a reservation can always be allocated.
-// - The last blocks of a device are kept for writes in place, which free as many as they take. A
-//   full pool can therefore be overwritten and truncated. These blocks do not count as its space.
+// - The last blocks of a device are reserved for writes in place, which free as many blocks as they
+//   use. A full pool can therefore be overwritten and truncated. These blocks do not count as its
+//   space.
 // - Blocks of a group whose write failed are never made available again.
 // - Blocks that look_ahead() found stay available until allocate() takes them.
 //
 // A section is an aligned part of a device, usually 1 MiB. It is clear if all of its blocks are
 // available. allocate() takes clear sections where the neighbourhood has no run that is long
-// enough. Small allocations leave some of them to large ones. The cleaner (cleaner.h) makes
+// enough. Small allocations leave some clear sections for large ones. The cleaner (cleaner.h) makes
 // sections clear again: it chooses victims, and moves their used blocks elsewhere. Meanwhile
 // allocate() avoids the victims, as long as the device has other blocks.
 //
@@ -54,7 +55,7 @@ class SpaceMap {
   public:
     // Blocks of one index value.
     static constexpr uint64_t region_blocks = 32768;
-    // Small allocations leave clear sections for one part in so many of what is not used.
+    // Small allocations leave 1/clear_left_share of the unused blocks in clear sections.
     static constexpr uint64_t clear_left_share = 16;
 
     // Contiguous blocks of one device.
@@ -75,7 +76,7 @@ class SpaceMap {
     // Data is in blocks [first, end), all free; other blocks are never allocated.
     void add_device(uint64_t first, uint64_t end);
     [[nodiscard]] uint32_t devices() const { return static_cast<uint32_t>(devices_.size()); }
-    // Errors: corrupt (no such region, a wrong length, or a used block that is not one of data).
+    // Errors: corrupt (no such region, a wrong length, or a used block outside the data area).
     [[nodiscard]] Result<> load_region(uint32_t device, uint32_t region, std::string_view bits);
     // Recovery is done and its restart record durable: all blocks that are not used are available.
     void make_available();
@@ -83,7 +84,7 @@ class SpaceMap {
     void make_available(uint32_t device);
 
     [[nodiscard]] bool contains(BlockAddress address) const;
-    // Without the blocks that are kept back.
+    // Without the reserved last blocks.
     [[nodiscard]] uint64_t total_blocks() const;
     [[nodiscard]] uint64_t used_blocks() const;
     // Displaced blocks that are not available yet.
@@ -96,7 +97,7 @@ class SpaceMap {
         const uint64_t kept = of.reserved + (need == Need::more ? of.kept : 0);
         return of.available > kept ? of.available - kept : 0;
     }
-    // Keeps blocks of the device back from now on.
+    // From now on reserves the device's last blocks.
     void keep_back(uint32_t device, uint64_t blocks) { devices_[device].kept = blocks; }
     // Blocks without visible data, of the device that has most of them.
     [[nodiscard]] uint64_t unused_blocks_most() const;
@@ -117,8 +118,8 @@ class SpaceMap {
     // contiguous and need no search. It allocates nothing. A larger allocation searches again.
     void look_ahead(uint32_t device, uint64_t blocks);
 
-    // Both for a group that is being applied. False if the state does not match (used twice, freed
-    // twice).
+    // Both are for a group that is being applied. False if the state does not match (used twice,
+    // freed twice).
     bool mark_used(BlockAddress address);
     bool mark_free(BlockAddress address, uint64_t group);
     // Runs of at least this many blocks are discarded before they are available; 0, the default:
@@ -142,7 +143,7 @@ class SpaceMap {
     void skip(const Skipped& rules) { skipped_ = rules; }
 
     // ---- for the cleaner
-    // Of a device, in blocks: those in clear sections, and those that are not used.
+    // A device's blocks in clear sections, and its unused blocks.
     [[nodiscard]] uint64_t clear_blocks(uint32_t device) const {
         return devices_[device].clear * section_blocks_;
     }
@@ -158,13 +159,15 @@ class SpaceMap {
         const Device& of = devices_[address.device()];
         return of.victims > 0 && is_victim(of, address.block());
     }
-    // They are ordinary sections again. Also done for a device that has no other blocks left.
+    // Makes victims ordinary sections again. Also done for a device that has no other blocks left.
     void forget_victims();
-    // Blocks that moves have taken and will give back. A request that is short of room waits.
+    // Blocks that moves have taken and will release. A request that is short of space waits for
+    // them.
     void begin_move(uint64_t blocks) { moving_ += blocks; }
     void end_move(uint64_t blocks) { moving_ -= blocks; }
     [[nodiscard]] bool is_moving() const { return moving_ > 0; }
-    // A block cannot be moved. Its section is not chosen again until the pool is opened again.
+    // Called for a block that cannot be moved. Its section is not chosen again until the pool is
+    // reopened.
     void spare(BlockAddress address);
 
     // A cut has the regions that changed since the last cut. A region that is about to change again

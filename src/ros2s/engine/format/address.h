@@ -1,4 +1,5 @@
-// BlockAddress: where one 4 KiB block is in a pool. BlockRef: the address and the block's CRC32C.
+// BlockAddress: the location of one 4 KiB block in a pool. BlockRef: the address and the block's
+// CRC32C.
 #pragma once
 #include <compare>
 #include <cstdint>

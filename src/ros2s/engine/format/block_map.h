@@ -1,6 +1,6 @@
 // BlockMap: the chunk map of one segment of an array in memory: the address and CRC32C of each of
 // 256 blocks. It grows to the highest block in use, so that a small file costs little. If a block
-// has a seal (object/vocabulary.h), there is room for all of theirs.
+// has a seal (object/vocabulary.h), the map has room for the seals of all blocks.
 #pragma once
 #include <cstddef>
 #include <cstdint>

@@ -27,8 +27,8 @@ struct Change {
         punch_object = 6,      // object
         create_container = 7,  // value: the record
         retire_container = 8,  // no longer visible; its objects are being removed
-        remove_container = 9,  // removes the record; the container has no objects any more
-        set_container = 10,    // value: a record; owner and caps are replaced by its
+        remove_container = 9,  // removes the record; the container has no more objects
+        set_container = 10,    // value: a record; its owner and caps replace the present ones
         // object, dkey, akey: the blocks of one piece, in one segment, get other places. They have
         // the same bytes as before, and the entry keeps its epoch and time. `size`: the address of
         // the first of them before; the others followed it there. A block that is not there any
@@ -53,8 +53,8 @@ struct Change {
     std::array<Piece, 2> pieces{};
     InlineVector<BlockRef, 1> blocks;
 
-    // Not in the record: the nodes of array, put and punch_akey, which whoever loads and pins them
-    // sets. Applying a write within segment 0, whose node `head` is, or a put then needs no
+    // Not in the record: the nodes of array, put and punch_akey. The code that loads and pins them
+    // sets these. Applying a write within segment 0, whose node `head` is, or a put then needs no
     // look-up. The head of a move is the node of its segment.
     Node* head = nullptr;
     Node* summary = nullptr;
@@ -76,7 +76,7 @@ struct TransactionRecord {
     object::OperationId id{};
     object::ContainerId container{};
     InlineVector<Change, 1> changes;
-    // Not in the record: what it was admitted with in its container's caps (State::reserve).
+    // Not in the record: its reservation in its container's caps (State::reserve).
     object::Amount reserved{};
 
     // Of the encoded form, for any addresses.

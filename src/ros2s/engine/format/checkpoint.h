@@ -1,4 +1,4 @@
-// CheckpointSlot: where recovery starts. Two slots on device 0 are written in turn, each only when
+// CheckpointSlot: the start of recovery. Two slots on device 0 are written in turn, each only when
 // the index is durable up to the cut. The newer valid one counts. docs/formats/checkpoint.md.
 #pragma once
 #include <cstdint>

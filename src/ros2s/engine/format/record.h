@@ -19,7 +19,7 @@ namespace ros2s::engine {
 struct RecordHeader {
     static constexpr uint64_t magic_value = 0x314c4e4a53325352;  // "RS2SJNL1"
     static constexpr uint32_t version_value = 5;
-    // Still read, and those in between. It had neither set_container nor move.
+    // The oldest version that is still read. It has neither set_container nor move.
     static constexpr uint32_t version_least = 2;
 
     uint64_t magic = magic_value;
@@ -36,18 +36,17 @@ struct RecordHeader {
     int64_t wall_time_ns = 0;   // since 1970, UTC
     uint32_t payload_bytes = 0;
     uint32_t transactions = 0;
-    uint32_t header_crc = 0;  // of what is above, with `crc` zero: the length is valid by itself
+    uint32_t header_crc = 0;  // of the fields above, with `crc` zero: makes the length valid
     uint32_t reserved = 0;
 };
 static_assert(sizeof(RecordHeader) == 112);
 
-// Bytes that a record takes in the ring.
+// The size of a record in the ring, in bytes.
 [[nodiscard]] constexpr uint64_t record_bytes(uint64_t payload_bytes) {
     return round_up<uint64_t>(sizeof(RecordHeader) + payload_bytes, block_bytes);
 }
 
-// A record being made, in memory of its own: transactions are encoded as they come, the header
-// last.
+// Builds a record in its own memory: encodes transactions as they come, and the header last.
 class RecordBuilder {
   public:
     // Of the transactions so far.

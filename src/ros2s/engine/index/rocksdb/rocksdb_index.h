@@ -10,8 +10,8 @@
 // Memory: half of `memory_bytes` is the block cache, which also holds index and filter blocks of
 // the tables (partitioned, so that none is large). Half is for memory tables. Two things come on
 // top. A batch larger than a quarter of the budget occupies memory for its own size until it is
-// flushed. And the cache gives each reading thread and each running compaction the few blocks that
-// it needs even when the cache is full. RocksDB can also refuse instead (a strict cache), but then
+// flushed. The cache also gives each reading thread and each running compaction the few blocks that
+// it needs, even when the cache is full. RocksDB can also refuse instead (a strict cache), but then
 // compactions would fail, and a failed compaction turns the database read-only.
 //
 // Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions.

@@ -19,8 +19,8 @@
 // table and manifest writes follow each other. But a background thread deletes obsolete files and
 // may run beside the next call. So the number of a change, and whether a deletion came before a
 // crash, can differ by a few from run to run. Contents differ in the random identifiers that
-// RocksDB puts into its files. A failing seed therefore fails again nearly always, not always. The
-// contract must hold in every order.
+// RocksDB puts into its files. A failing seed therefore nearly always fails again. The contract
+// must hold in every order.
 //
 // Thread rule: any thread; one lock.
 #pragma once
