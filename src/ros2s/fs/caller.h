@@ -25,7 +25,7 @@ struct Caller {
     bool may_make_devices = false;
     bool may_set_ids = false;            // S_ISUID, and S_ISGID of files
     bool may_change_privileged = false;  // attributes trusted.* and security.*, as root
-    uint64_t holder = 0;                 // whose open files count as the caller's
+    uint64_t holder = 0;                 // its open files count as the caller's
 
     [[nodiscard]] bool is_root() const { return uid == 0; }
     [[nodiscard]] bool in_group(uint32_t group) const {

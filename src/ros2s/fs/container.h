@@ -27,19 +27,19 @@ namespace ros2s::fs {
 
 // Creates a container with an empty file system. If the call has a name and is repeated, it takes
 // effect once, and finishes what an earlier execution began. With `keys` it is encrypted from the
-// beginning (Dfs::format). If it fails half-way or is stopped, nothing is left, with two
-// exceptions: the call has a name and was stopped, and so may be repeated, or the report states
-// what is left. That container cannot be opened. Errors: stale (it was created and has been
-// destroyed since), exists, invalid (the label), too_large (the chunks), no_space, read_only.
+// beginning (Dfs::format). If it fails or is stopped, it leaves nothing, with two exceptions: a
+// stopped call with a name, which may be repeated, and a failure whose report names the rest. That
+// container cannot be opened. Errors: stale (it was created and has been destroyed since), exists,
+// invalid (the label), too_large (the chunks), no_space, read_only.
 [[nodiscard]] Task<Result<object::ContainerRecord>> create_container(
     const Call& call, Reactor& reactor, object::ObjectStore& store,
     object::ContainerProperties properties, Owner owner, Report& report,
     const object::Operation* keys = nullptr);
 
-// Declares that the file system, which has no files yet, is used through a store layer that
-// decrypts (DfsOptions::layers). `also` is done in the same transaction. Programs that have no such
-// layer then refuse the container. Errors: not_empty, exists (it is declared already), those of
-// update; each with a sentence.
+// Declares that the file system, which has no files yet, needs a decrypting store layer
+// (DfsOptions::layers). `also` is part of the same transaction. Programs without such a layer then
+// refuse the container. Errors: not_empty, exists (it is declared already), those of update; each
+// with a sentence.
 [[nodiscard]] Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
                                                 const object::ContainerRecord& record,
                                                 object::Operation also, Report& report);

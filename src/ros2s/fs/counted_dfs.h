@@ -28,7 +28,7 @@ class CountingStore final : public object::ForwardingStore {
         queries = lists = operations_most = 0;
     }
 
-    std::set<Uuid> owners;  // of the updates' names
+    std::set<Uuid> owners;  // in the updates' names
 
     // Before the update with this number, another client makes an update under the same name.
     uint64_t robbed = 0;

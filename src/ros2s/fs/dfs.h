@@ -55,25 +55,25 @@ struct DfsOptions {
     object::StoreLayers* layers = nullptr;
     // The layer that was found. The mount's store belongs to it.
     std::shared_ptr<object::ObjectStore> layer{};
-    // Gets an error line if the mount stops changing the container (DfsMount::commit).
+    // Receives an error line if the mount stops updates of the container (DfsMount::commit).
     Log log{};
     std::string shown = "a container";  // in that line; open_container() sets it
 };
 
 struct Leaks {
-    // Without an inode and without an orphan record: space that cannot be reached.
+    // Objects without an inode and without an orphan record: unreachable space.
     uint64_t objects = 0;
     uint64_t bytes = 0;
-    // In directories, and no entries: such a directory cannot be removed.
+    // Keys in directories that are not entries. They prevent the removal of their directory.
     uint64_t keys = 0;
 };
 
 class Dfs : public FileSystem {
   public:
     // Creates an empty file system in an empty container, with a root of mode 0755 that belongs to
-    // `owner`. With `keys` it is an encrypted one, as require_decryption() (container.h) makes it;
-    // they are stored in the same transaction. Errors (each with a sentence): exists, unsupported
-    // (by the store), too_large (the chunks), not_found (the container).
+    // `owner`. With `keys` the file system is encrypted, as require_decryption() (container.h)
+    // declares it. The same transaction stores the keys. Errors (each with a sentence): exists,
+    // unsupported (by the store), too_large (the chunks), not_found (the container).
     [[nodiscard]] static Task<Result<>> format(const Call& call, object::ObjectStore& store,
                                                object::ContainerId container, Reactor& reactor,
                                                Owner owner, Report& report,

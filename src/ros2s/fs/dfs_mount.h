@@ -3,12 +3,12 @@
 // dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_check.cc,
 // dfs_io.cc, dfs_read_many.cc, dfs_many.cc, dfs_exactly_once.cc (repeated calls).
 //
-// An operation on names reads what it depends on, and builds one transaction whose conditions state
-// that this has not changed. If a condition fails, it tries again. Conditions are added in a fixed
-// order, so the index of a failed one shows what changed.
+// An operation on names reads the records that it depends on, and builds one transaction on the
+// condition that they have not changed. If a condition fails, it tries again. Conditions are added
+// in a fixed order, so the index of a failed one identifies the change.
 //
 // Errors: a store's not_found for a node's records means that the node is gone. The result is
-// `stale`, or, for names in a directory that is gone, not_found, as in Linux.
+// `stale`. For names in a directory that is gone, it is not_found, as in Linux.
 #pragma once
 #include <functional>
 #include <optional>
@@ -168,27 +168,28 @@ class DfsMount final : public Dfs {
         bool open_elsewhere = false;    // another mount has it open, so it must become an orphan
         size_t unpinned_condition = SIZE_MAX;  // of a punch: its index
 
-        // True if the transaction failed because of that.
+        // True if the transaction failed because of this condition.
         [[nodiscard]] bool was_open_elsewhere(const Error& error) const {
             return error.code == Code::condition_failed && error.detail == unpinned_condition;
         }
     };
 
     // ---- dfs_mount.cc
-    // Errors also: name_taken; where it was the mount's own name, for every update from then on.
+    // Errors also: name_taken. If the name was the mount's own, every later update also fails with
+    // it.
     Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
     // Commits the transaction that decides a call, under the call's name if it has one, so that the
     // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
-    // The result of a `replayed` one was not produced here. Errors also: too_large (a part that has
-    // no name).
+    // The result of a `replayed` transaction comes from an earlier execution. Errors also:
+    // too_large (a part that has no name).
     Task<Result<Commit>> commit_named(const Call& call, OperationSlots::Lease& lease,
                                       uint32_t part = 0);
     // The result of an earlier execution of a repeated call. Empty: it was not done.
     Task<Result<std::optional<Commit>>> done_before(const Call& call, uint32_t part = 0);
-    // Turns a failure into success if it occurs only because an earlier execution has done the
+    // Turns a failure into success if its only cause is that an earlier execution has done the
     // call.
     Task<Result<>> unless_done(const Call& call, Result<> outcome);
-    // The same for what removes a name.
+    // The same for calls that remove a name.
     Task<Result<>> unless_removed(const Call& call, Result<> outcome);
     // Waits and returns true if the error is a conflict: try again.
     Task<bool> conflicted(const Error& error, int attempt);
@@ -199,11 +200,11 @@ class DfsMount final : public Dfs {
     // ---- dfs_names.cc
     // Errors: not_found (the directory is gone), not_directory.
     Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
-    // The same, and the node. It may have been removed between the two: then it is `stale`.
+    // The same, and the node. If it was removed between the two reads, it is `stale`.
     Task<Result<Found>> find_node(const Call& call, NodeId parent, std::string_view name);
     // Keeps the record of a directory that a look-up has read. A creation in it then reads nothing:
-    // the conditions of its transaction show whether the record has changed, and whether the name
-    // is free.
+    // the conditions of its transaction check that the record has not changed and that the name is
+    // free.
     void remember(NodeId directory, const Inode& inode);
     [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
     [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,
@@ -218,7 +219,7 @@ class DfsMount final : public Dfs {
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
-    // If the parent's record still has this epoch, and the name is free.
+    // Commits on the condition that the parent's record has this epoch, and the name is free.
     Task<Result<Commit>> commit_new_node(const Call& call, NodeId parent, Epoch epoch, NodeId node,
                                          const InodeRecord& record, NewNode& wanted);
     // The node that an earlier execution of this call added under a name. Errors: stale if the
@@ -229,9 +230,9 @@ class DfsMount final : public Dfs {
                                       std::string_view name);
 
     // ---- dfs_removal.cc
-    // plan_removal pins the node that was found; add_removal adds what the loss of one name (not
-    // the name itself) does to its node; finish_removal follows a plan, whatever came of the
-    // transaction.
+    // plan_removal pins the found node. add_removal adds the effects of losing one name on the
+    // node, but not the removal of the name itself. finish_removal must follow a plan, also if the
+    // transaction failed.
     Task<> plan_removal(NodeId parent, const Entry& entry, const Whole& node, Removal& removal);
     static void add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal);
     Task<> finish_removal(Removal& removal, bool committed);
@@ -272,7 +273,7 @@ class DfsMount final : public Dfs {
         std::vector<NodeId> directories;
     };
     Task<Result<Inspected>> inspect(const Call& call, std::span<const NodeId> nodes);
-    // The number of keys in the directory that are no entries. `free`: removes them.
+    // The number of keys in the directory that are not entries. `free`: removes them.
     Task<Result<uint64_t>> check_entries(const Call& call, NodeId directory, bool free);
     Task<Result<>> free_leak(const Call& call, NodeId node);
 
@@ -310,8 +311,8 @@ class DfsMount final : public Dfs {
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
 
     // ---- dfs_xattrs.cc
-    // Of one node. They are removed with it in one transaction, which the engine's memory has to
-    // hold: 16 MiB. Their names fit into xattr_list_bytes_max.
+    // Limits for one node. Its attributes are removed with it in one transaction, which the
+    // engine's memory must hold: at most 16 MiB. Their names fit into xattr_list_bytes_max.
     static constexpr size_t xattrs_max = 256;
     Task<Result<std::vector<std::string>>> list_names(const Call& call, NodeId node);
     Task<Result<>> check_room_for_xattr(const Call& call, NodeId node, const std::string& name);
@@ -369,7 +370,7 @@ class DfsMount final : public Dfs {
     static Task<> unlink_group(DfsMount& self, const Call& call, NodeId parent,
                                std::span<const std::string_view> all, size_t begin,
                                std::span<Result<>> results);
-    // All of the names in one transaction. False: that cannot be done, and nothing was.
+    // Does all names in one transaction. False: this is not possible, and nothing was done.
     Task<Result<bool>> create_together(const Call& call, NodeId parent,
                                        std::span<const std::string_view> names, mode_t mode,
                                        Owner owner);
@@ -382,7 +383,7 @@ class DfsMount final : public Dfs {
     Task<Result<>> read_group(const Call& call, NodeId directory, std::span<ReadManyItem> items);
     Task<Result<>> resolve_many(const Call& call, std::span<ManyFile> files);
     Task<> query_many(const Call& call, ManyFile& file);
-    // Until what was read of each is what it had at one time, also where it has holes.
+    // Repeats reads until the bytes of each file, also in holes, are from one moment.
     Task<Result<>> fetch_many(const Call& call, std::span<ManyFile> files);
     Task<Result<>> fetch_contents(const Call& call, std::span<ManyFile* const> files);
     Task<Result<>> flush_many(const Call& call, ManyFetch& batch);
@@ -411,7 +412,7 @@ class DfsMount final : public Dfs {
     bool stopped_ = false;
     const object::Holder holder_;
     bool sweeps_ = false;     // sweep() runs
-    bool sweep_due_ = false;  // and must look once more
+    bool sweep_due_ = false;  // sweep() must run once more
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;

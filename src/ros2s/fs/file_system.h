@@ -1,8 +1,8 @@
-// FileSystem: POSIX, as Linux applications use it, in terms of nodes (inodes) and names.
-// Implementations: Dfs (over any ObjectStore), foreign::LocalFs (over any directory),
-// DaosFileSystem (over a container of DAOS), hostlink::LinkClient (over a connection). They pass
-// one contract suite (fs/contract), and so do the views of a DPU: access::CheckedFileSystem checks
-// permissions for the user of a call, access::SubtreeView shows some directories only.
+// FileSystem: POSIX, as Linux applications use it, with nodes (inodes) and names. Implementations:
+// Dfs (over any ObjectStore), foreign::LocalFs (over any directory), DaosFileSystem (over a
+// container of DAOS), hostlink::LinkClient (over a connection). They pass one contract suite
+// (fs/contract), and so do the views of a DPU: access::CheckedFileSystem checks permissions for the
+// user of a call, access::SubtreeView shows some directories only.
 //
 // Callers resolve working directories. read_many() checks permissions itself. Only walk() has paths
 // and follows symbolic links. FUSE does not need it, because the kernel walks paths.
@@ -144,16 +144,17 @@ struct PathReport {
 
 enum class SetXattr : uint8_t { any, create, replace };
 
-// The treatment of a path's last name by walk(): it follows the name if that is a symbolic link,
-// keeps such a link, or does not look the name up at all (unless the path ends in '/').
+// The treatment of a path's last name by walk(): it follows a symbolic link, returns the link
+// itself, or does not look the name up at all (unless the path ends in '/').
 enum class LastLink : uint8_t { follow, keep, unasked };
 
 inline constexpr int links_followed_max = 40;
-// Of a path and the links in it. Without this bound 40 links of 4 KiB would be 80,000 look-ups.
+// The names of a path and of the links in it. Without this limit, 40 links of 4 KiB would cause
+// 80,000 look-ups.
 inline constexpr size_t names_walked_max = 4096;
 
 // The result of a walk. The last name need not exist: then, or if it was not looked up, there are
-// no attributes, and (parent, name) is the place to create it.
+// no attributes, and (parent, name) is where to create it.
 struct Walked {
     NodeId parent{};   // 0 if there is no name
     std::string name;  // empty if the path is the root's or ends in ".."
@@ -252,7 +253,8 @@ class Namespace {
     // As open(2): walk(), and open() or create(). The node counts as looked up. Errors also: loop,
     // is_directory; unsupported (neither a regular file nor a directory).
     virtual Task<Result<Opened>> open_path(const Call&, std::string_view path, PathOpen how);
-    // The caller has no handle any more, whatever the result. The handle may end a little later.
+    // The caller must not use the handle any more, also after an error. The handle may end a little
+    // later.
     virtual Task<Result<>> close(const Call&, FileHandle handle) = 0;
     // Names after `cookie` (0: from the start), at most `limit`, without "." and "..". An entry
     // that exists during the whole walk is returned exactly once, whatever happens to other
@@ -287,7 +289,7 @@ class FileSystem : public Namespace {
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
     // As pread(), for a caller that passes the bytes on to a process that verifies them. If it sets
-    // `crc`, nothing here has verified the bytes: `crc` is computed from the checksums in the
+    // `crc`, this side has not verified the bytes: `crc` is computed from the checksums in the
     // store. Otherwise the caller computes one.
     virtual Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
                                                    uint64_t offset, std::optional<uint32_t>& crc) {
@@ -301,8 +303,8 @@ class FileSystem : public Namespace {
                                           uint64_t offset) = 0;
     // As pwrite(), for bytes that another process sent with their checksums: one CRC32C per piece
     // of the file (object/checksum.h). If compares_checksums(), the store compares its copy of the
-    // bytes with them, and writes nothing that differs (`corrupt`). Otherwise the caller must
-    // compare before. When the task is done, the vector has its original contents.
+    // bytes with them, and refuses a mismatch (`corrupt`). Otherwise the caller must compare
+    // before. When the task is done, the vector has its original contents.
     virtual Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle,
                                                     Window from, uint64_t offset,
                                                     object::Checksums& /*checksums*/) {

@@ -1,10 +1,10 @@
 // ListingMemory: the bytes that open directories keep of the names that they returned
 // (ReaddirCookies): of one file system, or of all file systems of a server.
 //
-// Over the limit, the tenant with the most loses names, and only if that is not enough the one with
-// the second most. Its handles that were not read for the longest time lose theirs: first all names
-// except those of the last call and the one before them, which a reader may still need; if that is
-// not enough, all except the last name.
+// Over the limit, the tenant with the most bytes loses names. Only if that is not enough, the
+// tenant with the second most loses names. Its least recently read handles lose theirs first. A
+// handle first loses all names except those of the last call and the one before them, which a
+// reader may still need. If that is not enough, it keeps only the last name.
 //
 // Owned by the composing code; outlives the file systems. Used on their core.
 #pragma once

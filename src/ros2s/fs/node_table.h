@@ -30,8 +30,8 @@ struct NodeState {
     uint32_t pins = 0;
     bool orphaned = false;  // has no name any more; its contents are removed with the last pin
     bool removing = false;  // its contents are being punched
-    // For an open directory: its record as last read. If the directory is removed, this is all that
-    // remains.
+    // For an open directory: its record as last read. Only this remains after the directory is
+    // removed.
     std::unique_ptr<InodeRecord> directory;
     bool held = false;        // pinned in the store, by this mount ...
     uint64_t era = 0;         // ... while pins_era() had this value
@@ -47,8 +47,8 @@ class NodeTable {
     NodeTable(const NodeTable&) = delete;
     NodeTable& operator=(const NodeTable&) = delete;
 
-    // The node's state, which exists until drop(). Before using its contents, wait until it is not
-    // `removing`.
+    // The node's state, which exists until drop(). Wait until it is not `removing` before you use
+    // its contents.
     [[nodiscard]] NodeState& pin(NodeId node) {
         std::unique_ptr<NodeState>& state = nodes_[node.value];
         if (state == nullptr) state = std::make_unique<NodeState>(reactor_, node);

@@ -18,7 +18,7 @@ class OperationSlots {
   public:
     // The names are unique: the client is drawn here, and so is the digest of all its requests. A
     // stored reply to another client's request is therefore never taken for a reply to one of
-    // these. `owner` is whose reply space they use: the container's, so that mounts of other
+    // these. `owner` names the reply space that they use. It is the container's, so mounts of other
     // containers in the same process lose no replies.
     OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count)
         : free_count_(reactor, count) {

@@ -34,7 +34,7 @@ class ReaddirCookies {
     // The last cookie that was returned; 0 before the first. Its name is always kept.
     [[nodiscard]] uint64_t last() const { return next_ - 1; }
     // True if the directory ends before this cookie. False for a number that this handle has not
-    // reached: it may belong to another handle, and names would be missing.
+    // reached. Such a number may belong to another handle, and names would be missing.
     [[nodiscard]] bool is_behind_end(uint64_t cookie) const {
         return cookie >= next_ && (reached_end_ || cookie > names_max);
     }

@@ -59,7 +59,7 @@ class RecordChain {
     [[nodiscard]] std::span<Link> links() { return links_; }
     [[nodiscard]] const FetchItem& item(uint32_t index) const { return items_[index]; }
 
-    // After the fetch. Empty for a node that has no such contents.
+    // After the fetch: the facts. Empty for a node without such contents.
     [[nodiscard]] Result<QueryReply> contents_of(const ChainWhole& node, mode_t mode) const {
         if (!S_ISREG(mode) && !S_ISDIR(mode)) return QueryReply{};
         const uint32_t index = node.at + (S_ISREG(mode) ? 1 : 2);
@@ -75,7 +75,7 @@ class RecordChain {
         items_.push_back(record_item(object_of(node.node), std::move(dkey), std::move(akey), into));
         links_.push_back({.kind = kind, .object = node.named_by});
     }
-    // If the node is of this type.
+    // The query has a result only if the node is of this type.
     void add_query(ChainNode node, Akey akey, uint32_t inode, mode_t type) {
         items_.push_back({.object = object_of(node.node), .akey = std::move(akey)});
         // The second byte of the mode, which is little-endian, has the type.
