@@ -59,8 +59,8 @@ inline constexpr size_t hint_bytes_max = 127;
 inline constexpr size_t settings_bytes = 168;
 [[nodiscard]] std::string encode(const ContainerSettings& settings);
 [[nodiscard]] std::optional<ContainerSettings> decode_settings(std::string_view bytes);
-// Converts the result of reading them: `rc`, and the bytes if `rc` is 0. Only -DER_NONEXIST gives
-// the defaults. Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
+// Converts the result of reading the settings: `rc`, and the bytes if `rc` is 0. Only -DER_NONEXIST
+// gives the defaults. Returns 0 or -DER_; -DER_DF_INVAL: the bytes are not in this format.
 [[nodiscard]] int settings_from(int rc, std::string_view bytes, ContainerSettings& settings);
 
 }  // namespace ros2s::daos

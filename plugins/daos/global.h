@@ -1,5 +1,6 @@
-// Global handles: what one process of a job sends to the others, so that they open the same. Texts,
-// each with its zero byte; each receiver checks them, as another program may have sent them.
+// Global handles: one process of a job sends them to the others, so that these open the same pool
+// or container. They are texts, each with its zero byte. Each receiver checks them, because another
+// program may have sent them.
 #pragma once
 #include <cstdint>
 #include <initializer_list>

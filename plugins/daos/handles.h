@@ -26,7 +26,7 @@ enum class Kind : uint8_t {
 
 class Handles {
   public:
-    // The process's.
+    // The table of the process.
     static Handles& table();
 
     template <class T>

@@ -1,5 +1,5 @@
 // Mounts and open objects of libdfs, over the FileSystem of a container. An object holds its node,
-// so that it stays valid when it or a directory above it gets another name.
+// so it stays valid when the node or a directory above it is renamed.
 //
 // Thread rule: any thread; of one object, not while it is released.
 #pragma once
@@ -60,7 +60,7 @@ template <class T>
 
 // 0, or the errno of a mount that cannot be used: it is null, unmounted, or another process's.
 [[nodiscard]] int check(const dfs_t* dfs) noexcept;
-// Also for an object of another mount, and for a read-only mount.
+// These also refuse an object of another mount, or a read-only mount.
 [[nodiscard]] int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept;
 [[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
 // Drops the reference of one user. The last one ends the mount.

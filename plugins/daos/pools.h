@@ -1,5 +1,5 @@
 // Pools and containers that a program has connected to. A container is a file system of ROS2,
-// opened by libros2store; a pool is what leads to its containers.
+// opened by libros2store; a pool gives access to its containers.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -24,7 +24,7 @@ struct Pool {
     // The pool without a container. It is opened when it is first needed. Errors, with a sentence:
     // those of api::c::attach(); unsupported behind a DPU.
     Result<api::c::Instance*> attach(Report& report);
-    // Whether no container of it is open.
+    // True if none of its containers is open.
     void detach();
 
     std::string label;
@@ -44,7 +44,7 @@ struct Container {
     ros2s_fs* fs = nullptr;
     std::atomic<uint32_t> mounts = 0;     // and objects and transactions
     std::mutex lock;                      // access
-    std::shared_ptr<StoreAccess> access;  // for object calls (store_access.h), once there was one
+    std::shared_ptr<StoreAccess> access;  // set at the first object call (store_access.h)
 
     [[nodiscard]] bool is_read_only() const { return (flags & DAOS_COO_RO) != 0; }
 };
@@ -59,7 +59,7 @@ void uuid_of(std::string_view label, uuid_t& out);
 // Each returns 0 or -DER_. A failure that requires action by a person is reported on standard
 // error.
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
-// `says` false: no message, because the caller creates it if it is missing.
+// `says` false: no message, because the caller creates a missing container.
 int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,
                    bool says = true);
 // `label` null: the container's UUID is its label.

@@ -1,5 +1,5 @@
-// The records of an array as ranges of bytes, and the caller's buffers for them: for fetches and
-// updates of objects.
+// The records of an array as ranges of bytes, and the caller's buffers for them. Fetches and
+// updates of objects use these.
 #pragma once
 #include <span>
 #include <vector>
@@ -11,7 +11,7 @@ namespace ros2s::daos {
 
 inline std::span<d_iov_t> buffers_of(d_sg_list_t& list) { return {list.sg_iovs, list.sg_nr}; }
 
-// False: a buffer that is counted is not there. `writes`: the buffers are read, up to iov_len.
+// False: a counted buffer is null. `writes`: the buffers are read, up to iov_len.
 [[nodiscard]] bool are_there(d_sg_list_t* lists, unsigned count, bool writes);
 
 // A range of bytes of an array, and the caller's buffer for it.

@@ -124,11 +124,11 @@ class Collected {
     }
     [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
     void clear() { *this = {}; }
-    // The sizes at some time, to return to them.
+    // The sizes at one moment, so that the transaction can be cut back to them.
     struct Mark {
         size_t operations, conditions, payload;
     };
-    // Conditions on values that a call has read remain, because the program has seen the values.
+    // Conditions on values that a call has read stay, because the program has seen the values.
     [[nodiscard]] Mark mark() const {
         return {operations_.size(), conditions_.size(), payload_.size()};
     }
@@ -183,7 +183,7 @@ struct DaosTransaction {
 int transaction_of(daos_handle_t handle, const StoreObject& object,
                    std::shared_ptr<DaosTransaction>& transaction);
 
-// Adds conditions to a transaction, if there is one, for what it has read. `require(Collected&)`
+// Adds conditions on the read values to the transaction, if there is one. `require(Collected&)`
 // adds them.
 template <class Require>
 void remember(const std::shared_ptr<DaosTransaction>& transaction, Require&& require) {
