@@ -210,14 +210,14 @@ Result<> write_pair(const std::string& stem, const std::string& suffix, const Si
 Result<> put_in_place(const std::string& path, Report& report) {
     if (rename((path + ".new").c_str(), path.c_str()) == 0) return {};
     const int failure = errno;
-    return report.fail(fail_errno(failure).error(), "cannot make {}: {}", path,
+    return report.fail(fail_errno(failure).error(), "cannot make the file {}: {}", path,
                        std::strerror(failure));
 }
 
 Result<> sync_directory(const std::string& directory, Report& report) {
     const auto synced = ros2s::sync_directory(directory);
     if (synced) return {};
-    return report.fail(synced.error(), "cannot sync {}: {}", directory,
+    return report.fail(synced.error(), "cannot sync the directory {}: {}", directory,
                        std::strerror(to_errno(synced.error())));
 }
 
@@ -355,8 +355,8 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
     ROS2S_TRY(sync_directory(building, report));
     if (rename(building.c_str(), directory.c_str()) != 0) {
         const int failure = errno;
-        return report.fail(fail_errno(failure).error(), "cannot make {}: {}", directory,
-                           std::strerror(failure));
+        return report.fail(fail_errno(failure).error(), "cannot make the directory {}: {}",
+                           directory, std::strerror(failure));
     }
     scaffold.keep();
     ROS2S_TRY(sync_directory(parent_of(directory), report));

@@ -61,7 +61,7 @@ Result<std::string> read_file(const std::string& path, Report& report) {
     if (text.error().code == Code::too_large) {
         return report.fail(Code::invalid, "{} is too large for a certificate or key file", path);
     }
-    return report.fail(text.error(), "cannot read {}: {}", path,
+    return report.fail(text.error(), "cannot read the file {}: {}", path,
                        std::strerror(to_errno(text.error())));
 }
 
@@ -74,7 +74,7 @@ Result<> create_file(const std::string& path, const std::string& text, int mode,
     if (written) return {};
     const std::string why = std::strerror(to_errno(written.error()));
     if (file.get() >= 0) unlink(path.c_str());
-    return report.fail(written.error(), "cannot write {}: {}", path, why);
+    return report.fail(written.error(), "cannot write the file {}: {}", path, why);
 }
 
 Result<Certificate> parse_certificate(const std::string& text, const std::string& path,
