@@ -202,8 +202,9 @@ Result<NamespaceFormat> read_identify(const std::string& path, uint32_t number,
                            path, shift);
     }
     if (lbas == 0 || lbas > (uint64_t{1} << 63) >> shift) {
-        return report.fail(Code::corrupt, "{}: reports {} blocks of {} bytes", path, lbas,
-                           1U << shift);
+        return report.fail(Code::corrupt,
+                           "{}: the namespace reports {} blocks of {} bytes, which is not possible",
+                           path, lbas, 1U << shift);
     }
     NamespaceFormat format{.size = round_down<uint64_t>(lbas << shift, block_bytes),
                            .lba_bytes = uint32_t{1} << shift,

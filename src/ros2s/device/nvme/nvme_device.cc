@@ -120,8 +120,8 @@ std::string NvmeDevice::path() const {
 void NvmeDevice::tell(std::string_view doing, uint64_t offset, uint64_t length, int32_t result) {
     if (told_ == result) return;
     told_ = result;
-    log_.error("{}: {} of {} bytes at {} failed: {}", name(), doing, length, offset,
-               describe_failure(result));
+    log_.error("{}: the device reports an error for {} of {} bytes at {}: {}", name(), doing,
+               length, offset, describe_failure(result));
 }
 
 nvme_uring_cmd NvmeDevice::command_for(uint8_t opcode, uint64_t offset, uint64_t length) const {

@@ -21,7 +21,8 @@ constexpr const char* provisional = ".new";
 std::unexpected<Error> failed(const std::string& path, std::string_view doing, int error,
                               Report& report) {
     const Error code = fail_errno(error).error();
-    return report.fail(code, "{}: {} failed: {}", path, doing, describe(code));
+    return report.fail(code, "{}: cannot make the device file: {} failed: {}", path, doing,
+                       describe(code));
 }
 
 Result<> check_free_space(const std::string& directory, uint64_t size, Report& report) {
