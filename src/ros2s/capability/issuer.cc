@@ -85,7 +85,7 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
             self.path_);
     }
     if (text.error().code != Code::not_found) {
-        co_return report.fail(text.error(), "cannot read {}: {}", self.path_,
+        co_return report.fail(text.error(), "cannot read the key file {}: {}", self.path_,
                               describe(text.error()));
     }
     ROS2S_CO_TRY(co_await self.keep(
@@ -98,7 +98,7 @@ Task<Result<>> Issuer::keep(std::vector<Kept> keys, Report& report) {
     const auto written = co_await environment_.blocking.run(
         environment_.reactor, [this, &text] { return replace_file(path_, text, 0600); });
     if (!written) {
-        co_return report.fail(written.error(), "cannot write {}: {}", path_,
+        co_return report.fail(written.error(), "cannot write the key file {}: {}", path_,
                               describe(written.error()));
     }
     keys_.clear();
