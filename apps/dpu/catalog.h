@@ -1,5 +1,5 @@
-// Catalog: everything that hosts may use, for their control plane and their mounts: pools of the
-// engine, pools of DAOS, and directories of this machine. A pool is one of these.
+// Catalog: the pools that hosts may use, for their control plane and their mounts: pools of the
+// engine, pools of DAOS, and directories of this machine.
 #pragma once
 #include <algorithm>
 #include <iterator>
@@ -54,7 +54,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                                  std::string pool,
                                                                  capability::Use use,
                                                                  Report& report) override;
-    // The engine says the same: what a session with a capability creates is the tenant's.
+    // As at the engine: the tenant owns the containers that a session with a capability creates.
     [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
                                                       std::string_view subject) const override {
         return delegated.owner_of(pool, subject);
@@ -68,7 +68,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                            object::ContainerProperties properties,
                                                            fs::Owner owner,
                                                            Report& report) override;
-    // The tenant and what it may do, as long as its record does not change.
+    // The tenant and its rights, as long as its record does not change.
     [[nodiscard]] std::string authority_for(const session::Session& session,
                                             bool read_only) const override;
     Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call, std::string authority,

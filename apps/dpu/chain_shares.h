@@ -1,6 +1,6 @@
-// How many chains of capabilities each tenant may have at a DPU (DelegatedPools), and whose go when
-// there are too many. A chain that no mount uses only saves calls, and its host can hand it over
-// again.
+// The limit of capability chains of each tenant at a DPU (DelegatedPools), and the choice of the
+// chain to remove when there are too many. A chain that no mount uses only saves calls, and its
+// host can hand it over again.
 #pragma once
 #include <map>
 #include <string>
@@ -15,7 +15,7 @@ using TenantOfPool = std::pair<std::string, std::string>;  // pool, tenant
 
 struct ChainCount {
     size_t all = 0;
-    size_t unused = 0;  // of these: no mount uses them
+    size_t unused = 0;  // of these: chains that no mount uses
 };
 
 struct ChainBounds {

@@ -20,8 +20,8 @@ namespace ros2s::dpud {
 // The settings, by the name that hosts use: `pool`, `system`.
 using DaosSettings = std::map<std::string, config::Entries>;
 
-// Errors: invalid, with a sentence that begins with `where`: an invalid name, one that another pool
-// has, no label.
+// Errors: invalid, with a sentence that begins with `where`: an invalid or duplicate name, or no
+// label.
 [[nodiscard]] Result<> check(const DaosSettings& daos, const std::vector<std::string>& pools,
                              const DirectorySettings& directories, std::string_view where,
                              Report& report);
@@ -37,7 +37,7 @@ class DaosPools {
 
     [[nodiscard]] std::vector<std::string> pools() const;
     [[nodiscard]] bool has(std::string_view pool) const { return pools_.contains(pool); }
-    // The containers of a pool that has() has, as DAOS lists them now. Errors: those of
+    // The containers of a known pool (has()), as DAOS lists them now. Errors: those of
     // DaosPool::containers().
     Task<Result<std::vector<std::string>>> labels(Call call, std::string pool);
     // Errors, with a sentence: not_found, and those of DaosPool::open().

@@ -1,5 +1,5 @@
-// DelegatedPools: the pools of an engine that this DPU uses only with what tenants have handed to
-// it. It has no container by its own certificate.
+// DelegatedPools: the pools of an engine that this DPU uses only with capabilities from tenants.
+// Its own certificate gives it no container.
 //
 //     host ─ chain, for this process's key ─► take(): verified ─► kept for its tenant
 //     mount, creation, list ─► the chain that covers it ─► a session of its own with the engine
@@ -40,7 +40,7 @@ namespace ros2s::dpud {
 class DelegatedPools final : public control::Capabilities {
   public:
     static constexpr ChainBounds chains_max{};
-    // Sessions with engines that end, beside those of chains.
+    // Sessions with engines that are ending, in addition to those of chains.
     static constexpr size_t ending_max = 16;
     // Of one subject, at the engine, which has a bound on the calls of this DPU.
     static constexpr size_t wishes_at_once = 4;
@@ -54,7 +54,7 @@ class DelegatedPools final : public control::Capabilities {
     DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
     ~DelegatedPools() override;
 
-    // `engine`: how it is reached. `mounts`: those of the hosts; know() reads them.
+    // `engine`: the connection settings. `mounts`: the hosts' mounts, which know() reads.
     void begin(connection::Options engine, std::vector<std::string> pools,
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
@@ -62,10 +62,10 @@ class DelegatedPools final : public control::Capabilities {
     // Call it with the engine's reply about a pool.
     void know(const std::string& pool, const control::ListedTenants& listed,
               const tenancy::SeenTenants& tenants);
-    // Call it if the engine did not reply. If that goes on, the engine counts as away.
+    // Call it if the engine did not reply. After repeated calls the engine counts as unreachable.
     void fail_to_know(const std::string& pool, Error error, std::string_view why);
-    // Called when the engine of a pool cannot be reached, and when it can again. Both are logged,
-    // too.
+    // Called when the engine of a pool becomes unreachable, and when it is reachable again. Both
+    // are also logged.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(OnChange on_change) { on_change_ = std::move(on_change); }
     // The pools whose engine cannot be reached now.
@@ -81,22 +81,23 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] std::string storage(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
-    // As whom that tenant owns containers (tenancy::Tenant::owner()); empty if there is none.
+    // The owner name of that tenant's containers (tenancy::Tenant::owner()); empty if there is
+    // none.
     [[nodiscard]] std::string owner_of(std::string_view pool, std::string_view subject) const;
-    // The tenant of the subject in its present generation, and what it needs to mount:
-    // "alice/w/7.0". The last number counts the capabilities that were revoked.
+    // The tenant of the subject, the right that a mount needs, and the tenant's generation:
+    // "alice/w/7.0". The last number counts revoked capabilities.
     [[nodiscard]] std::string authority(std::string_view pool, std::string_view subject,
                                         bool read_only) const;
     // The tenant, and the rights of a capability.
     [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
         std::string_view authority);
-    // Whether the subject's tenant has handed over a chain for that use that is valid now.
+    // Whether the subject's tenant has handed over a chain that allows this use now.
     [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
                                       const capability::Use& use) const;
-    // The store, for that use by the tenant, by the chain with the fewest other rights. Opens a
-    // session with the engine if there is none.
-    // Errors: denied (the tenant handed over nothing that covers it), deadline (of the call, or
-    // opening_max), cancelled, those of DirectPool::open().
+    // The store for this use by the tenant. Uses the chain with the fewest other rights. Opens a
+    // session with the engine if there is none. Errors: denied (the tenant handed over no chain
+    // that covers the use), deadline (of the call, or opening_max), cancelled, those of
+    // DirectPool::open().
     Task<Result<std::shared_ptr<object::ObjectStore>>> store(const Call& call, std::string pool,
                                                              std::string tenant,
                                                              capability::Use use, Report& report);
@@ -121,20 +122,20 @@ class DelegatedPools final : public control::Capabilities {
                                                      std::string_view subject) const;
     [[nodiscard]] WallTime engine_time(const Known& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
-    // Ends the sessions of hosts that have a container mounted for which their tenant has a chain
-    // in use that is out of time: they hand over another one.
+    // Ends the sessions of hosts that have mounted a container of an expired chain in use. The
+    // hosts then hand over another chain.
     void report_late(const std::string& pool, const Known& known);
-    // Its engine has answered.
+    // Called when the pool's engine has answered.
     void know_reachable(const std::string& pool, Known& known);
     // Errors: denied; then `why` is the reason. Those of Call::check().
     Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
                                                 std::string pool, const capability::Chain& chain,
                                                 std::string& why);
-    // For one more chain of the tenant. Errors: busy (it has as many as the detail says).
+    // Makes room for one more chain of the tenant. Errors: busy (detail: the number that it has).
     Result<> make_room(const TenantOfPool& tenant);
-    // Removes, of the tenant's chains that no mount uses, the one that ends first.
+    // Removes the unused chain of the tenant that expires first.
     void drop_unused(const TenantOfPool& tenant);
-    // Leaves an audit line.
+    // Writes an audit line.
     void refused(std::string_view subject, std::string_view peer, std::string_view pool,
                  Error reason, std::string_view sentence);
     // One line a minute: hosts try again.

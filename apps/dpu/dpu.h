@@ -1,4 +1,4 @@
-// Dpu: the storage client of hosts that are not trusted, in a process that they cannot touch.
+// Dpu: the storage client of untrusted hosts, in a process that they cannot access.
 //
 //     host ═ shm ═ its tenant's domain ─ LinkServer ┐
 //     host ─ gRPC ─ ControlServer ──────────────────┴ sessions, mounts ┬ Dfs ─ DirectPool ───
@@ -63,7 +63,8 @@ class Dpu final : public daemon::Daemon {
     // Watches sessions before the link server does: connections end first.
     TenantDomains tenants_;
     hostlink::LinkServer link_;
-    // At the addresses of the settings: shows that the DPU is there, and admits no connection.
+    // Listens at the addresses of the settings. It shows that the DPU runs, and admits no
+    // connection.
     ClosedGate closed_;
     daemon::DataPlane front_;
     std::unique_ptr<control::ControlServer> control_;

@@ -1,6 +1,6 @@
 // EnginePools: pools of the engine behind this DPU, or in Ceph clusters, and the file systems in
-// them. The loss and the return of an engine or a cluster are logged once each. A cluster that does
-// not answer fails each request when its time is over.
+// them. The loss and the return of an engine or a cluster are logged once each. If a cluster does
+// not answer, each request fails at its time limit.
 #pragma once
 #include <functional>
 #include <map>
@@ -25,29 +25,29 @@ class EnginePools {
   public:
     explicit EnginePools(Reactor& reactor)
         : reactor_(reactor), watching_(reactor, 1), asking_(reactor, 1) {}
-    // Opens encrypted containers with the keys at this place (cipher::open_keys()) from now on, and
-    // encrypts new ones with the key of this name, in which `%tenant` stands for the tenant that
-    // creates one, and `%pool` for its pool; empty: it does not encrypt. Errors: invalid,
-    // EKEYREJECTED, deadline (the keys do not answer). A name with one of them is not tried.
-    // `keep`: how long open containers are used when a key is gone.
+    // From now on opens encrypted containers with the keys at this location (cipher::open_keys()),
+    // and encrypts new ones with the named key. `%tenant` in the name stands for the creating
+    // tenant, and `%pool` for its pool. Empty: new containers are not encrypted. Errors: invalid,
+    // EKEYREJECTED, deadline (the provider does not answer). A name with `%tenant` or `%pool` is
+    // not tried. `keep`: the time for which open containers are used after their key is lost.
     Task<Result<>> use_keys(Environment environment, std::string place, Duration keep,
                             std::string new_container_key, Report& report);
-    // Opens one more. Errors: those of DirectPool::open().
+    // Opens one more pool. Errors: those of DirectPool::open().
     Task<Result<>> open(connection::Options options, const Log& log, Report& report);
-    // The same of a Ceph cluster. Errors: those of RadosPool::open().
+    // The same for a pool in a Ceph cluster. Errors: those of RadosPool::open().
     Task<Result<>> open_in_cluster(Environment environment, std::string name,
                                    connection::RadosOptions options, Report& report);
-    // Watches the engine and the clusters until stop(). Logs one line when one cannot be reached
-    // and one when it can again, and calls `on_change`. A cluster gets a request every few seconds;
-    // close() waits for the last one.
+    // Watches the engine and the clusters until stop(). Logs one line when one becomes unreachable
+    // and one when it is reachable again, and calls `on_change`. A cluster gets a request every few
+    // seconds; close() waits for the last one.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
     void watch(const Log& log, OnChange on_change);
     Task<> stop();
     Task<> close();
     // The pools whose engine or cluster cannot be reached now.
     [[nodiscard]] std::vector<control::AbsentPool> absent() const;
-    // From here on, open files without a name stay in the store, so that hosts can open them again
-    // when this process has restarted.
+    // From now on, open files without a name stay in the store, so that hosts can reopen them after
+    // this process restarts.
     void leave_orphans() { leaves_orphans_ = true; }
 
     [[nodiscard]] std::vector<std::string> names() const;
@@ -59,8 +59,8 @@ class EnginePools {
         std::string subject, pool;
         std::string tenant;  // of the subject in the pool; empty: it has none
     };
-    // In a store that may be of DelegatedPools. Errors, also: denied (the key is a tenant's, and
-    // the creator has none; nothing is created), those of cipher::make_keys().
+    // Creates in a store that may belong to DelegatedPools. Errors also: denied (the key is a
+    // tenant's, and the creator has no tenant; nothing is created), those of cipher::make_keys().
     Task<Result<object::ContainerRecord>> create_container(const Call& call,
                                                            object::ObjectStore& store,
                                                            object::ContainerProperties properties,
@@ -69,7 +69,7 @@ class EnginePools {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
                                                        const std::string& container,
                                                        Report& report);
-    // In a store of a pool, which outlives the file system.
+    // Opens in a store of a pool. The store outlives the file system.
     Task<Result<std::unique_ptr<fs::FileSystem>>> open_on(const Call& call,
                                                           object::ObjectStore& store,
                                                           const std::string& pool,
@@ -89,7 +89,7 @@ class EnginePools {
         const connection::DirectPool* engine = nullptr;  // null: a Ceph cluster
         std::string place;                               // for the log
         std::optional<rpc::Absence> cluster_absence;
-        std::optional<WallTime> reported_absent_since;  // it was logged; since when
+        std::optional<WallTime> reported_absent_since;  // the start of the logged absence
         [[nodiscard]] const std::optional<rpc::Absence>& absence() const {
             return engine != nullptr ? engine->absence() : cluster_absence;
         }

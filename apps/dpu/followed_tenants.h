@@ -1,12 +1,13 @@
-// FollowedTenants: keeps the rights and limits of this DPU as the engines of its pools have them.
+// FollowedTenants: keeps this DPU's rights and limits equal to those of its pools' engines.
 //
 //     engine's TenantRegistry ─ Tenants.List, again and again ─► Policy ─► access, accounts
 //                                                                     └─► sessions that lost rights
 //
 // A change takes effect here when its call returns, within milliseconds. An answer is valid for
 // `valid_for` from the time of the request (session/rights_leases.h). An engine that answers later,
-// or cannot be reached, may have revoked rights: hosts of its pools wait until it answers. So a
-// revocation takes effect within a second also at a DPU that is cut off from the engine.
+// or cannot be reached, may have revoked rights: hosts of its pools wait until it answers. A
+// revocation therefore takes effect within a second, also at a DPU without a connection to the
+// engine.
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction.
 #pragma once
@@ -52,9 +53,10 @@ class FollowedTenants {
         told_ = std::move(told);
         failed_ = std::move(failed);
     }
-    // Of the pools: whether hosts may use them now.
+    // Whether hosts may use each pool now.
     void add_metrics(std::vector<exporter::Source>& sources) const;
-    // The active tenant of the subject in the pool, as the engine said last; empty: it has none.
+    // The active tenant of the subject in the pool, by the engine's last answer; empty: it has
+    // none.
     [[nodiscard]] std::string tenant_of(const std::string& pool, std::string_view subject) const;
     // The control plane of the engine, from begin() on.
     [[nodiscard]] control::ControlClient& engine() { return *engine_; }

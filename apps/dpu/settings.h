@@ -53,7 +53,7 @@ struct Settings {
     // The text of the file, with the documentation of every setting.
     [[nodiscard]] std::string document() const;
 
-    // It has only what tenants hand to it.
+    // Whether the DPU has only the capabilities that tenants hand to it.
     [[nodiscard]] bool is_delegated() const { return engine_access == "delegated"; }
     // The providers of the connection to the engine; without addresses.
     [[nodiscard]] std::vector<daemon::Listen> ways_to_engine() const;
