@@ -1,6 +1,5 @@
 #include "ros2s/pki/authority.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <openssl/pem.h>
 #include <openssl/rand.h>
@@ -52,13 +51,10 @@ Result<> check(const CertificateRequest& request, Report& report) {
                            name);
     }
     for (const std::string& other : request.alternative_names) {
-        in6_addr address{};
-        const bool is_address = inet_pton(AF_INET, other.c_str(), &address) == 1 ||
-                                inet_pton(AF_INET6, other.c_str(), &address) == 1;
         const bool is_dns = !other.empty() && other.size() <= 253 &&
                             std::ranges::all_of(other.starts_with("*.") ? other.substr(2) : other,
                                                 is_name_character);
-        if (!is_address && !is_dns) {
+        if (!is_ip_address(other) && !is_dns) {
             return report.fail(
                 Code::invalid,
                 "'{}' is neither a DNS name nor an IP address; leave out port and scheme", other);

@@ -1,6 +1,5 @@
 #include "ros2s/pki/handshake.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -79,16 +78,6 @@ Result<Settings> settings_for(const Identity& identity, Report& report) {
     return settings;
 }
 
-bool expect_name(SSL* tls, const std::string& name) {
-    std::array<unsigned char, sizeof(in6_addr)> parsed{};
-    if (inet_pton(AF_INET, name.c_str(), parsed.data()) == 1 ||
-        inet_pton(AF_INET6, name.c_str(), parsed.data()) == 1) {
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), name.c_str()) == 1;
-    }
-    return SSL_set1_host(tls, name.c_str()) == 1 &&
-           SSL_set_tlsext_host_name(tls, name.c_str()) == 1;
-}
-
 // Repeats `step` (SSL_connect, a read) until it is done. `why` is OpenSSL's reason for a failure.
 template <class Step>
 Result<> drive(SSL* tls, Wire& wire, Step step, std::string& why) {
@@ -132,7 +121,8 @@ Result<ServerShown> shake_hands(int socket, const Identity& identity, const std:
     ROS2S_TRY(check_identity(identity, now, report));
     ROS2S_TRY_ASSIGN(const Settings settings, settings_for(identity, report));
     const Connection tls(SSL_new(settings.get()));
-    if (tls == nullptr || !expect_name(tls.get(), name)) {
+    if (tls == nullptr || !expect_name(tls.get(), name) ||
+        (!is_ip_address(name) && SSL_set_tlsext_host_name(tls.get(), name.c_str()) != 1)) {
         return report.fail(Code::invalid, "'{}' cannot be a server's name", name);
     }
     X509_VERIFY_PARAM_set_time(SSL_get0_param(tls.get()), now.time_since_epoch().count());

@@ -1,5 +1,6 @@
 #include "openssl.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/bn.h>
 #include <openssl/err.h>
@@ -49,6 +50,19 @@ std::string name_text(const X509_NAME* name) {
     char* bytes = nullptr;
     const long size = BIO_get_mem_data(memory.get(), &bytes);
     return {bytes, static_cast<size_t>(size)};
+}
+
+bool is_ip_address(const std::string& name) {
+    in6_addr address{};
+    return inet_pton(AF_INET, name.c_str(), &address) == 1 ||
+           inet_pton(AF_INET6, name.c_str(), &address) == 1;
+}
+
+bool expect_name(SSL* tls, const std::string& name) {
+    if (is_ip_address(name)) {
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), name.c_str()) == 1;
+    }
+    return !name.empty() && SSL_set1_host(tls, name.c_str()) == 1;
 }
 
 Result<std::string> read_file(const std::string& path, Report& report) {

@@ -27,5 +27,9 @@ using Connection = std::unique_ptr<SSL, FreeBy<SSL_free>>;
 [[nodiscard]] std::string openssl_error();
 // As RFC 2253 writes it: "CN=engine". Empty if there is no memory.
 [[nodiscard]] std::string name_text(const X509_NAME* name);
+[[nodiscard]] bool is_ip_address(const std::string& name);
+// The server's certificate must have this host name or IP address. False: it cannot be a server's
+// name, or there is no memory.
+[[nodiscard]] bool expect_name(SSL* tls, const std::string& name);
 
 }  // namespace ros2s::pki

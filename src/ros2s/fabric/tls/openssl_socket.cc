@@ -1,6 +1,5 @@
 // SecureSocket over OpenSSL. OpenSSL reads and writes the socket through a BIO of ours, because its
 // own raises SIGPIPE, and takes each record in two system calls.
-#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <openssl/err.h>
@@ -9,7 +8,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <string_view>
@@ -315,15 +313,6 @@ Result<Settings> make_settings(const pki::Pem& pem, Report& report) {
     return settings;
 }
 
-bool expect_name(SSL* tls, const std::string& name) {
-    std::array<unsigned char, sizeof(in6_addr)> parsed{};
-    if (inet_pton(AF_INET, name.c_str(), parsed.data()) == 1 ||
-        inet_pton(AF_INET6, name.c_str(), parsed.data()) == 1) {
-        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(tls), name.c_str()) == 1;
-    }
-    return !name.empty() && SSL_set1_host(tls, name.c_str()) == 1;
-}
-
 class OpensslSockets final : public SecureSockets {
   public:
     OpensslSockets(pki::Identity identity, Log log)
@@ -349,7 +338,7 @@ class OpensslSockets final : public SecureSockets {
     Result<std::unique_ptr<SecureSocket>> connect(int fd, const std::string& server_name,
                                                   Report& report) override {
         ROS2S_TRY_ASSIGN(Connection tls, make_connection(report));
-        if (!expect_name(tls.get(), server_name)) {
+        if (!pki::expect_name(tls.get(), server_name)) {
             return report.fail(Code::invalid, "'{}' cannot be a server's name", server_name);
         }
         SSL_set_connect_state(tls.get());
