@@ -1,7 +1,8 @@
 #include "libdfs.h"
 
-#include <dlfcn.h>
 #include <fmt/format.h>
+
+#include "ros2s/base/loaded_library.h"
 
 namespace ros2s::daos {
 namespace {
@@ -10,33 +11,27 @@ namespace {
 #define ROS2S_DAOS_SYMBOL_(name) #name
 #define ROS2S_DAOS_SYMBOL(name) ROS2S_DAOS_SYMBOL_(name)
 
-constexpr const char* how_to_get_it =
-    "Install the client libraries of DAOS 2.6 (docs/daos.md), and set LD_LIBRARY_PATH if they are "
-    "in no directory of the loader's";
+constexpr const char* remedy =
+    ". Install the client libraries of DAOS 2.6 (docs/daos.md), and set LD_LIBRARY_PATH if they "
+    "are in no directory of the loader's";
 
 }  // namespace
 
 Result<Libdfs> Libdfs::load(const std::string& file, Report& report) {
     const auto no = [&](std::string_view why) {
-        return report.fail(Code::unsupported, "DAOS needs the library {}, {}. {}", file, why,
-                           how_to_get_it);
+        return report.fail(Code::unsupported, "DAOS needs the library {}, {}{}", file, why, remedy);
     };
     // Functions of libdaos are found too, because libdfs is linked with it.
-    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (library == nullptr) {
-        const char* const cause = ::dlerror();
-        return no(fmt::format("which cannot be loaded ({})",
-                              cause == nullptr ? "no reason is known" : cause));
-    }
+    LoadedLibrary library;
+    const std::string named = fmt::format("DAOS needs the library {}, which", file);
+    ROS2S_TRY(open_library(file.c_str(), {named, remedy}, library, report));
     Libdfs found;
-    const char* missing = nullptr;
-#define ROS2S_DAOS_FUNCTION(name)                                                          \
-    found.name =                                                                           \
-        reinterpret_cast<decltype(found.name)>(::dlsym(library, ROS2S_DAOS_SYMBOL(name))); \
-    if (found.name == nullptr && missing == nullptr) missing = ROS2S_DAOS_SYMBOL(name);
+#define ROS2S_DAOS_FUNCTION(name) library.look_up(found.name, ROS2S_DAOS_SYMBOL(name));
     ROS2S_DAOS_FUNCTIONS(ROS2S_DAOS_FUNCTION)
 #undef ROS2S_DAOS_FUNCTION
-    if (missing != nullptr) return no(fmt::format("and this one has no function {}", missing));
+    if (library.missing != nullptr) {
+        return no(fmt::format("and this one has no function {}", library.missing));
+    }
     int major = 0, minor = 0, fix = 0;
     if (found.daos_version_get(&major, &minor, &fix) != 0 || major != DAOS_API_VERSION_MAJOR ||
         minor != DAOS_API_VERSION_MINOR) {

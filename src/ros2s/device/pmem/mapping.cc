@@ -1,6 +1,5 @@
 #include "mapping.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -13,6 +12,7 @@
 #include <fstream>
 #include <utility>
 
+#include "ros2s/base/loaded_library.h"
 #include "ros2s/device/lock/exclusive.h"
 #include "ros2s/runtime/fork.h"
 
@@ -92,24 +92,17 @@ std::optional<uint64_t> pmem_bytes(const std::string& path) {
 }
 
 Result<LibPmem> LibPmem::load(Report& report) {
-    constexpr const char* file = "libpmem.so.1";
+    constexpr LibraryWords words{"persistent memory needs libpmem.so.1, which",
+                                 ": apt-get install libpmem1"};
+    LoadedLibrary library;
+    ROS2S_TRY(open_library("libpmem.so.1", words, library, report));
     LibPmem found;
-    if (void* const library = ::dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
-        const auto look_up = [library](auto& function, const char* name) {
-            function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(
-                ::dlsym(library, name));
-            return function != nullptr;
-        };
-        if (look_up(found.map_file, "pmem_map_file") && look_up(found.unmap, "pmem_unmap") &&
-            look_up(found.memcpy, "pmem_memcpy") && look_up(found.msync, "pmem_msync")) {
-            return found;
-        }
-    }
-    const char* const cause = ::dlerror();
-    return report.fail(
-        Code::unsupported,
-        "persistent memory needs {}, which cannot be loaded ({}): apt-get install libpmem1", file,
-        cause == nullptr ? "no reason is known" : cause);
+    library.look_up(found.map_file, "pmem_map_file");
+    library.look_up(found.unmap, "pmem_unmap");
+    library.look_up(found.memcpy, "pmem_memcpy");
+    library.look_up(found.msync, "pmem_msync");
+    if (library.missing != nullptr) return fail_to_load(words, report);
+    return found;
 }
 
 Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(

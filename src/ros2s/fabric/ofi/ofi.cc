@@ -6,7 +6,7 @@
 
 namespace ros2s::fabric::ofi {
 
-Result<const lanes::LoadedLibrary*> library(Report& report) { return ofi_library(report); }
+Result<const LoadedLibrary*> library(Report& report) { return ofi_library(report); }
 
 Result<std::vector<std::string>> devices(const std::string& provider, Report& report) {
     return fitting(provider, look_at_machine(), report);

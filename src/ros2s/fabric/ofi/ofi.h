@@ -16,8 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/loaded_library.h"
 #include "ros2s/fabric/lanes/lane_domain.h"
-#include "ros2s/fabric/lanes/loaded_library.h"
 
 namespace ros2s::fabric::ofi {
 
@@ -25,7 +25,7 @@ using lanes::Options;
 
 // The libfabric that this process has or would load. The call loads it. Errors: unsupported (none
 // is installed, or it is too old); the report says what to do.
-[[nodiscard]] Result<const lanes::LoadedLibrary*> library(Report& report);
+[[nodiscard]] Result<const LoadedLibrary*> library(Report& report);
 
 // The devices of this machine that could carry the provider's data, by name; never empty. Does not
 // ask libfabric. Errors: invalid (no provider of ofi), unsupported; the report says what to do.

@@ -6,9 +6,10 @@
 namespace ros2s::fabric::ofi {
 namespace {
 
-constexpr lanes::LibraryWords words{
-    "libfabric", "libfabric",
-    ": install libfabric (Debian, Ubuntu: apt-get install libfabric1), or use provider ucx+tcp"};
+constexpr LibraryWords words{
+    "libfabric",
+    ": install libfabric (Debian, Ubuntu: apt-get install libfabric1), or use provider ucx+tcp",
+    "libfabric"};
 
 std::span<std::string> settings() {
     static std::array<std::string, 12> all{
@@ -46,7 +47,7 @@ Result<> open_quietly(const char* name, OfiLibrary& library, Report& report) {
     static std::vector<char*> entries;  // for a getenv() of another thread: never freed
     entries.clear();
     const Settings ours(entries);
-    return lanes::open_library(name, words, library, report);
+    return open_library(name, words, library, report);
 }
 
 std::string text_of(uint32_t version) {
@@ -63,19 +64,20 @@ Result<OfiLibrary> load_ofi_library(const char* name, Report& report) {
 #define ROS2S_OFI_LOOK_UP(function) library.look_up(library.function, #function);
     ROS2S_OFI_FUNCTIONS(ROS2S_OFI_LOOK_UP)
 #undef ROS2S_OFI_LOOK_UP
-    ROS2S_TRY(lanes::check_functions(name, words, library, report));
+    ROS2S_TRY(check_functions(name, words, library, report));
     const uint32_t version = library.fi_version();
     library.version = text_of(version);
     if (FI_MAJOR(version) != FI_MAJOR(api_version) || version < api_version) {
         return report.fail(Code::unsupported, library.path + " is libfabric " + library.version +
                                                   " where " + text_of(api_version) +
-                                                  " or a later 1.x is needed" + words.remedy);
+                                                  " or a later 1.x is needed" +
+                                                  std::string(words.remedy));
     }
     return library;
 }
 
 Result<const OfiLibrary*> ofi_library(Report& report) {
-    return lanes::load_once<load_ofi_library>("libfabric.so.1", report);
+    return load_once<load_ofi_library>("libfabric.so.1", report);
 }
 
 }  // namespace ros2s::fabric::ofi

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "ros2s/fabric/lanes/loaded_library.h"
+#include "ros2s/base/loaded_library.h"
 #include "ros2s/fabric/lanes/plain_environment.h"
 
 namespace ros2s::fabric::ofi {
@@ -27,7 +27,7 @@ inline constexpr uint32_t api_version = FI_VERSION(1, 15);
 // the message from another list than the one that it empties).
 inline constexpr size_t buffer_bytes = 16384;
 
-struct OfiLibrary : lanes::LoadedLibrary {
+struct OfiLibrary : LoadedLibrary {
 #define ROS2S_OFI_MEMBER(name) decltype(&::name) name = nullptr;
     ROS2S_OFI_FUNCTIONS(ROS2S_OFI_MEMBER)
 #undef ROS2S_OFI_MEMBER

@@ -97,7 +97,7 @@ std::string listed(auto&& some, std::string_view last_word) {
 }
 
 NetworkLibrary described(std::string name, std::string package,
-                         const Result<const lanes::LoadedLibrary*>& found, const Report& report) {
+                         const Result<const LoadedLibrary*>& found, const Report& report) {
     NetworkLibrary library{.name = std::move(name), .package = std::move(package)};
     if (found) {
         library.path = (*found)->path;

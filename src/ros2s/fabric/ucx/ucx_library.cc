@@ -10,9 +10,10 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-constexpr lanes::LibraryWords words{
-    "the library of UCX", "library of UCX",
-    ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine"};
+constexpr LibraryWords words{
+    "the library of UCX",
+    ": install UCX (Debian, Ubuntu: apt-get install libucx0), or use provider shm on one machine",
+    "library of UCX"};
 
 // Prevents the effects of UCX's start on the whole process: crash handlers that print a backtrace,
 // a handler of SIGHUP that enables its messages, a log, and patches of libc's mmap(), munmap(),
@@ -23,7 +24,7 @@ Result<> open_quietly(const char* name, UcxLibrary& library, Report& report) {
     static std::vector<char*> entries;  // for a getenv() of another thread: never freed
     entries.clear();
     const lanes::PlainEnvironment plain("UCX_", entries, settings);
-    return lanes::open_library(name, words, library, report);
+    return open_library(name, words, library, report);
 }
 
 // UCX reads settings from a file of this name in the current directory, including the folder from
@@ -46,7 +47,7 @@ Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
 #define ROS2S_UCX_LOOK_UP(function) library.look_up(library.function, #function);
     ROS2S_UCX_FUNCTIONS(ROS2S_UCX_LOOK_UP)
 #undef ROS2S_UCX_LOOK_UP
-    ROS2S_TRY(lanes::check_functions(name, words, library, report));
+    ROS2S_TRY(check_functions(name, words, library, report));
     library.version = library.ucp_get_version_string();
     unsigned major = 0;
     unsigned minor = 0;
@@ -58,13 +59,13 @@ Result<UcxLibrary> load_ucx_library(const char* name, Report& report) {
                                                   " where " + std::to_string(UCP_API_MAJOR) + "." +
                                                   std::to_string(UCP_API_MINOR) + " or a later " +
                                                   std::to_string(UCP_API_MAJOR) + ".x is needed" +
-                                                  words.remedy);
+                                                  std::string(words.remedy));
     }
     return library;
 }
 
 Result<const UcxLibrary*> ucx_library(Report& report) {
-    return lanes::load_once<load_ucx_library>("libucp.so.0", report);
+    return load_once<load_ucx_library>("libucp.so.0", report);
 }
 
 }  // namespace ros2s::fabric::ucx

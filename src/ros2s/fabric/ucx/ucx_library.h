@@ -10,7 +10,7 @@
 #include <ucp/api/ucp.h>
 #include <ucs/config/global_opts.h>
 
-#include "ros2s/fabric/lanes/loaded_library.h"
+#include "ros2s/base/loaded_library.h"
 
 namespace ros2s::fabric::ucx {
 
@@ -39,7 +39,7 @@ namespace ros2s::fabric::ucx {
     EACH(ucs_global_opts_set_value)      \
     EACH(ucs_status_string)
 
-struct UcxLibrary : lanes::LoadedLibrary {
+struct UcxLibrary : LoadedLibrary {
 #define ROS2S_UCX_MEMBER(name) decltype(&::name) name = nullptr;
     ROS2S_UCX_FUNCTIONS(ROS2S_UCX_MEMBER)
 #undef ROS2S_UCX_MEMBER

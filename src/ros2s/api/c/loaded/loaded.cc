@@ -14,6 +14,7 @@
 
 #include "libraries.h"
 #include "ros2s/base/check.h"
+#include "ros2s/base/loaded_library.h"
 
 namespace ros2s::api::c {
 namespace {
@@ -41,16 +42,15 @@ Result<const Library*> load(const char* name, const char* users, Report& report)
     // A library of another version has another name: the structs may differ.
     const std::string file =
         fmt::format("{}/ros2store/libros2store-{}-{}.so", own_directory(), name, ROS2STORE_VERSION);
-    void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    void* const entry =
-        library == nullptr ? nullptr : ::dlsym(library, fmt::format("ros2store_{}", name).c_str());
-    if (entry != nullptr) return reinterpret_cast<const Library* (*)()>(entry)();
-    const char* const cause = ::dlerror();
-    return report.fail(Code::unsupported,
-                       "{} need {}, which cannot be loaded ({}). It belongs to libros2store: "
-                       "install the package ros2store {} again, and restart this program",
-                       users, file, cause == nullptr ? "no reason is known" : cause,
-                       ROS2STORE_VERSION);
+    const std::string named = fmt::format("{} need {}, which", users, file);
+    constexpr const char* remedy =
+        ". It belongs to libros2store: install the package ros2store " ROS2STORE_VERSION
+        " again, and restart this program";
+    LoadedLibrary library;
+    ROS2S_TRY(open_library(file.c_str(), {named, remedy}, library, report));
+    void* const entry = library.find(fmt::format("ros2store_{}", name).c_str());
+    if (entry == nullptr) return fail_to_load({named, remedy}, report);
+    return reinterpret_cast<const Library* (*)()>(entry)();
 }
 
 Result<const RocksDbLibrary*> rocksdb(Report& report) {

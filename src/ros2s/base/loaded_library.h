@@ -1,19 +1,22 @@
-// LoadedLibrary: a network library that is loaded when the first domain is opened, and stays until
-// the process ends. A program that opens no domain does not load it.
+// LoadedLibrary: a library that is loaded when it is first needed, and stays until the process
+// ends. A program that does not need it does not load it.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "ros2s/base/result.h"
 
-namespace ros2s::fabric::lanes {
+namespace ros2s {
 
 struct LoadedLibrary {
     // A function of the library; null if it has none of that name.
     [[nodiscard]] void* find(const char* name) const noexcept;
+    // Looks for nothing more after a function that it does not have.
     template <class Function>
     void look_up(Function*& function, const char* name) {
+        if (missing != nullptr) return;
         function = reinterpret_cast<Function*>(find(name));
-        if (function == nullptr && missing == nullptr) missing = name;
+        if (function == nullptr) missing = name;
     }
 
     void* handle = nullptr;
@@ -22,10 +25,13 @@ struct LoadedLibrary {
     std::string version{};          // "1.13.1"
 };
 
-// For messages to people: "the library of UCX", "library of UCX", ": install …".
+// For messages to people: "the library of UCX", ": install …", "library of UCX". Only
+// check_functions() uses the kind.
 struct LibraryWords {
-    const char *named, *kind, *remedy;
+    std::string_view named, remedy, kind{};
 };
+// The error of the last call that failed: dlopen() or find(). Errors: unsupported.
+[[nodiscard]] std::unexpected<Error> fail_to_load(const LibraryWords& words, Report& report);
 // Searches as the dynamic linker does. Errors: unsupported.
 [[nodiscard]] Result<> open_library(const char* name, const LibraryWords& words,
                                     LoadedLibrary& library, Report& report);
@@ -48,4 +54,4 @@ template <auto load>
     return Result<const Library*>(report.fail(outcome.library.error(), outcome.report.text()));
 }
 
-}  // namespace ros2s::fabric::lanes
+}  // namespace ros2s
