@@ -12,13 +12,11 @@
 
 #include "locations.h"
 #include "ros2s/api/mount_trace.h"
-#include "ros2s/api/report.h"
 #include "ros2s/api/trace_file.h"
+#include "ros2s/runtime/trace_events.h"
 
 namespace ros2s::cli {
 namespace {
-
-using api::microseconds;
 
 Json value_of(const api::RequestTrace& request) {
     std::vector<Json> steps;

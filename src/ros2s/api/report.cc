@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-namespace ros2s::api {
+#include "ros2s/runtime/trace_events.h"
 
-double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
+namespace ros2s::api {
 
 std::string format_report(const FileReport& report, ReportFormat format) {
     const auto& io = report.io;

@@ -31,6 +31,4 @@ struct TracedRead {
 [[nodiscard]] std::string format_trace(const TracedRead& read, const Trace& trace,
                                        ReportFormat format);
 
-[[nodiscard]] double microseconds(Duration duration);
-
 }  // namespace ros2s::api

@@ -7,9 +7,9 @@ namespace {
 
 constexpr std::string_view served = ".serve";
 
-double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
-
 }  // namespace
+
+double microseconds(Duration duration) { return static_cast<double>(duration.count()) / 1000.0; }
 
 void TraceEvents::begin_request(std::string_view title) {
     end_request();

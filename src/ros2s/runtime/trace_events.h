@@ -14,6 +14,8 @@
 
 namespace ros2s {
 
+[[nodiscard]] double microseconds(Duration duration);
+
 class TraceEvents {
   public:
     // `home`: the name of the process in which requests begin.
