@@ -7,6 +7,7 @@
 #include <string>
 
 #include "request.h"
+#include "ros2s/api/mount_trace.h"
 #include "ros2s/runtime/timespec.h"
 
 namespace ros2s::fuse {
@@ -102,6 +103,21 @@ bool is_refused(std::string_view name) noexcept {
 // This process answers them. A file with such an attribute could not be copied with its attributes.
 bool is_reserved(std::string_view name) noexcept {
     return name.starts_with(api::reserved_attributes);
+}
+
+Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uint64_t offset) {
+    const Time arrived = server.reactor().now();
+    const Call call;
+    fs::FileSystem& file_system = server.file_system();
+    ROS2S_CO_TRY_ASSIGN(const fs::Opened opened, co_await file_system.open(call, node, {}));
+    const auto trace = co_await api::trace_file(call, server.reactor(), file_system, opened.handle,
+                                                offset, api::TraceKinds::read);
+    ROS2S_CO_TRY(co_await file_system.close(call, opened.handle));
+    if (!trace) {
+        server.note_failure(node, trace.error());
+        co_return fail(trace.error());
+    }
+    co_return api::to_text(*trace, server.reactor().now() - arrived);
 }
 
 // Questions to this process are answered here; all other attributes are the file's.

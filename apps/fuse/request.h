@@ -4,7 +4,6 @@
 
 #include <vector>
 
-#include "ros2s/api/mount_trace.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "server.h"
@@ -61,9 +60,5 @@ void add_attribute_operations(fuse_lowlevel_ops& table) noexcept;  // attributes
 void add_file_operations(fuse_lowlevel_ops& table) noexcept;       // files.cc
 void add_directory_operations(fuse_lowlevel_ops& table) noexcept;  // directories.cc
 void add_lock_operations(fuse_lowlevel_ops& table) noexcept;       // locks.cc
-
-// The value of the attribute that `ros2store why` reads (why.cc). Errors also: those of
-// api::trace_file(); denied (a write to a file that is not the caller's, or has a name).
-Task<Result<std::string>> answer_why(Server& server, fs::NodeId node, uint64_t offset);
 
 }  // namespace ros2s::fuse

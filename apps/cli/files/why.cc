@@ -44,34 +44,22 @@ void say(const Session& session, std::string_view what, const api::RequestTrace&
     }
 }
 
-struct Shown {
-    const Location& location;
-    const api::FileTrace& trace;
-    uint64_t size = 0;
-    // If the mount's process made the trace: the time that the kernel and FUSE added to the
-    // question.
-    std::optional<Duration> around;
-
-    [[nodiscard]] std::string_view travels() const {
-        if (around && location.local) return "a local path in a mounted container (FUSE)";
-        return location.travels;
-    }
-};
-
-void tell(const Session& session, const WhyOptions& options, const Shown& shown) {
-    const api::FileTrace& trace = shown.trace;
-    session.say("{}, {} bytes", shown.location.shown, shown.size);
-    session.say("opened    {}\nI/O path  {}", shown.travels(), trace.io.path);
-    if (!shown.location.limits.empty()) session.say("weaker    " + shown.location.limits);
-    if (shown.around) {
+void tell(const Session& session, const WhyOptions& options, const Location& location,
+          uint64_t size, const api::FileTrace& trace) {
+    const std::string_view opened = trace.fuse && location.local
+                                        ? "a local path in a mounted container (FUSE)"
+                                        : std::string_view(location.travels);
+    session.say("{}, {} bytes", location.shown, size);
+    session.say("opened    {}\nI/O path  {}", opened, trace.io.path);
+    if (!location.limits.empty()) session.say("weaker    " + location.limits);
+    if (trace.fuse) {
         session.say(
             "the steps are those of the mount's process; the kernel and FUSE added {:.1f} µs to "
             "the request for them",
-            microseconds(*shown.around));
+            microseconds(*trace.fuse));
     }
     if (trace.read.bytes == 0) {
-        session.say("there is nothing to read at {}: the file has {} bytes", options.offset,
-                    shown.size);
+        session.say("there is nothing to read at {}: the file has {} bytes", options.offset, size);
     }
     say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
         trace.read);
@@ -80,16 +68,15 @@ void tell(const Session& session, const WhyOptions& options, const Shown& shown)
             fmt::format("one durable write of {} bytes at {}", trace.write->bytes, options.offset),
             *trace.write);
     }
-    session.answer(
-        Json::object({{"path", shown.location.shown},
-                      {"bytes", shown.size},
-                      {"opened", shown.travels()},
-                      {"io_path", trace.io.path},
-                      {"weaker", shown.location.limits},
-                      {"staged", trace.io.staged},
-                      {"fuse_us", shown.around ? Json(microseconds(*shown.around)) : Json()},
-                      {"read", value_of(trace.read)},
-                      {"write", trace.write ? value_of(*trace.write) : Json()}}));
+    session.answer(Json::object({{"path", location.shown},
+                                 {"bytes", size},
+                                 {"opened", opened},
+                                 {"io_path", trace.io.path},
+                                 {"weaker", location.limits},
+                                 {"staged", trace.io.staged},
+                                 {"fuse_us", trace.fuse ? Json(microseconds(*trace.fuse)) : Json()},
+                                 {"read", value_of(trace.read)},
+                                 {"write", trace.write ? value_of(*trace.write) : Json()}}));
 }
 
 Result<> write_trace_file(const CommandContext& context, const std::string& path,
@@ -105,14 +92,9 @@ Result<> write_trace_file(const CommandContext& context, const std::string& path
                                std::strerror(cause));
 }
 
-struct MountedTrace {
-    api::FileTrace trace;
-    Duration around{};
-};
-
 // Errors: no_attribute, unsupported (it is not in a mount of ours), those of the mount's process.
-Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& location,
-                                     fs::NodeId node, uint64_t offset) {
+Task<Result<api::FileTrace>> ask_mount(CommandContext context, const Location& location,
+                                       fs::NodeId node, uint64_t offset) {
     Reactor& reactor = context.environment.reactor;
     // The file system asks on a thread of the pool, and the time to switch threads is not the
     // kernel's. The fastest of several counts, because another process may have used the processor.
@@ -125,12 +107,11 @@ Task<Result<MountedTrace>> ask_mount(CommandContext context, const Location& loc
     const Time begin = reactor.now();
     const auto text =
         co_await location.file_system->get_xattr(context.call, node, api::to_attribute(offset));
-    const Duration took = reactor.now() - begin;
+    const Duration took = reactor.now() - begin - way;
     ROS2S_CO_TRY(text);
-    auto answer = api::parse_answer(*text);
-    if (!answer) co_return fail(Code::no_attribute);
-    co_return MountedTrace{.trace = std::move(answer->trace),
-                           .around = std::max(took - answer->handled - way, Duration())};
+    auto trace = api::parse_answer(*text, took);
+    if (!trace) co_return fail(Code::no_attribute);
+    co_return std::move(*trace);
 }
 
 // On any other file system, an attribute of that name is a user's own.
@@ -147,17 +128,17 @@ Task<bool> is_in_fuse(CommandContext context, const Location& location) {
 
 // Traced by the mount's process, which has the pool (api/mount_trace.h). Nothing if the file is not
 // in a mount of ours. Errors: reported.
-Task<Result<std::optional<MountedTrace>>> trace_through_mount(CommandContext context,
-                                                              const Location& location,
-                                                              fs::NodeId node,
-                                                              const WhyOptions& options) {
+Task<Result<std::optional<api::FileTrace>>> trace_through_mount(CommandContext context,
+                                                                const Location& location,
+                                                                fs::NodeId node,
+                                                                const WhyOptions& options) {
     if (location.host.empty() || !co_await is_in_fuse(context, location)) {
-        co_return std::optional<MountedTrace>();
+        co_return std::optional<api::FileTrace>();
     }
     auto asked = co_await ask_mount(context, location, node, options.offset);
     if (!asked &&
         (asked.error().code == Code::no_attribute || asked.error().code == Code::unsupported)) {
-        if (location.local) co_return std::optional<MountedTrace>();  // a foreign mount, or none
+        if (location.local) co_return std::optional<api::FileTrace>();  // a foreign mount, or none
         co_return context.report.fail(
             asked.error(),
             "{}: the process that has it mounted is of another version and cannot report the "
@@ -184,24 +165,23 @@ Task<Result<>> why_one(CommandContext context, Locations& locations, const WhyOp
                                       "for example one that `ros2store ls -R {}` shows",
                                       location.shown, shell_word(location.shown));
     }
-    ROS2S_CO_TRY_ASSIGN(const auto mounted,
+    ROS2S_CO_TRY_ASSIGN(auto trace,
                         co_await trace_through_mount(context, location, found.node, options));
-    if (mounted) {
-        ROS2S_CO_TRY(write_trace_file(context, options.trace_file, mounted->trace));
-        tell(context.session, options, {location, mounted->trace, found.size, mounted->around});
-        co_return Result<>{};
+    Result<> closed;
+    if (!trace) {
+        const auto opened = co_await location.file_system->open(
+            context.call, found.node, {.read = true, .write = options.write});
+        if (!opened) co_return explain(context, location.shown, opened.error());
+        const auto kinds = options.write ? api::TraceKinds::read_and_write : api::TraceKinds::read;
+        auto traced =
+            co_await api::trace_file(context.call, context.environment.reactor,
+                                     *location.file_system, opened->handle, options.offset, kinds);
+        closed = co_await location.file_system->close(context.call, opened->handle);
+        if (!traced) co_return explain(context, location.shown, traced.error());
+        trace = std::move(*traced);
     }
-    const auto opened = co_await location.file_system->open(context.call, found.node,
-                                                            {.read = true, .write = options.write});
-    if (!opened) co_return explain(context, location.shown, opened.error());
-    const auto kinds = options.write ? api::TraceKinds::read_and_write : api::TraceKinds::read;
-    const auto traced =
-        co_await api::trace_file(context.call, context.environment.reactor, *location.file_system,
-                                 opened->handle, options.offset, kinds);
-    const auto closed = co_await location.file_system->close(context.call, opened->handle);
-    if (!traced) co_return explain(context, location.shown, traced.error());
-    ROS2S_CO_TRY(write_trace_file(context, options.trace_file, *traced));
-    tell(context.session, options, {location, *traced, found.size});
+    ROS2S_CO_TRY(write_trace_file(context, options.trace_file, *trace));
+    tell(context.session, options, location, found.size, *trace);
     co_return closed;
 }
 

@@ -31,6 +31,8 @@ struct FileTrace {
     fs::PathReport io;
     RequestTrace read;
     std::optional<RequestTrace> write;  // if requested, and if there were bytes to write
+    // If a mount's process made it: the time that the kernel and FUSE added to the request for it.
+    std::optional<Duration> fuse{};
 };
 
 enum class TraceKinds : uint8_t { read, read_and_write };

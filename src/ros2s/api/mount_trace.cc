@@ -21,12 +21,6 @@ Duration take_duration(std::istream& in) {
     return Duration(count);
 }
 
-// A terminal would execute control characters.
-void make_printable(std::string& text) {
-    std::ranges::replace_if(
-        text, [](unsigned char each) { return each < 0x20 || each == 0x7f; }, '?');
-}
-
 RequestTrace take_request(std::istream& in) {
     RequestTrace request;
     size_t steps = 0;
@@ -39,7 +33,7 @@ RequestTrace take_request(std::istream& in) {
         step.begin = take_duration(in);
         step.takes = take_duration(in);
         in >> step.name;
-        make_printable(step.name);
+        step.name = printable(step.name);
     }
     return request;
 }
@@ -56,11 +50,11 @@ std::optional<uint64_t> parse_question(std::string_view attribute) {
     return offset;
 }
 
-std::string to_text(const MountTrace& answer) {
-    const RequestTrace& read = answer.trace.read;
+std::string to_text(const FileTrace& trace, Duration handled) {
+    const RequestTrace& read = trace.read;
     std::string text =
-        fmt::format("{} {} {}\n{} {} {}\n", answer.handled.count(), answer.trace.io.staged,
-                    answer.trace.io.path, read.bytes, read.whole.count(), read.steps.size());
+        fmt::format("{} {} {}\n{} {} {}\n", handled.count(), trace.io.staged, trace.io.path,
+                    read.bytes, read.whole.count(), read.steps.size());
     for (const RequestTrace::Step& step : read.steps) {
         text += fmt::format("{} {} {} {}\n", step.depth, step.begin.count(), step.takes.count(),
                             step.name);
@@ -68,15 +62,15 @@ std::string to_text(const MountTrace& answer) {
     return text;
 }
 
-std::optional<MountTrace> parse_answer(const std::string& text) {
+std::optional<FileTrace> parse_answer(const std::string& text, Duration took) {
     std::istringstream in(text);
-    MountTrace answer{.handled = take_duration(in)};
-    in >> answer.trace.io.staged >> std::ws;
-    std::getline(in, answer.trace.io.path);
-    make_printable(answer.trace.io.path);
-    answer.trace.read = take_request(in);
+    FileTrace trace{.fuse = std::max(took - take_duration(in), Duration())};
+    std::string path;
+    std::getline(in >> trace.io.staged >> std::ws, path);
+    trace.io.path = printable(path);
+    trace.read = take_request(in);
     if (!in) return {};
-    return answer;
+    return trace;
 }
 
 }  // namespace ros2s::api

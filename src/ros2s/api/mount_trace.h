@@ -20,12 +20,10 @@ inline constexpr size_t mount_answer_bytes_max = 64 << 10;
 // The offset; empty if it is the name of another attribute.
 [[nodiscard]] std::optional<uint64_t> parse_question(std::string_view attribute);
 
-struct MountTrace {
-    FileTrace trace;     // no write
-    Duration handled{};  // from the arrival of the question to the answer
-};
-[[nodiscard]] std::string to_text(const MountTrace& answer);
-// Accepts any text, and returns no control characters. Empty if it is not an answer.
-[[nodiscard]] std::optional<MountTrace> parse_answer(const std::string& text);
+// Of a trace without a write. `handled`: from the arrival of the question to the answer.
+[[nodiscard]] std::string to_text(const FileTrace& trace, Duration handled);
+// `took`: from the question to the answer, as the program that asked measured it. Accepts any text,
+// and returns no control characters. Empty if it is not an answer.
+[[nodiscard]] std::optional<FileTrace> parse_answer(const std::string& text, Duration took);
 
 }  // namespace ros2s::api
