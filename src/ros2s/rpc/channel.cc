@@ -10,6 +10,10 @@
 namespace ros2s::rpc {
 namespace {
 
+// The wait between attempts to connect doubles from the first to the second value.
+constexpr Duration backoff_least = std::chrono::milliseconds(10);
+constexpr Duration backoff_most = std::chrono::seconds(1);
+
 // Errors that waiting does not cure.
 bool is_final(const Error& error) {
     return error.code == Code::denied || error.code == Code::bad_version ||
@@ -98,7 +102,7 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
 }
 
 Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
-    Duration backoff = options_.backoff_least;
+    Duration backoff = backoff_least;
     bool denied = false;  // the last time
     while (true) {
         // So that the clients of a restarted server do not all come at once.
@@ -123,7 +127,7 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
             outdated_since_.reset();
         }
         if (is_final(error) && !in_doubt) refuse(error);
-        backoff = std::min(2 * backoff, options_.backoff_most);
+        backoff = std::min(2 * backoff, backoff_most);
     }
 }
 

@@ -5,6 +5,8 @@
 namespace ros2s::rpc {
 namespace {
 
+constexpr Duration connect_within = std::chrono::seconds(5);
+
 // The fabric's credential.
 std::vector<std::byte> make_hello(const HelloBody& hello) {
     std::vector<std::byte> body_memory(hello_bytes_max);
@@ -53,7 +55,7 @@ Task<Result<std::unique_ptr<ClientConnection>>> ClientConnection::open(
     std::vector<std::byte> verdict;
     fabric::ConnectOptions connect{
         .limits = options.limits(),
-        .within = options.connect_within,
+        .within = connect_within,
         .stop = stop,
         .credential =
             make_hello({.service = options.service, .client = options.client, .ticket = ticket}),

@@ -11,6 +11,11 @@ namespace {
 constexpr uint64_t message_overhead = 64;
 // The parts of a frame that no option bounds: header and a full set of descriptors.
 constexpr uint64_t frame_overhead = frame_bytes(2 * windows_max, 0) + message_overhead;
+// Reserved with each request: a reply up to this size never waits. One with 4 KiB of payload is
+// smaller.
+constexpr uint32_t reserved_reply_bytes = 5 << 10;
+// Shared memory that a client may use for its windows, if the provider has to make it.
+constexpr uint64_t window_bytes_max = uint64_t{160} << 20;
 
 }  // namespace
 
@@ -27,10 +32,9 @@ fabric::Limits ChannelOptions::limits() const {
 // cancellation and a reply of the reserved size.
 static_assert(ServerOptions().requests_max * (frame_overhead + frame_bytes(0, 0)) <=
               ServerOptions::requests_bytes_max);
-static_assert(ServerOptions().requests_max *
-                  (ServerOptions::reserved_reply_bytes + message_overhead) <=
+static_assert(ServerOptions().requests_max * (reserved_reply_bytes + message_overhead) <=
               ServerOptions::replies_bytes_max);
-static_assert(frame_bytes(0, failure_bytes_max) <= ServerOptions::reserved_reply_bytes);
+static_assert(frame_bytes(0, failure_bytes_max) <= reserved_reply_bytes);
 
 fabric::Limits ServerOptions::limits() const {
     return {

@@ -27,10 +27,6 @@ struct ChannelOptions {
     uint16_t requests_max = 256;
     // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
-    static constexpr Duration connect_within = std::chrono::seconds(5);
-    // The wait between attempts to connect doubles from the first to the second value.
-    static constexpr Duration backoff_least = std::chrono::milliseconds(10);
-    static constexpr Duration backoff_most = std::chrono::seconds(1);
     // Who uses a capability for others hears within a second that it is out of date.
     static constexpr Duration renewal_within = std::chrono::seconds(5);
     // The time that a request waits for a new connection, each time that the connection is lost.
@@ -64,18 +60,10 @@ struct ServerOptions {
     // the latter.
     static constexpr uint64_t requests_bytes_max = uint64_t{1} << 20;
     static constexpr uint64_t replies_bytes_max = uint64_t{1408} << 10;
-    // Reserved with each request: a reply up to this size never waits. One with 4 KiB of payload is
-    // smaller.
-    static constexpr uint32_t reserved_reply_bytes = 5 << 10;
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
-    // Shared memory that a client may use for its windows, if the provider has to make it.
-    static constexpr uint64_t window_bytes_max = uint64_t{160} << 20;
     // Shared with the tenants of other servers; null: not shared, so `admission` is its own.
     ServerGroup* group = nullptr;
     admission::Limits admission{};
-    // A client that serves no put or get, or reads no large reply, for this long loses its
-    // connection.
-    static constexpr Duration transfer_within = std::chrono::seconds(30);
 
     [[nodiscard]] fabric::Limits limits() const;
 };

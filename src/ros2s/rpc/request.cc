@@ -11,6 +11,8 @@ namespace {
 
 // Most heads are smaller: payload is not part of them.
 constexpr size_t kept_head_bytes = 512;
+// A client that serves no put or get, or reads no large reply, for this long loses its connection.
+constexpr Duration transfer_within = std::chrono::seconds(30);
 
 }  // namespace
 
@@ -139,8 +141,7 @@ Task<Result<>> Request::move_part(Way way, WindowDescriptor window, uint64_t off
         }
         RequestEnvironment& environment;
     };
-    fabric::Deadline within(endpoint.reactor(),
-                            endpoint.reactor().now() + environment_.options.transfer_within, {});
+    fabric::Deadline within(endpoint.reactor(), endpoint.reactor().now() + transfer_within, {});
     Result<> moved;
     {
         const Stalled stalled(within.token(), environment_);
@@ -238,8 +239,7 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
 
 Task<Result<>> Request::send_large(ConstBytes head, ConstBytes payload) {
     fabric::Endpoint& endpoint = environment_.endpoint;
-    fabric::Deadline within(endpoint.reactor(),
-                            endpoint.reactor().now() + environment_.options.transfer_within, {});
+    fabric::Deadline within(endpoint.reactor(), endpoint.reactor().now() + transfer_within, {});
     const Result<> sent = co_await endpoint.send(head, payload, within.token());
     co_await within.finish();
     if (!sent && sent.error().code == Code::cancelled) {
