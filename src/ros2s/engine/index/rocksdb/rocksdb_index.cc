@@ -91,7 +91,7 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     o.paranoid_checks = true;
     o.paranoid_file_checks = false;  // would read every new table back; its blocks carry CRCs
     o.avoid_flush_during_shutdown = true;
-    o.max_open_files = static_cast<int>(options.open_files_max);
+    o.max_open_files = 256;  // of tables; the others are reopened when read
     o.skip_stats_update_on_db_open = true;
     o.max_background_jobs = 2;
     o.max_bgerror_resume_count = 0;  // a failure is not retried in the background

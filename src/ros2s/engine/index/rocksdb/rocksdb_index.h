@@ -38,8 +38,6 @@ namespace ros2s::engine {
 
 struct RocksDbOptions {
     uint64_t memory_bytes = 64 * 1024 * 1024;
-    // Table files held open at once; the others are reopened when read.
-    static constexpr uint32_t open_files_max = 256;
     Log log;
 
     // For simulations and tests (sim/simulated_files.h). Null: the machine's file system.
