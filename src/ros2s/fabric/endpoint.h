@@ -52,8 +52,6 @@ struct Limits {
     // allocate() in total. If the accepting side provides the memory (shm), its value is the limit
     // for each peer.
     uint64_t memory_bytes_max = uint64_t{64} << 20;
-    // Messages that one connection may receive in one turn of the loop.
-    static constexpr uint32_t messages_per_turn = 64;
     // The time for a peer to answer a revocation, after which the connection is ended. Also the
     // time for close() to deliver sent messages.
     Duration answer_within = std::chrono::milliseconds(500);

@@ -13,6 +13,9 @@
 namespace ros2s::fabric::shm {
 namespace {
 
+// That one connection may receive in one turn of the loop.
+constexpr uint32_t messages_per_turn = 64;
+
 // The rings follow the control page: to the server, to the client.
 Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
     return to_server ? control.bytes().subspan(control_page_bytes, layout.to_server_bytes)
@@ -157,7 +160,7 @@ bool ShmEndpoint::poll() noexcept {
         end(End::violation);
         return true;
     }
-    bool found = in_.available() > 0 && take(limits_.messages_per_turn, false);
+    bool found = in_.available() > 0 && take(messages_per_turn, false);
     if (alive() && (first() != nullptr || wants_answer_room())) {
         if (!out_.refresh()) {
             end(End::violation);
