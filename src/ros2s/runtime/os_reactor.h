@@ -35,7 +35,6 @@ struct OsReactorOptions {
     RingChoice ring = RingChoice::automatic;
     uint32_t ring_entries = 512;  // transfers in the kernel at once; further ones wait in user
                                   // space
-    static constexpr uint32_t ring_threads = 4;  // for RingChoice::threads
     // SQEs are submitted at the end of a turn, and within it in groups of this many. With larger
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;

@@ -19,6 +19,7 @@
 namespace ros2s {
 namespace {
 
+constexpr uint32_t ring_threads = 4;
 constexpr auto polls_every = std::chrono::microseconds(100);
 
 int32_t perform(const Ring::Operation& operation) noexcept {
@@ -46,7 +47,7 @@ class ThreadRing final : public KernelRing {
         : ready_(ready),
           waker_(waker),
           slots_(options.ring_entries),
-          pool_(options.ring_threads, options.thread_name + "-io") {
+          pool_(ring_threads, options.thread_name + "-io") {
         for (auto& slot : slots_) {
             slot.ring = this;
             slot.work = [](BlockingPool::Job& job) noexcept {
