@@ -11,9 +11,7 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/environment.h"
-#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stack.h"
-#include "ros2s/runtime/stop.h"
 
 namespace ros2s::rados {
 class RadosStore;
@@ -46,7 +44,7 @@ class RadosPool {
     [[nodiscard]] static Task<Result<std::unique_ptr<RadosPool>>> open(Environment environment,
                                                                        RadosOptions options,
                                                                        Report& report);
-    Task<Result<>> close();
+    Task<Result<>> close() { return stack_.close(); }
 
     [[nodiscard]] object::ObjectStore& store();
     // "pool 'main' of the RADOS cluster of /etc/ceph/ceph.conf".
@@ -55,22 +53,16 @@ class RadosPool {
     // RadosStore::sweep().
     [[nodiscard]] Task<Result<>> sweep(const Call& call, object::ContainerId container,
                                        Report& report);
-    void visit_metrics(const MetricVisitor& visit) const;
+    void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
     [[nodiscard]] std::string layers() const { return stack_.names(); }
 
   private:
-    RadosPool(Environment environment, RadosOptions options);
-    Task<Result<>> begin(Report& report);
-    static Task<> keep_sweeping(RadosPool& self);
+    RadosPool() = default;
+    Task<Result<>> begin(Environment environment, const RadosOptions& options, Report& report);
 
-    const Environment environment_;
-    const RadosOptions options_;
     Stack stack_;
     rados::RadosStore* rados_ = nullptr;
     object::ObjectStore* client_ = nullptr;
-    Counter sweeps_, failed_sweeps_;
-    StopSource stopping_;
-    Nursery sweeping_;
 };
 
 }  // namespace ros2s::connection

@@ -37,11 +37,12 @@ RadosStore::RadosStore(Reactor& reactor, Pool& metadata, Pool& data, RadosOption
     : reactor_(reactor),
       metadata_(metadata),
       data_(data),
-      options_(options),
+      options_(std::move(options)),
       number_(reactor.secrets().next() | 1),
       mutexes_(reactor),
-      coordinator_(reactor, metadata, options.patience),
+      coordinator_(reactor, metadata, options_.patience),
       read_turns_(reactor),
+      sweeping_(reactor, 1),
       storing_(reactor, 1),
       applying_(reactor, applying_max),
       tidying_(reactor, tidying_max) {}
@@ -50,13 +51,17 @@ RadosStore::~RadosStore() = default;
 Task<Result<std::unique_ptr<RadosStore>>> RadosStore::open(const Call& call, Reactor& reactor,
                                                            Pool& metadata, Pool& data,
                                                            RadosOptions options, Report& report) {
-    std::unique_ptr<RadosStore> store(new RadosStore(reactor, metadata, data, options));
+    std::unique_ptr<RadosStore> store(new RadosStore(reactor, metadata, data, std::move(options)));
     ROS2S_CO_TRY(co_await store->open_pool(call, report));
+    if (store->options_.sweep_every > Duration()) {
+        ROS2S_CHECK(store->sweeping_.try_spawn(store->keep_sweeping()));
+    }
     co_return std::move(store);
 }
 
 Task<> RadosStore::close() {
     closing_.request_stop();
+    co_await sweeping_.join();
     co_await storing_.join();
     co_await applying_.join();
     for (auto& [name, keys] : std::exchange(ended_decisions_, {})) {

@@ -17,6 +17,8 @@
 #include <set>
 #include <string>
 
+#include "ros2s/base/log.h"
+#include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/object/pins.h"
 #include "ros2s/rados/coordinator.h"
@@ -40,9 +42,13 @@ struct RadosOptions {
     Duration container_check = std::chrono::seconds(1);
     // If a client has not used its replies for this time, a sweep removes them.
     Duration reply_age = std::chrono::hours(24);
+    // The interval at which all containers are swept. 0: never.
+    Duration sweep_every{};
     // The objects that a sweep reads per second. The limit leaves capacity for other clients. 0: no
     // limit.
     uint64_t sweep_rate = 0;
+    // Gets a line for each sweep that failed.
+    Log log{};
     // False: clients do not repeat transactions. They are then treated as unnamed, which takes
     // fewer requests.
     bool keeps_replies = true;
@@ -84,6 +90,8 @@ class RadosStore final : public object::ObjectStore {
     // rest is swept.
     Task<Result<>> sweep(const Call& call, object::ContainerId container, Report& report,
                          Orphans* seen = nullptr);
+
+    void visit_metrics(const MetricVisitor& visit) const;
 
     [[nodiscard]] object::Features features() const override;
     [[nodiscard]] std::string path() const override { return metadata_.description(); }
@@ -188,6 +196,9 @@ class RadosStore final : public object::ObjectStore {
     [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
 
     // sweep.cc
+    Task<> keep_sweeping();
+    using SeenOrphans = std::map<object::ContainerId, Orphans>;
+    Task<Result<>> sweep_all(const Call& call, SeenOrphans& seen, Report& report);
     // `failed`: the name of the object that caused the error, if one did.
     Task<Result<>> sweep_container(const Call& call, object::ContainerId container, Orphans* seen,
                                    std::string& failed);
@@ -405,7 +416,9 @@ class RadosStore final : public object::ObjectStore {
     bool is_answering_ = true;              // the cluster, at the last write of replies
     // Counts reads of slots and objects. The count gives their order.
     uint64_t moments_ = 0;
+    Counter sweeps_, failed_sweeps_;
     StopSource closing_;
+    Nursery sweeping_;  // keep_sweeping()
     Nursery storing_;   // store_replies()
     Nursery applying_;  // apply_rest()
     Nursery tidying_;

@@ -160,6 +160,29 @@ Task<> leave_data(sim::World& world, Pool& pool, ContainerId container,
         {.object = {space_of(container), data_name(object, id)}, .data = as_bytes(bytes)}));
 }
 
+Task<> sweep_by_itself(sim::World& world, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    const auto store = opened_for_sweeps(co_await RadosStore::open(
+        {}, world.core(), pool, pool, {.sweep_every = std::chrono::hours(1)}, report));
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    co_await leave_data(world, pool, container->id);
+    co_await sleep_for(world.core(), std::chrono::hours(4));
+    EXPECT_EQ(data_in(cluster), 0U);
+    std::vector<uint64_t> counts;
+    store->visit_metrics(
+        [&](std::string_view, std::string_view, uint64_t count) { counts.push_back(count); });
+    EXPECT_EQ(counts, (std::vector<uint64_t>{4, 0}));
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosSweep, AStoreSweepsByItself) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_by_itself(world, cluster));
+}
+
 Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <ranges>
 #include <set>
+#include <utility>
 
 #include "rados_store.h"
 
@@ -15,6 +16,47 @@ constexpr int touches_max = 16;             // of one object
 }  // namespace
 
 using namespace object;
+
+// The first one is at a random time, so that clients that start together do not sweep together.
+Task<> RadosStore::keep_sweeping() {
+    const Call call{.stop = closing_.token()};
+    const auto every = static_cast<uint64_t>(options_.sweep_every.count());
+    Duration pause{reactor_.random().below(every) + 1};
+    SeenOrphans seen;
+    while (co_await sleep_for(reactor_, pause, call.stop)) {
+        Report report;
+        const auto swept = co_await sweep_all(call, seen, report);
+        pause = options_.sweep_every;
+        sweeps_.add();
+        if (swept || call.stop.stop_requested()) continue;
+        failed_sweeps_.add();
+        options_.log.warning(
+            "cannot remove the remains of crashed clients in {} ({}): the next attempt is in {} s",
+            path(), report.text(), std::chrono::duration_cast<std::chrono::seconds>(pause).count());
+    }
+}
+
+Task<Result<>> RadosStore::sweep_all(const Call& call, SeenOrphans& seen, Report& report) {
+    const auto containers = co_await list_containers(call);
+    if (!containers) co_return report.fail(containers.error(), describe(containers.error()));
+    Result<> all;
+    auto before = std::exchange(seen, {});  // those of containers that are gone are forgotten
+    for (const ContainerRecord& container : *containers) {
+        auto& orphans = seen[container.id] = std::move(before[container.id]);
+        Report of_this;
+        const auto swept = co_await sweep(call, container.id, of_this, &orphans);
+        // It was destroyed meanwhile.
+        if (!swept && swept.error().code == Code::not_found) continue;
+        if (!swept && all) all = report.fail(swept.error(), of_this.text());
+    }
+    co_return all;
+}
+
+void RadosStore::visit_metrics(const MetricVisitor& visit) const {
+    visit("ros2store_rados_sweeps_total", "Sweeps for remains of crashed clients in the cluster",
+          sweeps_.value());
+    visit("ros2store_rados_failed_sweeps_total", "Sweeps that failed", failed_sweeps_.value());
+}
 
 Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report& report,
                                  Orphans* seen) {
