@@ -64,7 +64,7 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report
     const auto swept = co_await sweep_container(call, container, seen, name);
     if (swept) co_return swept;
     if (name.empty()) co_return report.fail(swept.error(), describe(swept.error()));
-    co_return report.fail(swept.error(), "object '{}' in namespace '{}': {}", name,
+    co_return report.fail(swept.error(), "cannot sweep the object '{}' in namespace '{}': {}", name,
                           space_of(container), describe(swept.error()));
 }
 
