@@ -144,7 +144,7 @@ int ros2s_opendir(ros2s_fs* fs, const char* path, ros2s_dir** out) {
 
 int ros2s_readdir(ros2s_dir* directory, ros2s_dirent* entry) {
     if (const int rc = check(directory, "readdir"); rc < 0) return rc;
-    if (entry == nullptr) return refuse(EINVAL, "readdir: the place for the entry is NULL");
+    if (entry == nullptr) return refuse(EINVAL, "readdir: the pointer for the entry is NULL");
     if (directory->next == directory->batch.size() && !directory->at_end) {
         auto& fs = directory->fs;
         auto batch = fs.run([&] {

@@ -119,7 +119,7 @@ int ros2s_fsync(ros2s_file* file) {
 
 int ros2s_fstat(ros2s_file* file, struct stat* out) {
     if (const int rc = check(file, "stat"); rc < 0) return rc;
-    if (out == nullptr) return refuse(EINVAL, "stat: the place for the result is NULL");
+    if (out == nullptr) return refuse(EINVAL, "stat: the pointer for the result is NULL");
     const auto got = file->fs.run(
         [&] { return file->fs.file_system().get_attributes(file->fs.call, file->node); });
     if (!got) return refuse(got.error(), "stat", file->path);

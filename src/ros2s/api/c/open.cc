@@ -29,7 +29,7 @@ Task<Result<>> check_base(fs::FileSystem& file_system, const Call& call, std::st
 
 int open(const char* text, const ros2s_open_options* options, ros2s_fs** out) {
     if (text == nullptr || out == nullptr) {
-        return refuse(EINVAL, "ros2s_open: the URI or the place for the handle is NULL");
+        return refuse(EINVAL, "ros2s_open: the URI or the pointer for the handle is NULL");
     }
     *out = nullptr;
     if (options != nullptr && options->struct_bytes < sizeof(ros2s_open_options)) {

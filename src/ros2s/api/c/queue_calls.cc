@@ -115,7 +115,7 @@ int ros2s_queue_create(ros2s_fs* fs, uint32_t depth, ros2s_queue** out) {
     if (const int rc = check(fs, "create a queue"); rc < 0) return rc;
     if (out == nullptr || depth == 0 || depth > depth_max) {
         return refuse(EINVAL, "create a queue: the depth is not 1 to " + std::to_string(depth_max) +
-                                  ", or the place for the handle is NULL");
+                                  ", or the pointer for the handle is NULL");
     }
     *out = nullptr;
     auto made = api::Queue::create(fs->instance().reactor(), fs->file_system(), depth,
@@ -164,7 +164,7 @@ int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions, uint32_t
                      uint32_t most, int64_t timeout_ns) {
     if (const int rc = check(queue, "reap"); rc < 0) return rc;
     if (completions == nullptr && most > 0) {
-        return refuse(EINVAL, "reap: the place for completions is NULL");
+        return refuse(EINVAL, "reap: the pointer for the completions is NULL");
     }
     return static_cast<int>(queue->queue->reap({completions, most}, least, timeout_ns));
 }
