@@ -119,11 +119,11 @@ Task<Result<>> SubtreeView::check_areas(const Call& call, std::string container,
             const auto above = co_await inner_.lookup(asking, *root, "..");
             if (above) inner_.forget(above->node, 1);
             if (!above && above.error().code == Code::stale) {
-                co_return report.fail(
-                    Code::unsupported,
-                    "{} is a directory of the server, of which no part can be given; the server's "
-                    "'directories' setting can name that part",
-                    container);
+                co_return report.fail(Code::unsupported,
+                                      "{} is a directory of the server, and no part of it can be "
+                                      "mounted; the server's "
+                                      "'directories' setting can name that part",
+                                      container);
             }
             if (!above) co_return fail(above.error());
             continue;
