@@ -297,7 +297,7 @@ Result<Settings> make_settings(const pki::Pem& pem, Report& report) {
                                 reinterpret_cast<const unsigned char*>(protocol.data()),
                                 protocol.size()) != 0 ||
         !use_files(settings.get(), pem)) {
-        return report.fail(Code::invalid, "OpenSSL: {}", openssl_error());
+        return report.fail(Code::invalid, "cannot set up TLS with OpenSSL: {}", openssl_error());
     }
     SSL_CTX_set_alpn_select_cb(settings.get(), choose_protocol, nullptr);
     SSL_CTX_set_verify(settings.get(), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
