@@ -97,7 +97,7 @@ connection::Options Dpu::way_to(const std::string& pool) const {
 Task<Result<>> Dpu::open_pools(Report& report) {
     if (!settings_.engine_pools.empty()) {
         for (const std::string& line : daemon::trust_warnings(settings_.ways_to_engine())) {
-            environment_.log.warning("the way to the engine: " + line);
+            environment_.log.warning("the connection to the engine: " + line);
         }
     }
     if (!settings_.keys.empty()) {

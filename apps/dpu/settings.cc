@@ -201,7 +201,7 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(config::parse(yaml, where, describe(settings), report));
     const auto want = [&](const std::string& text, std::string_view name) -> Result<> {
         if (!parts_of(text).empty()) return {};
-        return report.fail(Code::invalid, "{}: '{}' is empty", where, name);
+        return report.fail(Code::invalid, "{}: the setting '{}' must not be empty", where, name);
     };
     ROS2S_TRY(parse_pools(settings, where, report));
     std::vector<std::string> pools = settings.engine_pools;
