@@ -224,7 +224,7 @@ Task<Result<>> TenantRegistry::keep_all(TenantsOfPool next, Report& report) {
     const auto written = co_await environment_.blocking.run(
         environment_.reactor, [this, &text] { return replace_file(path_, text); });
     if (!written) {
-        co_return report.fail(written.error(), "cannot write {}: {}", path_,
+        co_return report.fail(written.error(), "cannot write the file of tenants {}: {}", path_,
                               describe(written.error()));
     }
     pool_ = std::move(next);
