@@ -138,7 +138,7 @@ Result<RunLock> take_lock(const DaemonPaths& paths, Report& report) {
     auto lock = RunLock::take(paths.pid);
     if (lock) return lock;
     if (lock.error().code == Code::busy) {
-        return report.fail(Code::busy, "{} runs already", paths.program);
+        return report.fail(Code::busy, "{} is already running", paths.program);
     }
     return cannot_start(paths, lock.error(), paths.pid, report);
 }
