@@ -229,7 +229,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
     if (!use) {
         co_return refuse(
             asked->subject, what,
-            fmt::format("the tenant '{}' may not {} the container '{}'", tenant.name,
+            fmt::format("the tenant '{}' has no right to {} the container '{}'", tenant.name,
                         capability::rights_text(wish->use.rights), wish->use.container),
             report);
     }

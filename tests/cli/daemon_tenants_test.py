@@ -139,7 +139,7 @@ class Tenants(WithDirectory):
                    "the DPU knows the tenants")
 
         for uri, label, environment, encryption, refusal in (
-                (dpu, "alice-1", alice, "unknown", "the tenant 'alice' may not create the container 'other'"),
+                (dpu, "alice-1", alice, "unknown", "the tenant 'alice' has no right to create the container 'other'"),
                 (engine, "bob-1", bob, "none", "may not create the container pool/other")):
             with self.subTest(uri=uri):
                 one = uri.format(f"/{label}")
@@ -164,7 +164,7 @@ class Tenants(WithDirectory):
 
         # eve may write to containers of others.
         self.refused("container", "create", dpu.format("/alice-2"), env=eve,
-                     says="refused: the tenant 'eve' may not create the container 'alice-2'")
+                     says="refused: the tenant 'eve' has no right to create the container 'alice-2'")
         self.wait_for_line("dpu", "audit: CN=eve (unix:) was refused a capability of the pool 'pool'")
         for command in (("create", "--encryption", "aes-256-gcm"), ("rekey",)):
             self.refused("container", *command, "--key", "acme", dpu.format("/alice-2"), env=alice,

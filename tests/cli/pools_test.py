@@ -55,7 +55,7 @@ class PoolLife(Refusal):
             self.skipTest("cannot mount here")
         try:
             self.refused(*UP, small / "p", "--size", "64M", "--device-dir", disk,
-                         says=[f"{small}/p needs 64", "free space", "too little"])
+                         says=[f"{small}/p needs 64", "free space", "more, choose another directory"])
             self.assertEqual(os.listdir(small) + os.listdir(disk), [])
         finally:
             subprocess.run(["umount", small], check=True)
@@ -90,7 +90,7 @@ class PoolLife(Refusal):
         for place in places:
             place.mkdir()
         there = [word for place in places for word in ("--device-dir", place)]
-        self.refused(*UP, pool, "--size", SIZE, "--devices", "1", *there, says="2 places for 1 device")
+        self.refused(*UP, pool, "--size", SIZE, "--devices", "1", *there, says="2 locations for 1 device")
         self.assertEqual(len(answer(*UP, pool, "--size", SIZE, *there)["devices"]), 2)
         self.assertEqual([len(os.listdir(place)) for place in places], [1, 1])
 

@@ -44,8 +44,8 @@ class Room {
         sum += bytes;
         if (sum <= free_bytes) return {};
         return report.fail(Code::no_space,
-                           "{} needs {} of free space and has {}, {} too little: free some, choose "
-                           "another directory, or a smaller --size",
+                           "{} needs {} of free space and has {}: free {} more, choose another "
+                           "directory, or choose a smaller --size",
                            directory, config::human_size(sum), config::human_size(free_bytes),
                            config::human_size(sum - free_bytes));
     }

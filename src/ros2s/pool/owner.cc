@@ -146,7 +146,7 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     if (::ftruncate(descriptor, 0) != 0 ||
         ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         const int cause = errno;
-        return report.fail(fail_errno(cause).error(), "cannot write {} ({})", path,
+        return report.fail(fail_errno(cause).error(), "cannot write the owner file {} ({})", path,
                            std::strerror(cause));
     }
     return ownership;

@@ -45,7 +45,8 @@ Result<> check_request(const PoolCreation& creation, Report& report) {
     }
     if (creation.devices < creation.device_directories.size()) {
         return report.fail(
-            Code::invalid, "{} places for {} device{}: name no more places than there are devices",
+            Code::invalid,
+            "{} locations for {} device{}: name at most one location for each device",
             creation.device_directories.size(), creation.devices, creation.devices == 1 ? "" : "s");
     }
     if (creation.bytes / creation.devices < pool_bytes_min) {

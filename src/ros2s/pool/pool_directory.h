@@ -36,9 +36,9 @@ struct PoolCreation {
     std::string pool = "pool";           // its name in URIs
     uint64_t bytes = uint64_t{4} << 30;  // over all device files together
     uint32_t devices = 1;                // 1 to 16
-    // Other places for the device files, taken in turn: one per disk, no more than devices. Empty:
-    // the directory itself. A place that is the character device of an NVMe namespace, or of
-    // persistent memory (devdax), is one device, and is used completely.
+    // Other locations for the device files, used in turn: one per disk, at most one per device.
+    // Empty: the directory itself. The character device of an NVMe namespace, or of persistent
+    // memory (devdax), is one device, and is used completely.
     std::vector<std::string> device_directories;
     std::string container = "main";  // created with the pool; empty: none
     PoolConfig config;               // the content of config.yaml; its own `pool` is ignored

@@ -225,7 +225,7 @@ TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
     refuses(wanted, Code::invalid, "1 to 16 devices, not 17");
     wanted = creation();
     wanted.device_directories = {base_ + "/d0", base_ + "/d1"};
-    refuses(wanted, Code::invalid, "2 places for 1 device: ");
+    refuses(wanted, Code::invalid, "2 locations for 1 device: ");
     wanted = creation();
     wanted.pool = "a b";
     refuses(wanted, Code::invalid, "the pool name 'a b'");

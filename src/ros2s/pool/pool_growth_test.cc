@@ -157,7 +157,7 @@ TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
     refuses({.directory = {}, .bytes = 4096, .device_directory = {}, .progress = {}}, Code::invalid,
             "64MiB at least");
     refuses({.directory = {}, .bytes = uint64_t{1} << 60, .device_directory = {}, .progress = {}},
-            Code::no_space, "too little");
+            Code::no_space, "of free space and has ");
     refuses({.directory = {}, .device_directory = base_ + "/none", .progress = {}}, Code::not_found,
             base_ + "/none");
     OwnerRecord present;
