@@ -11,12 +11,6 @@ namespace ros2s::connection {
 
 namespace {
 
-// Follows the session while the layers below exist.
-struct Following {
-    HostMountLocator& locator;
-    Task<> close() { return locator.stop(); }
-};
-
 // The user of this process, and as many of its groups as a request has room for.
 fs::UserClaim user_of_process() {
     fs::UserClaim user{.uid = ::geteuid(), .gid = ::getegid(), .groups = {}};
@@ -60,8 +54,13 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
                                               .user = user_of_process(),
                                               .behind = "the DPU at " + channel_->address()}));
     co_await locator_->follow([this](const Call& call) { return link_->reopen_all(call); });
-    stack_.push("Following", std::make_unique<Following>(*locator_));
     co_return Result<>{};
+}
+
+// The locator follows the session until then, and opens files of the link again.
+Task<Result<>> HostFiles::close() {
+    if (locator_ != nullptr) co_await locator_->stop();
+    co_return co_await stack_.close();
 }
 
 fs::FileSystem& HostFiles::file_system() { return *link_; }

@@ -45,7 +45,7 @@ class HostFiles {
                                                                        HostOptions options,
                                                                        Report& report);
     // Closes open files, unmounts, and ends the session.
-    Task<Result<>> close() { return stack_.close(); }
+    Task<Result<>> close();
 
     [[nodiscard]] fs::FileSystem& file_system();
     // "offload over shm to the DPU at /run/ros2store/dpu.sock".

@@ -27,6 +27,7 @@ namespace {
 
 // For gRPC's buffers of all connections.
 constexpr size_t buffer_bytes_max = size_t{512} << 20;
+constexpr int streams_per_connection_max = 256;
 
 int argument_ms(Duration duration) {
     return static_cast<int>(
@@ -123,8 +124,7 @@ Result<> ControlServer::Parts::build(Report& report) {
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
                                argument_ms(options.handshake_max));
-    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
-                               static_cast<int>(options.streams_per_connection_max));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, streams_per_connection_max);
     // Keeps the memory per request that is not read yet constant.
     builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     builder.SetMaxReceiveMessageSize(static_cast<int>(options.message_bytes_max));

@@ -174,7 +174,6 @@ struct ControlOptions {
     uint32_t connections_per_subject_max = 256;
     uint32_t calls_max = 4096;  // until the client has the reply; of all subjects
     uint32_t calls_per_subject_max = 256;
-    static constexpr uint32_t streams_per_connection_max = 256;
     Duration handshake_max = std::chrono::seconds(10);
 };
 
