@@ -41,6 +41,15 @@ void read_request(ConstBytes body, auto fields) {
     }
 }
 
+void read_pieces(ConstBytes body) {
+    Buffer buffer;
+    FileBody file;
+    object::Checksums checksums;
+    if (rpc::read(body, pieces_fields, file, checksums)) {
+        same(rpc::build(buffer, pieces_fields, file, checksums), body);
+    }
+}
+
 void read_names(unsigned kind, ConstBytes body) {
     switch (kind) {
         case 12: return read_request<MakeBody>(body, make_fields);
@@ -64,16 +73,8 @@ void read_names(unsigned kind, ConstBytes body) {
         case 30: return read_results<std::vector<FoundName>>(body, found_names_fields);
         case 31: return read_again<CodesBody>(body, codes_fields);
         case 32: return read_request<ReaddirManyBody>(body, readdir_many_fields);
-        case 33: {
-            Buffer buffer;
-            FileBody file;
-            object::Checksums checksums;
-            if (rpc::read(body, pieces_fields, file, checksums)) {
-                same(rpc::build(buffer, pieces_fields, file, checksums), body);
-            }
-            return;
-        }
-        default: return read_results<std::vector<FoundEntry>>(body, found_entries_fields);
+        case 33: return read_results<std::vector<FoundEntry>>(body, found_entries_fields);
+        default: return read_pieces(body);
     }
 }
 

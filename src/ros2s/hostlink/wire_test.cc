@@ -399,6 +399,9 @@ TEST(LinkWire, Golden) {
     add(31, rpc::build(buffer, codes_fields, CodesBody{.codes = {0, 7}}));
     add(32, request(readdir_many_fields, read_entries));
     add(33, rpc::build(buffer, found_entries_fields, found_entries));
+    add(34, rpc::build(buffer, pieces_fields,
+                       FileBody{.mount = {0x0102030405060708}, .handle = {2}, .offset = 4096},
+                       std::vector<uint32_t>{0xaabbccdd, 0x11223344}));
     EXPECT_EQ(lines, golden);
 }
 
