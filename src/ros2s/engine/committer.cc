@@ -153,9 +153,9 @@ void Committer::prove_last() {
 }
 
 void Committer::release_space() {
+    if (state_.space.oldest_quarantined() == 0) return;
     const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
     const uint64_t unread = rules_.await_reads ? publisher_.unread_upto() : proven;
-    if (state_.space.oldest_quarantined() == 0) return;
     if (!state_.space.release(std::min(proven, unread), set_apart_)) return;
     discarder_.take(set_apart_);
     set_apart_.clear();
