@@ -135,7 +135,7 @@ class Refused(Refusal):
                 words[words.index(option) + 1] = value
                 with self.subTest(option=option, value=value):
                     self.refused("plan", *(f"{name}={text}" for name, text in zip(words[::2], words[1::2])),
-                                 says=[f"{option} takes ", f"not '{value}'"])
+                                 says=[f"{option} takes ", f"the given value is '{value}'"])
         self.refused("plan", "--gpus", "10000000", "--rate", "1e9", "--sample", "1024TiB", says="check the units")
 
     def test_options(self):

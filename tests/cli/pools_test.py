@@ -129,7 +129,7 @@ class PoolLife(Refusal):
         run("cp", source, uri % "one")
         self.refused("cp", source, uri % "two", says=["the pool is full", "pool grow"])
         for arguments, says in ((["--size", "1M"], "64MiB at least"), ([], "--size"),
-                                (["--size", "900T"], "too little")):
+                                (["--size", "900T"], "of free space and has ")):
             self.refused("pool", "grow", pool, *arguments, says=says,
                          status=1 if arguments else 2)
         (self.scratch / "disk").mkdir()

@@ -126,7 +126,7 @@ check "a tree" ros2store cp -r /usr/include/fmt "$(at failing tree)"
 check "and they fit around the sector that cannot be read" ros2store cp /run/large "$(at failing large)"
 check "a read that meets it fails, and says so" refused_with "Input/output error" \
     ros2store cp "$(at failing large)" /run/back
-check "with the namespace, the place and its status" grep -q "/device-0: a read of .* NVMe status 0x" /run/refusal
+check "with the namespace, the place and its status" grep -q "/device-0: the device reports an error for a read of .* NVMe status 0x" /run/refusal
 check "what lies before it is read, and right" right_up_to_it
 check "a write that meets the other one fails, and says so" refused_with "read-only.*failed" \
     ros2store cp /run/large "$(at failing more)"
