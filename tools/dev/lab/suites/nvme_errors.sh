@@ -128,7 +128,7 @@ check "a read that meets it fails, and says so" refused_with "Input/output error
     ros2store cp "$(at failing large)" /run/back
 check "with the namespace, the place and its status" grep -q "/device-0: the device reports an error for a read of .* NVMe status 0x" /run/refusal
 check "what lies before it is read, and right" right_up_to_it
-check "a write that meets the other one fails, and says so" refused_with "read-only.*failed" \
+check "a write that meets the other one fails, and says so" refused_with "read-only.*reports an error" \
     ros2store cp /run/large "$(at failing more)"
 check "the pool opens again" ros2store pool query /run/failing
 check "the tree is whole" eval 'ros2store cp -r "$(at failing tree)" /run/tree && diff -r /usr/include/fmt /run/tree'
