@@ -16,9 +16,11 @@ constexpr size_t ahead_io_max = 64;
 // An earlier start gains less than each write costs the core and the device.
 constexpr uint64_t ahead_blocks_least = 16;
 
-// A burst is over when nothing has joined for this time, or for this many turns of the core
-// (virtual time does not pass by turns).
+// A burst is over when nothing has joined for this time and this many turns of the core: one turn
+// can take longer than the time, if it gives a write to the kernel. Or after the most turns:
+// virtual time does not pass by turns.
 constexpr Duration gather_quiet_max = std::chrono::microseconds(10);
+constexpr uint32_t gather_turns_least = 4;
 constexpr uint32_t gather_turns_max = 200;
 
 // A huge page if sixteen fit for each device. A group takes at least one on each device that it
@@ -205,7 +207,8 @@ Task<> Committer::gather() {
     Time grown = env_.reactor.now();
     uint32_t turns = 0;
     while (!dead_ && !is_large() && open_->transactions.size() < burst_ &&
-           turns < gather_turns_max && env_.reactor.now() - grown < gather_quiet_max) {
+           turns < gather_turns_max &&
+           (turns < gather_turns_least || env_.reactor.now() - grown < gather_quiet_max)) {
         const size_t before = open_->transactions.size();
         co_await yield(env_.reactor);
         ++turns;

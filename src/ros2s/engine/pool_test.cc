@@ -326,6 +326,32 @@ TEST(Pool, ClientsThatAnswerInABurstShareTheNextGroup) {
     pool.world.run(bursts(pool));
 }
 
+// Half of the clients send three turns after the others, and a turn between takes longer than a
+// burst may be quiet.
+Task<> late_half(Pool& pool, uint64_t client, int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+        for (int turn = 0; turn < 3 && client >= 16; ++turn) {
+            co_await yield(pool.world.core());
+            if (client == 31 && turn == 1) pool.world.compute(std::chrono::microseconds(50));
+        }
+        EXPECT_OK(co_await pool.write(client, 1, 1));
+    }
+}
+Task<> slow_turns(Pool& pool) {
+    constexpr int rounds = 20;
+    co_await pool.start();
+    const uint64_t done = pool.metric("ros2store_engine_groups_total");
+    Nursery nursery(pool.world.core(), 32);
+    for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(late_half(pool, i, rounds));
+    co_await nursery.join();
+    EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done, rounds + 3);  // halves would make 30
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, ASlowTurnDoesNotEndABurst) {
+    Pool pool(1);
+    pool.world.run(slow_turns(pool));
+}
+
 Task<> traced(Pool& pool) {
     co_await pool.start();
     Trace trace;

@@ -43,6 +43,9 @@ class World {
     }
     [[nodiscard]] uint64_t clock_steps() const { return clock_steps_; }
 
+    // The handle that runs computes for this long.
+    void compute(Duration by) { now_ += by; }
+
     // Runs the task on core 0, and all other work, until the task is done. If nothing can run any
     // more and the task is unfinished, a CHECK fails.
     template <class T>
