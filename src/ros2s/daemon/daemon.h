@@ -45,7 +45,8 @@ struct CommonSettings {
     std::string metrics;
     std::string metrics_password_file;
     uint32_t trace_every = 4096;
-    Duration poll = OsReactorOptions::poll_for_default;
+    // As long as 32 reads of a slow disk take together. A daemon's processors serve nothing else.
+    Duration poll = std::chrono::microseconds(500);
     Duration drain = std::chrono::seconds(10);
 };
 [[nodiscard]] config::Group describe_metrics(CommonSettings& settings);

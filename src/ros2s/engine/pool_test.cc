@@ -344,7 +344,8 @@ Task<> slow_turns(Pool& pool) {
     Nursery nursery(pool.world.core(), 32);
     for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(late_half(pool, i, rounds));
     co_await nursery.join();
-    EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done, rounds + 3);  // halves would make 30
+    EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done,
+              rounds + 3);  // halves would make 30
     EXPECT_OK(co_await pool.close());
 }
 TEST(Pool, ASlowTurnDoesNotEndABurst) {

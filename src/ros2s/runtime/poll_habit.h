@@ -40,12 +40,12 @@ class PollHabit {
 // PollBan: the time without polls after a yield in which another process computed for a whole time
 // slice. Beside such a process polling gains nothing, so the time doubles. It starts again at
 // `least` if polls found work often since the last such yield: then the other process computes
-// rarely.
+// rarely, or the machine itself stood still.
 class PollBan {
   public:
     static constexpr Duration least = std::chrono::milliseconds(10);
     static constexpr Duration most = std::chrono::milliseconds(640);
-    static constexpr uint32_t finds_often = 1000;
+    static constexpr uint32_t finds_often = 64;
 
     void found() noexcept { ++finds_; }
     // Returns the time without polls that begins now.

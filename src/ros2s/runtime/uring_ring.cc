@@ -32,7 +32,9 @@ namespace {
 // not. A cancellation's is its operation's address with the lowest bit set.
 constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
-constexpr unsigned reaped_at_once = 64;
+// A disk may report all operations at once. The turns are short, so that the first of them cause
+// new operations before the last ones are handled.
+constexpr unsigned reaped_at_once = 8;
 constexpr unsigned completions_least = 4096;
 constexpr unsigned resubmissions_max = 100;
 // A transfer of this many bytes does not wait for others: the device would be idle until then, and

@@ -13,8 +13,9 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-// That one connection may receive in one turn of the loop.
-constexpr uint32_t messages_per_turn = 64;
+// That one connection may receive in one turn of the loop. Few: what they ask for begins at the end
+// of the turn.
+constexpr uint32_t messages_per_turn = 8;
 
 // The rings follow the control page: to the server, to the client.
 Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
