@@ -1,6 +1,7 @@
 /* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
  *
  *     name_bench URI THREADS SECONDS [creates|stats]
+ *     dfs_name_bench dfs://POOL/CONTAINER/DIRECTORY THREADS SECONDS [creates|stats]
  *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates|stats]
  *
  * Each thread has a directory of its own. It creates files for SECONDS, then stats, opens and
@@ -16,7 +17,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <ros2store/ros2store.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,11 +24,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "names_in.h"
+
 enum { THREADS_MAX = 256, TIMES_MAX = 1 << 16, PATH_MAX_BYTES = 4096 };
-enum operation { CREATE, STAT, OPEN, RENAME, UNLINK, OPERATIONS };
 static const char* const names[OPERATIONS] = {"create", "stat", "open", "rename", "unlink"};
 
-static ros2s_fs* fs;       /* NULL: in a directory */
+static int in_container;   /* 0: in a directory of the machine */
 static const char* parent; /* the directory; "" in a container */
 static int synced;
 static double seconds;
@@ -52,21 +53,10 @@ static double now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static void fail(const char* what, const char* path) {
+static void fail(const char* what, const char* path, int result) {
     fprintf(stderr, "name_bench: %s %s: %s\n", what, path,
-            fs ? ros2s_last_error() : strerror(errno));
+            in_container ? names_why(result) : strerror(errno));
     exit(1);
-}
-
-static int in_container(enum operation operation, const char* path, const char* to) {
-    struct stat st;
-    ros2s_file* file;
-    if (operation == STAT) return ros2s_stat(fs, path, &st);
-    if (operation == UNLINK) return ros2s_unlink(fs, path);
-    if (operation == RENAME) return ros2s_rename(fs, path, to, 0);
-    const int flags = operation == CREATE ? O_RDWR | O_CREAT | O_EXCL : O_RDONLY;
-    const int rc = ros2s_file_open(fs, path, flags, 0644, &file);
-    return rc < 0 ? rc : ros2s_file_close(file);
 }
 
 static int in_directory(const struct worker* worker, enum operation operation, const char* path,
@@ -99,9 +89,9 @@ static void one(struct worker* worker, enum operation operation, unsigned long n
     name_of(worker, number, renames, path);
     if (operation == RENAME) name_of(worker, number, renames + 1, to);
     const double start = now();
-    const int rc =
-        fs ? in_container(operation, path + 1, to + 1) : in_directory(worker, operation, path, to);
-    if (rc < 0) fail(names[operation], path);
+    const int rc = in_container ? names_do(operation, path + 1, to + 1)
+                                : in_directory(worker, operation, path, to);
+    if (rc < 0) fail(names[operation], path, rc);
     const unsigned long done = worker->done[operation]++;
     if (done < TIMES_MAX) worker->times[operation][done] = (float)((now() - start) * 1e6);
 }
@@ -126,10 +116,11 @@ static void* work(void* argument) {
 static void make_directory(struct worker* worker) {
     char path[PATH_MAX_BYTES];
     snprintf(path, sizeof path, "%s/t%u", parent, worker->number);
-    if ((fs ? ros2s_mkdir(fs, path + 1, 0755) : mkdir(path, 0755)) < 0) fail("mkdir", path);
-    if (fs) return;
+    const int rc = in_container ? names_mkdir(path + 1) : mkdir(path, 0755);
+    if (rc < 0) fail("mkdir", path, rc);
+    if (in_container) return;
     worker->directory = open(path, O_RDONLY | O_DIRECTORY);
-    if (worker->directory < 0) fail("open", path);
+    if (worker->directory < 0) fail("open", path, -1);
 }
 
 static int compare(const void* left, const void* right) {
@@ -141,7 +132,7 @@ static void print(struct worker* workers, unsigned count, enum operation operati
     unsigned long done = 0, known = 0;
     double began = workers[0].began[operation], ended = 0;
     float* const times = malloc(sizeof(float) * TIMES_MAX * count);
-    if (times == NULL) fail("malloc", "");
+    if (times == NULL) fail("malloc", "", -ENOMEM);
     for (unsigned i = 0; i < count; ++i) {
         const unsigned long own = workers[i].done[operation];
         const unsigned long kept = own < TIMES_MAX ? own : TIMES_MAX;
@@ -178,22 +169,25 @@ int main(int count, char** arguments) {
                 THREADS_MAX);
         return 2;
     }
-    const int is_uri = strstr(arguments[1], "://") != NULL;
-    parent = is_uri ? "" : arguments[1];
-    if (is_uri && ros2s_open(arguments[1], NULL, &fs, NULL, 0) < 0) fail("open", arguments[1]);
+    in_container = strstr(arguments[1], "://") != NULL;
+    parent = in_container ? "" : arguments[1];
+    int rc = in_container ? names_open(arguments[1]) : 0;
+    if (rc < 0) fail("open", arguments[1], rc);
     struct worker* const workers = calloc(threads, sizeof *workers);
-    if (workers == NULL) fail("calloc", "");
+    if (workers == NULL) fail("calloc", "", -ENOMEM);
     pthread_barrier_init(&together, NULL, threads);
     for (unsigned i = 0; i < threads; ++i) {
         workers[i].number = i;
         make_directory(&workers[i]);
     }
     for (unsigned i = 0; i < threads; ++i) {
-        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) fail("thread", "");
+        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
+            fail("thread", "", -EAGAIN);
     }
     for (unsigned i = 0; i < threads; ++i) pthread_join(workers[i].thread, NULL);
     for (enum operation o = CREATE; (int)o < last; ++o) print(workers, threads, o);
     free(workers);
-    if (fs && ros2s_close(fs) < 0) fail("close", arguments[1]);
+    rc = in_container ? names_close() : 0;
+    if (rc < 0) fail("close", arguments[1], rc);
     return 0;
 }

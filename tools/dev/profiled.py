@@ -24,6 +24,7 @@ def add_arguments(parser):
     parser.add_argument("workload", choices=WORKLOADS)
     parser.add_argument("--seconds", type=int, default=5)
     parser.add_argument("--mib", type=int, default=512, help="size of the file (512)")
+    parser.add_argument("--provider", choices=("shm", pools.TCP), default="shm", help="between the client of the engine and the engine (shm)")
     parser.add_argument("--memory", action="store_true", help="put the pool in /dev/shm, to leave out the disk")
     parser.add_argument("--no-build", action="store_true", help="measure the present build/release")
 
@@ -58,7 +59,7 @@ def profile(options, place):
     sampled = of_create if options.workload == CREATE else of_fio
     operations, grouped = sampled(options, place, ours)
     ours.down()
-    print(f"\n{options.mode}, {options.workload}: {operations:,} operations; {compare.machine()}; "
+    print(f"\n{side_name(options)}, {options.workload}: {operations:,} operations; {compare.machine()}; "
           f"revision {report.revision('.')}; load {report.load()[0]}")
     of_layer = layers.Layers()
     for process in rows.PROCESSES:
@@ -67,14 +68,18 @@ def profile(options, place):
     return bool(grouped)
 
 
+def side_name(options):
+    return f"{options.mode}, {options.provider}" if options.mode in ("direct", "offload") else options.mode
+
+
 def side_of(options, place, ours):
     if options.mode == "raw":
         return compare.raw_side((place / "raw").absolute())
     if options.mode == "embedded":
         side = ours.embedded()
     else:
-        pool = ours.with_daemons(("shm",))
-        side = ours.direct(pool, "shm") if options.mode == "direct" else ours.offload(pool, "shm")
+        pool = ours.with_daemons((options.provider,))
+        side = (ours.direct if options.mode == "direct" else ours.offload)(pool, options.provider)
     return pools.in_memory(side) if options.memory else side
 
 

@@ -74,8 +74,13 @@ Task<Result<Node*>> Loader::load(std::string key, For use) {
     Node& node = cache_.insert(key);
     node.loading = true;
     counters.misses.add();
-    Result<std::optional<std::string>> raw =
-        co_await env_.blocking.run(env_.reactor, [&] { return index_.get(key); });
+    Result<std::optional<std::string>> raw;
+    // Another thread is for the disk alone: its wake-up and ours take longer than this answer.
+    if (auto cached = index_.get_cached(key)) {
+        raw = std::move(*cached);
+    } else {
+        raw = co_await env_.blocking.run(env_.reactor, [&] { return index_.get(key); });
+    }
     Result<> result;
     if (!raw) {
         result = fail(raw.error());
@@ -305,6 +310,23 @@ bool Loader::is_held(const NodeCache::Range& range) {
     return held;
 }
 
+// Most ranges have few entries: those of one object. They are often in memory, and then need no
+// other thread.
+Task<Result<IndexPage>> Loader::read(const IndexScan& request) {
+    IndexScan first = request;
+    first.limit = std::min(request.limit, IndexScan::few);
+    const auto suffices = [&](const IndexPage& page) {
+        return !page.more || first.limit == request.limit;
+    };
+    if (auto cached = index_.scan_cached(first); cached && suffices(*cached)) {
+        co_return std::move(*cached);
+    }
+    co_return co_await env_.blocking.run(env_.reactor, [&] {
+        Result<IndexPage> page = index_.scan(first);
+        return page && !suffices(*page) ? index_.scan(request) : page;
+    });
+}
+
 // Waits for a key that is being changed, so that each key is seen at a moment at which all of its
 // transaction is visible.
 Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t limit,
@@ -320,8 +342,7 @@ Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t
     };
     for (bool again = true; again;) {
         const uint64_t generation = generation_;
-        ROS2S_CO_TRY_ASSIGN(
-            found, co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); }));
+        ROS2S_CO_TRY_ASSIGN(found, co_await read(request));
         page = {.items = {}, .more = found.more, .next = {}};
         from = request.from;
         to = request.to;

@@ -136,6 +136,7 @@ class Loader {
     void index_changed() { ++generation_; }
 
   private:
+    Task<Result<IndexPage>> read(const IndexScan& request);
     Task<Result<>> prepare_entry(object::ContainerId container, Change& change, Pins& pins,
                                  const Limits& limits);
     // For a move.

@@ -1,5 +1,6 @@
 """Measures ROS2 beside DAOS, on one machine: fio's `dfs` engine on DAOS and on pools of ROS2 (embedded, and of an engine
-over TCP), and our fio plug-in on the same DAOS behind a DPU. Pools of ROS2 are in memory, as DAOS's is.
+over TCP), and our fio plug-in on the same DAOS behind a DPU; and names in the same set-ups, by libdfs or libros2store. Pools of
+ROS2 are in memory, as DAOS's is.
 
 DAOS runs already (docs/daos.md), with its engine on this machine: its threads poll without requests. It is stopped
 while ROS2 is measured without it, so it must serve nobody else and be the only engine of its system."""
@@ -17,19 +18,20 @@ import build
 import compare
 import served
 import shown
-from bench import pools, report, rows, timed
+from bench import names, pools, report, rows, timed
 
 # The order matters: random writes scatter a file. Writes of 1 MiB end after some passes: DAOS frees overwritten space late.
 PASSES = 4
 ROWS = tuple(compare.Row(f"{name}-{size}-{depth}", name, dict(rw=name, bs=size, iodepth=depth))
              for name, size, depth in (("write", "1m", 8), ("read", "1m", 8), ("randread", "4k", 1), ("randread", "4k", 32),
-                                       ("randwrite", "4k", 1), ("randwrite", "4k", 32)))
+                                       ("randread", "4k", 16), ("randwrite", "4k", 1), ("randwrite", "4k", 32)))
 START = dict(rw="read", bs="4k", iodepth=1, number_ios=1)
 FILE = "figures"
 ENGINE = "daos_engine"
 # The least ratio of rates to DAOS, and the greatest of processor time. None: there is no goal.
 OURS = (1.3, 0.5)
 BEHIND = {("4k", 32): (0.85, None), ("1m", 8): (0.95, None)}
+NAMES_GOAL = 0.5  # the greatest ratio of medians of the times, one at a time
 FIND = "import ctypes; ctypes.CDLL('libdfs.so'); print(next(l.split()[-1] for l in open('/proc/self/maps') if '/libdfs.so' in l))"
 
 
@@ -41,6 +43,7 @@ class Side:
     environment: dict
     daemons: dict  # processes beside fio, by the row's field: dpu, engine
     uses_daos: bool
+    names: object  # of a directory to the command before THREADS and SECONDS of name_bench
     goals: object = dataclasses.field(default=lambda row: (None, None))
 
     @property
@@ -86,12 +89,12 @@ def stopped(pid):
 
 
 def libraries(built):
-    """Returns DAOS's own libraries, which fio loads first: its engine is linked to ours. Raises Failed."""
+    """Returns DAOS's own libraries, which programs load first: they are linked to ours. Raises Failed."""
     found = subprocess.run([sys.executable, "-c", FIND], capture_output=True, text=True, check=False)
     if found.returncode != 0 or found.stdout.strip().startswith(str(built)):
         raise shown.Failed(f"DAOS's libdfs.so is not what the loader finds: set LD_LIBRARY_PATH ({found.stdout}{found.stderr[-300:]})")
     dfs = Path(found.stdout.strip())
-    return f"{dfs} {dfs.with_name('libdaos.so')}"
+    return " ".join(str(dfs.with_name(name)) for name in ("libdfs.so", "libdaos.so", "libgurt.so"))
 
 
 def sides(options, built, ours, engine, preloaded):
@@ -104,18 +107,27 @@ def sides(options, built, ours, engine, preloaded):
     def by_dfs(pool, container):
         return [f"--ioengine=external:{engine_of_fio}", f"--pool={pool}", f"--cont={container}", f"--filename={FILE}"]
 
+    def names_by_dfs(pool, container):
+        return lambda directory: [built / "bench/dfs_name_bench", f"dfs://{pool}/{container}/{directory}"]
+
     def ros2(mode, provider, uri, daemons):
         changed = environment(ROS2STORE_DAOS=uri, LD_LIBRARY_PATH=str(built / "lib/ros2store/daos"))
-        return Side(mode, provider, by_dfs("tank", "main"), changed, daemons, False, lambda row: OURS)
+        return Side(mode, provider, by_dfs("tank", "main"), changed, daemons, False, names_by_dfs("tank", "main"), lambda row: OURS)
+
+    def names_behind(directory):
+        uri = f"ros2s+dpu:///tank/{container}/{directory}?dir={dpu.directory}"
+        shown.run(built / "bin/ros2store", "mkdir", uri, quiet=True)
+        return [built / "bench/name_bench", uri]
 
     embedded = ours.embedded_directory()
     direct = ours.with_daemons((pools.TCP,))
     dpu = ours.with_daemons(("shm",), "daos")
     dpu.serve("tank", f"{{daos: {{pool: {label}}}}}", 'access: {"CN=client": {write: tank/*}}\n')
     behind = compare.pool_side("offload", built, f"ros2s+dpu:///tank/{container}?dir={dpu.directory}", f"{FILE}.dpu")
-    return [Side("daos", None, by_dfs(label, container), environment(LD_PRELOAD=preloaded), {"engine": engine}, True),
+    return [Side("daos", None, by_dfs(label, container), environment(LD_PRELOAD=preloaded), {"engine": engine}, True,
+                 names_by_dfs(label, container)),
             Side("offload", "daos", [*behind.target, "--thread"], environment(), {"dpu": dpu.pids()["dpu"], "engine": engine}, True,
-                 lambda row: BEHIND.get((row.options["bs"], row.options["iodepth"]), (None, None))),
+                 names_behind, lambda row: BEHIND.get((row.options["bs"], row.options["iodepth"]), (None, None))),
             ros2("embedded", None, f"ros2s+local:///pool?dir={embedded}", {}),
             ros2("direct", pools.TCP, f"ros2s:///pool?dir={direct.directory}&provider={pools.TCP}",
                  {"engine": direct.pids()["engine"]})]
@@ -129,6 +141,35 @@ def turn_of(side, options, engine, start_us=None):
         spent = {"host": taken.host_cpu_us * taken.operations,
                  **{name: 1e6 * (served.cpu_seconds(pid) - before[name]) for name, pid in side.daemons.items()}}
     return Turn(taken, {name: max(0.0, us - (start_us or {}).get(name, 0.0)) / taken.operations for name, us in spent.items()})
+
+
+def names_turn(side, directory, threads, options, engine):
+    """Runs name_bench once in a new directory. Returns its times by operation."""
+    with contextlib.nullcontext() if side.uses_daos else stopped(engine):
+        return names.parse(timed.run([*side.names(directory), threads, options.seconds], env=side.environment))
+
+
+def measure_names(all_sides, options, engine, tally):
+    """Returns the rows of the JSON, their spreads, and the lines of a table."""
+    made, spreads, told = [], [], []
+    for threads in names.THREADS:
+        turns = [[] for _ in all_sides]
+        for turn in range(options.turns):
+            for number in compare.order(turn, all_sides):
+                turns[number].append(names_turn(all_sides[number], f"names.{os.getpid()}.{threads}.{turn}.{number}",
+                                                threads, options, engine))
+        for operation in names.OPERATIONS:
+            of_daos = rows.median(turn[operation].p50_us for turn in turns[0])
+            for side, own in zip(all_sides, turns):
+                row, spread = names.row(side, operation, threads, own, turns[0])
+                made.append(row)
+                spreads.append(spread)
+                goal = NAMES_GOAL if threads == 1 and not side.uses_daos else None
+                ratio = row["p50_us"] / of_daos
+                told.append((f"{operation}, {threads} in flight", side.name, report.number(row["iops"], 0), report.number(row["p50_us"]),
+                             "–" if own is turns[0] else f"{ratio:.2f}", reached(goal, ratio <= NAMES_GOAL)))
+        tally.add(f"names, {threads} in flight", True)
+    return made, spreads, told
 
 
 def options_of(row, options):
@@ -162,11 +203,13 @@ def measure(options, place, document, tally):
             tally.add(f"{row.options['bs']} {row.name}, depth {row.options['iodepth']}: DAOS {made[-len(all_sides)]['iops']:,.0f}/s; " +
                       "; ".join(f"{side.name} {statistics.median(rates(own, turns[0])):.2f}"
                                 for side, own in list(zip(all_sides, turns))[1:]), True)
+        of_names, spreads_of_names, told_names = measure_names(all_sides, options, engine, tally)
     finally:
         ours.down()
-    document["rows"], document["spreads"] = made, spreads
-    return report.table(("workload", "side", "per second", "rate to DAOS (spread)", "goal", "CPU µs per operation: fio / DPU / servers",
-                         "CPU to DAOS", "goal"), told), []
+    document["rows"], document["spreads"] = made + of_names, spreads + spreads_of_names
+    return [*report.table(("workload", "side", "per second", "rate to DAOS (spread)", "goal", "CPU µs per operation: fio / DPU / servers",
+                           "CPU to DAOS", "goal"), told), "",
+            *report.table(("names", "side", "per second", "p50 µs", "p50 to DAOS", "goal"), told_names)], []
 
 
 def rates(own, of_daos):

@@ -2,8 +2,9 @@
 // sim/OrderedMapIndex (simulation), rocksdb/RocksDbIndex. Both pass one contract suite
 // (contract.h).
 //
-// Calls block (a miss reads the disk), so a core makes them through BlockingPool. They may be made
-// from any thread and concurrently, except close(), which is the last call.
+// Calls except get_cached() and scan_cached() block (a miss reads the disk), so a core makes them
+// through BlockingPool. They may be made from any thread and concurrently, except close(), which is
+// the last call.
 //
 // Crash contract. After a crash of the process or the machine the index has exactly the batches
 // applied up to some point: whole batches, in the order of apply(). That point is at or after the
@@ -112,6 +113,9 @@ struct IndexEntry {
 
 // The keys k with from <= k < to; an empty `to` means no upper end.
 struct IndexScan {
+    // A scan of at most so many entries may keep in the cache what it read.
+    static constexpr size_t few = 16;
+
     std::string from, to;
     size_t limit = 1000;             // entries in a page; at least 1
     size_t bytes_max = 1024 * 1024;  // keys and values in a page; one entry always fits
@@ -134,7 +138,13 @@ class Index {
 
     // Errors of get and scan: io, corrupt, no_memory (the cache's budget), closed.
     [[nodiscard]] virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
+    // What get() would return, if memory is enough to know it: some microseconds, without the
+    // disk. Empty: only get() can tell, also that it fails.
+    [[nodiscard]] virtual std::optional<std::optional<std::string>> get_cached(
+        std::string_view key) = 0;
     [[nodiscard]] virtual Result<IndexPage> scan(const IndexScan& scan) = 0;
+    // The same for scan(); its limit should be few.
+    [[nodiscard]] virtual std::optional<IndexPage> scan_cached(const IndexScan& scan) = 0;
     // Visible when it returns; durable after a later flush(). The caller orders its calls: two
     // concurrent calls are each atomic, in an unknown order. Errors: io, no_space, read_only,
     // closed.

@@ -62,14 +62,21 @@ class IndexContract : public testing::TestWithParam<MakeIndexUnderTest> {
         ASSERT_TRUE(index().apply(std::move(batch)));
     }
     std::optional<std::string> get(std::string_view key) {
+        const auto cached = index().get_cached(key);
         auto value = index().get(key);
         EXPECT_TRUE(value);
+        if (cached) EXPECT_EQ(*cached, *value);
         return value ? *value : std::nullopt;
     }
     // The keys of a page joined with commas, and "+" if more follow.
     std::string keys(IndexScan scan) {
+        const auto cached = index().scan_cached(scan);
         const auto page = index().scan(scan);
         EXPECT_TRUE(page);
+        if (cached) {
+            EXPECT_EQ(cached->entries, page->entries);
+            EXPECT_EQ(cached->more, page->more);
+        }
         std::string text;
         for (const auto& entry : page->entries) text += (text.empty() ? "" : ",") + entry.key;
         return text + (page->more ? "+" : "");
@@ -102,6 +109,21 @@ TEST_P(IndexContract, GetsWhatWasPut) {
     EXPECT_EQ(get("a"), "2");
 }
 
+TEST_P(IndexContract, AnswersFromMemoryWhatIsThere) {
+    put("a", "1");
+    EXPECT_EQ(index().get("a"), "1");
+    int answers = 0;
+    for (int i = 0; i < 10; ++i) {
+        const auto cached = index().get_cached(i % 4 < 2 ? "a" : "b");
+        if (!cached) continue;
+        ++answers;
+        EXPECT_EQ(*cached, i % 4 < 2 ? std::optional<std::string>("1") : std::nullopt);
+    }
+    EXPECT_GT(answers, 0);
+    EXPECT_EQ(keys({.limit = IndexScan::few}), "a");
+    EXPECT_TRUE(index().scan_cached({.limit = IndexScan::few}) ||
+                index().scan_cached({.limit = IndexScan::few}));
+}
 TEST_P(IndexContract, ABatchActsInItsOrder) {
     put("gone", "x");
     IndexBatch batch;

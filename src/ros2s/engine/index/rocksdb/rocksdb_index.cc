@@ -155,13 +155,34 @@ class RocksDbIndex final : public Index {
         return value;
     }
 
+    std::optional<std::optional<std::string>> get_cached(std::string_view key) override {
+        if (!db_) return std::nullopt;
+        rocksdb::ReadOptions from_memory;
+        from_memory.read_tier = rocksdb::kBlockCacheTier;
+        std::optional<std::string> value(std::in_place);
+        const auto status = guarded(
+            [&] { return db_->Get(from_memory, rocksdb::Slice(key.data(), key.size()), &*value); });
+        if (status.IsNotFound()) return std::optional<std::string>();
+        if (!status.ok()) return std::nullopt;
+        return value;
+    }
+
     Result<IndexPage> scan(const IndexScan& scan) override {
         if (!db_) return fail(Code::closed);
         ROS2S_CHECK(scan.limit > 0);
         IndexPage page;
         if (!scan.to.empty() && scan.to <= scan.from) return page;
-        const auto status = guarded([&] { return fill(scan, page); });
+        const auto status = guarded([&] { return fill(scan, rocksdb::kReadAllTier, page); });
         if (!status.ok()) return failed("scanning", status);
+        return page;
+    }
+    std::optional<IndexPage> scan_cached(const IndexScan& scan) override {
+        if (!db_) return std::nullopt;
+        ROS2S_CHECK(scan.limit > 0);
+        IndexPage page;
+        if (!scan.to.empty() && scan.to <= scan.from) return page;
+        const auto status = guarded([&] { return fill(scan, rocksdb::kBlockCacheTier, page); });
+        if (!status.ok()) return std::nullopt;
         return page;
     }
 
@@ -224,10 +245,11 @@ class RocksDbIndex final : public Index {
     }
 
   private:
-    rocksdb::Status fill(const IndexScan& scan, IndexPage& page) {
+    rocksdb::Status fill(const IndexScan& scan, rocksdb::ReadTier tier, IndexPage& page) {
         rocksdb::ReadOptions read;
+        read.read_tier = tier;
         // A listing must not displace from the cache what point reads use.
-        read.fill_cache = false;
+        read.fill_cache = scan.limit <= IndexScan::few;
         const rocksdb::Slice from(scan.from), to(scan.to);
         read.iterate_lower_bound = &from;
         if (!scan.to.empty()) read.iterate_upper_bound = &to;

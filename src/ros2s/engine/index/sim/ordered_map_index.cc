@@ -17,6 +17,13 @@ class OrderedMapIndex final : public Index {
         return found->second;
     }
 
+    std::optional<std::optional<std::string>> get_cached(std::string_view key) override {
+        if (!asked_memory()) return std::nullopt;
+        auto value = get(key);
+        if (!value) return std::nullopt;
+        return std::move(*value);
+    }
+
     Result<IndexPage> scan(const IndexScan& scan) override {
         ROS2S_CHECK(scan.limit > 0);
         const std::lock_guard lock(medium_.mutex_);
@@ -47,6 +54,13 @@ class OrderedMapIndex final : public Index {
                 if (!take(*at)) break;
         }
         return page;
+    }
+
+    std::optional<IndexPage> scan_cached(const IndexScan& request) override {
+        if (!asked_memory()) return std::nullopt;
+        auto page = scan(request);
+        if (!page) return std::nullopt;
+        return std::move(*page);
     }
 
     Result<> apply(IndexBatch batch) override {
@@ -80,6 +94,10 @@ class OrderedMapIndex final : public Index {
     }
 
   private:
+    bool asked_memory() {
+        const std::lock_guard lock(medium_.mutex_);
+        return medium_.in_memory_ = !medium_.in_memory_;
+    }
     Result<> usable() const {
         if (closed_) return fail(Code::closed);
         if (generation_ != medium_.generation_) return fail(Error{Code::io, EIO, 0});

@@ -10,6 +10,7 @@
 // - set_full(true): from now on apply() and flush() fail with no_space and change nothing, until
 //   reset. Reads continue.
 // - An index opened before a crash is dead: its calls fail with io.
+// get_cached() and scan_cached() answer every second time.
 // Memory is not bounded: memory_bytes() and disk_bytes() count the whole map.
 #pragma once
 #include <map>
@@ -55,6 +56,7 @@ class OrderedMapMedium {
     bool full_ = false;
     uint64_t generation_ = 0;  // counts crashes: an index of an earlier one is dead
     uint64_t bytes_ = 0;
+    bool in_memory_ = false;  // what was asked for last: every second question
 };
 
 }  // namespace ros2s::engine
