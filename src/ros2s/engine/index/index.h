@@ -143,7 +143,7 @@ class Index {
     [[nodiscard]] virtual std::optional<std::optional<std::string>> get_cached(
         std::string_view key) = 0;
     [[nodiscard]] virtual Result<IndexPage> scan(const IndexScan& scan) = 0;
-    // The same for scan(); its limit should be few.
+    // The same for scan(); its limit should be few. Empty also if erased keys would make it long.
     [[nodiscard]] virtual std::optional<IndexPage> scan_cached(const IndexScan& scan) = 0;
     // Visible when it returns; durable after a later flush(). The caller orders its calls: two
     // concurrent calls are each atomic, in an unknown order. Errors: io, no_space, read_only,

@@ -24,6 +24,8 @@ namespace ros2s::engine {
 namespace {
 
 constexpr uint64_t format_version = 1;
+// A scan from memory gives up at so many erased keys between two entries: it must not take long.
+constexpr uint64_t erased_most = 64;
 constexpr std::string_view format_magic = "ros2store index, version ";
 
 // RocksDB appends whole dumps of its state to some of its messages.
@@ -248,6 +250,7 @@ class RocksDbIndex final : public Index {
     rocksdb::Status fill(const IndexScan& scan, rocksdb::ReadTier tier, IndexPage& page) {
         rocksdb::ReadOptions read;
         read.read_tier = tier;
+        if (tier == rocksdb::kBlockCacheTier) read.max_skippable_internal_keys = erased_most;
         // A listing must not displace from the cache what point reads use.
         read.fill_cache = scan.limit <= IndexScan::few;
         const rocksdb::Slice from(scan.from), to(scan.to);

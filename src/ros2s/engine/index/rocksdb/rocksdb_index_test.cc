@@ -113,6 +113,23 @@ TEST_F(RocksDbIndexTest, CreateTakesAnEmptyDirectory) {
     EXPECT_TRUE(create()) << report_.text();
 }
 
+// A core would step over all of a directory's removed names.
+TEST_F(RocksDbIndexTest, AScanFromMemoryGivesUpAtManyErasedKeys) {
+    auto index = create();
+    ASSERT_TRUE(index) << report_.text();
+    IndexBatch batch;
+    for (int i = 0; i < 1000; ++i) batch.put("a" + std::to_string(i), "v");
+    for (int i = 0; i < 1000; ++i) batch.erase("a" + std::to_string(i));
+    batch.put("b", "v");
+    ASSERT_TRUE((*index)->apply(std::move(batch)));
+    const IndexScan scan{.from = "a", .limit = IndexScan::few};
+    EXPECT_FALSE((*index)->scan_cached(scan));
+    const auto page = (*index)->scan(scan);
+    ASSERT_TRUE(page);
+    EXPECT_EQ(page->entries.size(), 1U);
+    EXPECT_TRUE((*index)->scan_cached({.from = "b", .limit = IndexScan::few}));
+}
+
 TEST_F(RocksDbIndexTest, NobodyElseMayEnterTheDirectory) {
     const auto mode = [&] { return stdfs::status(path_).permissions(); };
     make();
