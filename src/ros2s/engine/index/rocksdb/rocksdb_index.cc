@@ -165,7 +165,8 @@ class RocksDbIndex final : public Index {
         const auto status = guarded(
             [&] { return db_->Get(from_memory, rocksdb::Slice(key.data(), key.size()), &*value); });
         if (status.IsNotFound()) return std::optional<std::string>();
-        if (!status.ok()) return std::nullopt;
+        // For a table that is not open RocksDB returns OK without a value.
+        if (!status.ok() || value->empty()) return std::nullopt;
         return value;
     }
 

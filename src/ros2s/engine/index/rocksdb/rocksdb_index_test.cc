@@ -113,6 +113,33 @@ TEST_F(RocksDbIndexTest, CreateTakesAnEmptyDirectory) {
     EXPECT_TRUE(create()) << report_.text();
 }
 
+// More tables than may be open: RocksDB says OK for a key of one that is closed.
+TEST_F(RocksDbIndexTest, WhatIsInAClosedTableIsNotAnsweredFromMemory) {
+    constexpr int tables = 400;
+    auto index = create_rocksdb_index(path_, {.compaction = false}, report_);
+    ASSERT_TRUE(index) << report_.text();
+    for (int i = 0; i < tables; ++i) {
+        IndexBatch batch;
+        batch.put("key" + std::to_string(i), "v");
+        ASSERT_TRUE((*index)->apply(std::move(batch)));
+        ASSERT_TRUE((*index)->flush());
+    }
+    int answered = 0;
+    for (int i = 0; i < tables; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        if (const auto cached = (*index)->get_cached(key)) {
+            ++answered;
+            EXPECT_EQ(*cached, "v") << key;
+        }
+        const IndexScan scan{.from = key, .to = key + '\0', .limit = IndexScan::few};
+        if (const auto cached = (*index)->scan_cached(scan)) {
+            EXPECT_EQ(cached->entries.size(), 1U) << key;
+        }
+        EXPECT_EQ((*index)->get(key), "v") << key;
+    }
+    EXPECT_LT(answered, tables);
+}
+
 // A core would step over all of a directory's removed names.
 TEST_F(RocksDbIndexTest, AScanFromMemoryGivesUpAtManyErasedKeys) {
     auto index = create();
