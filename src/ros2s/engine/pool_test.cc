@@ -340,6 +340,7 @@ Task<> late_half(Pool& pool, uint64_t client, int rounds) {
 Task<> slow_turns(Pool& pool) {
     constexpr int rounds = 20;
     co_await pool.start();
+    for (uint64_t i = 0; i < 32; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
     const uint64_t done = pool.metric("ros2store_engine_groups_total");
     Nursery nursery(pool.world.core(), 32);
     for (uint64_t i = 0; i < 32; ++i) co_await nursery.spawn(late_half(pool, i, rounds));

@@ -96,7 +96,8 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     o.max_open_files = 256;  // of tables; the others are reopened when read
     o.skip_stats_update_on_db_open = true;
     o.max_background_jobs = 2;
-    o.max_bgerror_resume_count = 0;  // a failure is not retried in the background
+    o.avoid_unnecessary_blocking_io = true;  // a core reads: it must not remove old tables
+    o.max_bgerror_resume_count = 0;          // a failure is not retried in the background
     o.stats_dump_period_sec = 0;
     o.stats_persist_period_sec = 0;
     o.max_manifest_file_size = 16 * 1024 * 1024;
