@@ -7,7 +7,7 @@
 //
 // One process owns a pool at a time: the devices hold the lock. Everything runs on the core that
 // the pool was opened on, or also on the other cores of the targets (EngineOptions::more_reactors).
-// Requests may be made on any of these. Index calls run on helper threads.
+// Requests may be made on any of these. Index calls that may block run on helper threads.
 //
 // Invariants: those of ObjectStore, and
 // - An update that returned is on the media, and survives loss of power.

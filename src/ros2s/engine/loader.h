@@ -1,6 +1,6 @@
-// Loader: loads values of the index into a core's NodeCache, on helper threads, and merges scans of
-// the index with the changes since its last checkpoint. A scan skips entries of other cores'
-// targets.
+// Loader: loads values of the index into a core's NodeCache, on helper threads if its memory does
+// not have them, and merges scans of the index with the changes since its last checkpoint. A scan
+// skips entries of other cores' targets.
 //
 // Invariants
 // - One load per key at a time: the key's node is `loading` meanwhile, and is not changed.
