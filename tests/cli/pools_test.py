@@ -305,6 +305,29 @@ class PoolInUse(WithPool):
                 owner.kill()
         run("ls", self.mine())
 
+    @unittest.skipUnless(os.access("/dev/fuse", os.W_OK), "it mounts, which needs /dev/fuse")
+    def test_down_waits_for_a_mount_that_ends(self):
+        for removed in (False, True):
+            with self.subTest(removed=removed):
+                mount_point = self.scratch / "mount"
+                mount_point.mkdir(exist_ok=True)
+                run("mount", self.uri(""), mount_point)
+                owner = answer("status", self.pool)["owner"]["pid"]
+                os.kill(owner, signal.SIGSTOP)
+                try:
+                    subprocess.run(["fusermount3", "-u", mount_point], check=True)
+                    if removed:
+                        mount_point.rmdir()
+                    down = subprocess.Popen([PROGRAM, "down", self.pool], text=True,
+                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                    with self.assertRaises(subprocess.TimeoutExpired):
+                        down.communicate(timeout=1)
+                finally:
+                    os.kill(owner, signal.SIGCONT)
+                said = down.communicate(timeout=60)[0]
+                self.assertEqual(down.returncode, 0, said)
+                self.assertIn("no process has", said)
+
     def test_commands_at_once_take_turns(self):
         run("mkdir", self.mine("d"))
         listings = [subprocess.Popen([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL,

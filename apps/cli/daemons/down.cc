@@ -26,7 +26,9 @@ namespace {
 Task<Result<>> unmount(CommandContext context, const std::string& mount_point, bool lazily) {
     const int flags = lazily ? MNT_DETACH : 0;
     const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
-    if (failure == 0) co_return Result<>{};
+    // It may just have been unmounted, and its directory removed, while its process still ends.
+    const bool is_mounted = failure != EINVAL && failure != ENOENT;
+    if (failure == 0 || !is_mounted) co_return Result<>{};
     if (failure == EBUSY) {
         co_return context.report.fail(Code::busy,
                                       "{0} is in use (open files, or a shell whose working "
@@ -74,7 +76,7 @@ Task<Result<>> wait_until_free(CommandContext context, const std::string& direct
     while (true) {
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));
         if (owner.pid == 0) co_return Result<>{};
-        ROS2S_CO_TRY(context.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor));
         if (reason.empty() && reactor.now() > patience) {
             reason = why_open(owner, directory);
             context.session.warn(reason);
