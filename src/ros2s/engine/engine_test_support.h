@@ -78,8 +78,10 @@ struct Bench {
     Task<Result<>> crash_and_open() {
         for (auto& disk : disks) disk->power_loss();
         index_medium.crash(world.random());
-        const Result<> closed = co_await close();
-        EXPECT_FALSE(closed.has_value());
+        // The checkpoint fails, unless a group did so before: then there is none.
+        const Result<> closed = co_await store->close();
+        EXPECT_TRUE(!closed || !store->read_only_reason().empty());
+        store.reset();
         co_return co_await open();
     }
 

@@ -255,10 +255,11 @@ Result<bool> Loader::adopt(const Item& item, Pins& pins) {
 
 Task<Result<>> Loader::prepare_range(std::string from, std::string to, Pins& pins,
                                      const Limits& limits, std::vector<std::string>* summaries) {
-    size_t different = 0;  // of the summaries, when it was last looked
-    for (bool more = true; more;) {
+    size_t different = 0;           // of the summaries, when it was last looked
+    size_t limit = IndexScan::few;  // most ranges are those of one object, with few entries
+    for (bool more = true; more; limit = page_limit) {
         ROS2S_CO_TRY(check(limits.call));
-        ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, page_limit));
+        ROS2S_CO_TRY_ASSIGN(Page page, co_await scan(std::move(from), to, limit));
         page.count_for(limits.call);
         std::vector<std::string> waiting;
         for (const Item& item : page.items) {
@@ -310,21 +311,15 @@ bool Loader::is_held(const NodeCache::Range& range) {
     return held;
 }
 
-// Most ranges have few entries: those of one object. They are often in memory, and then need no
-// other thread.
+// A range of few entries is often in memory, and then needs no other thread. If entries follow, the
+// caller asks for more pages, which must not keep the core.
 Task<Result<IndexPage>> Loader::read(const IndexScan& request) {
-    IndexScan first = request;
-    first.limit = std::min(request.limit, IndexScan::few);
-    const auto suffices = [&](const IndexPage& page) {
-        return !page.more || first.limit == request.limit;
-    };
-    if (auto cached = index_.scan_cached(first); cached && suffices(*cached)) {
-        co_return std::move(*cached);
+    if (request.limit <= IndexScan::few) {
+        if (auto cached = index_.scan_cached(request); cached && !cached->more) {
+            co_return std::move(*cached);
+        }
     }
-    co_return co_await env_.blocking.run(env_.reactor, [&] {
-        Result<IndexPage> page = index_.scan(first);
-        return page && !suffices(*page) ? index_.scan(request) : page;
-    });
+    co_return co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); });
 }
 
 // Waits for a key that is being changed, so that each key is seen at a moment at which all of its
@@ -368,12 +363,13 @@ Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t
         if (!node.dirty && !node.writing) return;
         take_before(node.key);
         if (at != found.entries.end() && at->key == node.key) ++at;
-        if (!node.is_absent()) page.items.push_back({node.key, &node, {}});
+        if (!node.is_absent()) page.items.push_back({std::string(node.key), &node, {}});
     });
     if (left_out != nullptr) {
         take_before(left_out->key);
         page.more = true;
-        page.next = reverse ? left_out->key + '\0' : left_out->key;
+        page.next = left_out->key;
+        if (reverse) page.next += '\0';
         co_return page;
     }
     for (; at != found.entries.end(); ++at) {
