@@ -54,7 +54,7 @@ Task<Result<>> ask_services(CommandContext context, std::string directory,
                                                                        : api::Uri::Transport::dpu;
         Report why;
         const auto facts = co_await ask(context, control_of(directory, way), why);
-        ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
+        ROS2S_CO_TRY(context.call.check(context.environment.reactor));
         if (!facts && facts.error().code == Code::deadline) {
             service.trouble =
                 fmt::format("it has not answered for {} seconds",

@@ -109,7 +109,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
     for (;;) {
         if (auto addresses = notify.ready()) co_return std::move(*addresses);
         if (has_ended(child)) co_return did_not_start(paths, context.report);
-        Result<> go_on = context.call.check(reactor.now());
+        Result<> go_on = context.call.check(reactor);
         if (go_on && reactor.now() > until) go_on = fail(Code::deadline);
         if (!go_on) {
             co_await end_child(reactor, child);
@@ -150,7 +150,7 @@ Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
                      !context.session.json());
     const Time until = reactor.now() + stop_max;
     while (!holder.has_ended()) {
-        ROS2S_CO_TRY(context.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor));
         if (reactor.now() > until) {
             co_return context.report.fail(
                 Code::busy,

@@ -76,7 +76,7 @@ Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
             co_return context.report.fail(lock.error(), "cannot lock {}: {}", path,
                                           describe(lock.error()));
         }
-        ROS2S_CO_TRY(context.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor));
         if (reactor.now() > until) {
             const auto other = find_running(path);
             co_return context.report.fail(Code::busy,

@@ -26,7 +26,7 @@ Task<Result<>> copy_out(CommandContext context, const Location& location, fs::Fi
                         std::string* into) {
     const AlignedBuffer buffer(size_t{1} << 20);
     for (uint64_t offset = 0;;) {
-        ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
+        ROS2S_CO_TRY(context.call.check(context.environment.reactor));
         ROS2S_CO_TRY_ASSIGN(const ConstBytes piece,
                             co_await read_piece(context, location, handle, offset, buffer.bytes()));
         if (into != nullptr) {

@@ -61,7 +61,7 @@ Task<Result<>> list_directory(CommandContext context, const Location& location, 
     std::vector<std::pair<std::string, fs::NodeId>> below;
     std::span<const fs::DirectoryEntry> left(*entries);
     while (!left.empty()) {
-        ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
+        ROS2S_CO_TRY(context.call.check(context.environment.reactor));
         const auto part = left.first(std::min(left.size(), fs::names_together_max));
         left = left.subspan(part.size());
         const auto names = names_of(part);

@@ -29,8 +29,7 @@ class Removal {
         Nursery nursery(context_.environment.reactor, side_by_side);
         for (const auto& entry : *entries) {
             if (!first_failure_) break;
-            if (const auto go_on = context_.call.check(context_.environment.reactor.now());
-                !go_on) {
+            if (const auto go_on = context_.call.check(context_.environment.reactor); !go_on) {
                 note(go_on.error());
                 break;
             }
@@ -128,7 +127,7 @@ Task<Result<>> rm_all(CommandContext context, Locations& locations, const FileOp
     uint64_t removed = 0;
     Failures failures(context);
     for (const std::string& text : options.locations) {
-        auto done = context.call.check(context.environment.reactor.now());
+        auto done = context.call.check(context.environment.reactor);
         if (done) done = co_await remove_named(context, locations, text, options, removed);
         if (done) continue;
         failures.add(done.error());

@@ -361,7 +361,7 @@ std::string TreeCopy::path_of(size_t index) const {
 }
 
 bool TreeCopy::go_on() {
-    const auto allowed = context_.call.check(context_.environment.reactor.now());
+    const auto allowed = context_.call.check(context_.environment.reactor);
     if (!allowed && stopped_) stopped_ = allowed;
     return stopped_.has_value();
 }

@@ -123,7 +123,7 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
         return !each.status;
     };
     while (std::ranges::count_if(asked, waits) > 0 && reactor.now() < until) {
-        ROS2S_CO_TRY(context.call.check(reactor.now()));
+        ROS2S_CO_TRY(context.call.check(reactor));
         co_await sleep_for(reactor, std::chrono::milliseconds(1), context.call.stop);
     }
     for (Asked& each : asked) {

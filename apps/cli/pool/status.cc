@@ -93,7 +93,7 @@ Task<Result<Content>> look_or_say_why(CommandContext context, const pool::PoolDi
                                          .report = trouble},
                                         pool, owner);
     if (content) co_return std::move(*content);
-    ROS2S_CO_TRY(context.call.check(context.environment.reactor.now()));
+    ROS2S_CO_TRY(context.call.check(context.environment.reactor));
     co_return Content{.trouble = trouble.empty() ? describe(content.error()) : trouble.text()};
 }
 

@@ -193,7 +193,7 @@ Task<Result<Commit>> CipherStore::update_encrypted(const Call& call,
 
 Task<Result<Commit>> CipherStore::attempt(const Call& call, const Transaction& transaction,
                                           bool& conflicted) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     Plan plan{.wanted = transaction};
     plan.transaction.id = transaction.id;
     plan.transaction.is_new = transaction.is_new;

@@ -156,7 +156,7 @@ class DelayingStore final : public object::ForwardingStore {
         if (fetch_takes > Duration::zero()) {
             (void)co_await sleep_for(reactor_,
                                      std::min(fetch_takes, call.deadline - reactor_.now()));
-            ROS2S_CO_TRY(call.check(reactor_.now()));
+            ROS2S_CO_TRY(call.check(reactor_));
         }
         co_return co_await below().fetch(call, container, items);
     }

@@ -136,7 +136,7 @@ Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
     std::optional<Extent> bad;
     for (uint64_t at = 0; at < length && !bad;) {
         if (at > 0) co_await yield(reactor_);
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         const uint64_t count = slice_of_pieces(offset + at, length - at);
         const uint32_t* claimed = &item.checksums[piece_count(offset, at)];
         for_each_piece(offset + at, window.subspan(at, count), [&](uint64_t place, Bytes piece) {

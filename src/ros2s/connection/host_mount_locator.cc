@@ -148,7 +148,7 @@ Task<Result<>> HostMountLocator::moved(const Call& call, session::MountLocation 
     if (tickets_.is_refused()) co_return fail(Code::denied);
     // A container that was destroyed: what the request names does not exist, either.
     if (failure_) co_return fail(failure_->code == Code::denied ? Code::denied : Code::stale);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     co_return fail(Code::disconnected);
 }
 

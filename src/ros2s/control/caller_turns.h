@@ -37,7 +37,7 @@ class CallerTurns {
 
     // Errors: deadline, cancelled.
     Task<Result<Turn>> take(const Call& call, std::string caller) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         Semaphore& turns = callers_.try_emplace(caller, reactor_, at_once_).first->second;
         ROS2S_CO_TRY(co_await turns.acquire_for(call));
         co_return Turn(*this, std::move(caller));

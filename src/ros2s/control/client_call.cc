@@ -83,7 +83,7 @@ Error failure(const std::string& address, const grpc::Status& status, Report& re
 
 Task<Result<>> exchange(ControlClient::Parts& parts, const Call& call, const Message& request,
                         Message& reply, Report& report) {
-    ROS2S_CO_TRY(call.check(parts.reactor.now()));
+    ROS2S_CO_TRY(call.check(parts.reactor));
     Report unused;  // if it fails, the old channel is used
     (void)parts.renew(unused);
     PendingCall pending(parts, call);

@@ -104,7 +104,7 @@ Task<Result<>> send_change(ControlClient::Parts& parts, const Call& call, const 
         // A server that stops cancels its unfinished calls.
         const bool lost = !done && (done.error().code == Code::disconnected ||
                                     done.error().code == Code::cancelled);
-        const bool again = lost && call.check(parts.reactor.now()) && parts.reactor.now() < until &&
+        const bool again = lost && call.check(parts.reactor) && parts.reactor.now() < until &&
                            co_await sleep_for(parts.reactor, pause_between, call.stop);
         if (!again) {
             if (!done) co_return report.fail(done.error(), attempt.text());

@@ -59,7 +59,7 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
     // Labels are unique: creations go one by one.
     co_await turn.acquire();
     const SemaphoreHold held(turn);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
@@ -95,7 +95,7 @@ Task<Result<ContainerRecord>> Containers::set(const Call& call, object::Containe
     const RequestCount::Hold hold(home_.requests);
     co_await turn.acquire();
     const SemaphoreHold held(turn);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     object::ContainerProperties properties = state_.containers[container].value.properties;
@@ -124,7 +124,7 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
 Task<Result<bool>> Containers::retire(const Call& call, object::ContainerId container) {
     co_await turn.acquire();
     const SemaphoreHold held(turn);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         stored_answer(state_.replies, call, reactor_.wall_time()));
     if (reply) {
@@ -310,7 +310,7 @@ Task<> Containers::resume_purges() {
 }
 
 Task<Result<std::vector<ContainerRecord>>> Containers::list(const Call& call) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     std::vector<ContainerRecord> records;
     for (const auto& [id, container] : state_.containers) {
         if (!state_.has_container(id)) continue;
@@ -321,7 +321,7 @@ Task<Result<std::vector<ContainerRecord>>> Containers::list(const Call& call) {
 }
 
 Task<Result<object::PoolSpace>> Containers::space(const Call& call, object::ContainerId container) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const bool of_pool = container == object::ContainerId{};
     if (!of_pool && !state_.has_container(container)) co_return fail(Code::not_found);
     const uint64_t total = state_.space.total_blocks();

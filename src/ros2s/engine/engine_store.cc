@@ -161,7 +161,7 @@ template <class Part, class R, class... Arguments>
 Task<R> from_afar(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, Arguments...),
                   const Call& call, std::type_identity_t<Arguments>... arguments) {
     Reactor& from = cores.here().env.reactor;
-    ROS2S_CO_TRY(call.check(from.now()));
+    ROS2S_CO_TRY(call.check(from));
     Call inner = call;
     inner.stop = {};
     co_await hop(cores.home().env.reactor);

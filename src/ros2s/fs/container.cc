@@ -91,7 +91,7 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     }
     report.say(refusal.text());
     // The repetition finishes it, and may be running already.
-    const bool may_be_repeated = call.update != nullptr && !call.check(reactor.now());
+    const bool may_be_repeated = call.update != nullptr && !call.check(reactor);
     if (may_be_repeated) co_return fail(formatted.error());
     // Otherwise a container would remain that cannot be opened. This is another update than the one
     // that the call names, and is done also if the call was stopped.

@@ -154,7 +154,7 @@ Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHand
         if (file->place == locator_.location()) {
             co_return Where{.place = file->place, .handle = file->there};
         }
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         if (reactor_.now() >= until) co_return fail(Code::disconnected);
         if (file->reopening) {
             (void)co_await sleep_for(reactor_, pause, call.stop);
@@ -191,7 +191,7 @@ Task<Result<>> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
     for (;;) {
         const auto file = opened(handle);
         if (!file || (*file)->lost || (*file)->place == locator_.location()) co_return Result<>{};
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         const fs::UserClaim opener = (*file)->user;
         const fs::Caller user{.uid = opener.uid, .gid = opener.gid, .groups = opener.groups};
         Call as_opener = call;

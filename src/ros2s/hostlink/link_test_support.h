@@ -77,7 +77,7 @@ class WireToStore final : public object::ForwardingStore {
         if (held_on == nullptr) co_return Result<>{};
         Reactor& core = *held_on;
         (void)co_await sleep_for(core, held_for, call.stop);
-        co_return call.check(core.now());
+        co_return call.check(core);
     }
 };
 

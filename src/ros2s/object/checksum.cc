@@ -14,7 +14,7 @@ Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uin
     checksums.clear();
     checksums.reserve(piece_count(offset, bytes.size()));
     while (!bytes.empty()) {
-        ROS2S_CO_TRY(call.check(reactor.now()));
+        ROS2S_CO_TRY(call.check(reactor));
         const ConstBytes slice = bytes.first(slice_of_pieces(offset, bytes.size()));
         for_each_piece(offset, slice,
                        [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });

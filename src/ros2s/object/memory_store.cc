@@ -34,7 +34,7 @@ Task<Result<>> MemoryStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
     ROS2S_CHECK(items.size() <= fetch_items_max);
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (!state_->has(container)) co_return fail(Code::not_found);
     for (FetchItem& item : items) fetch_item(container, item);
     co_await delay();
@@ -52,7 +52,7 @@ Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container
         if (!operation.window.is_local()) co_return fail(Code::unsupported);
     }
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (read_only_) co_return fail(Code::read_only);
     if (!state_->has(container)) co_return fail(Code::not_found);
     Result<Commit> commit =
@@ -65,7 +65,7 @@ Task<Result<ListReply>> MemoryStore::list(const Call& call, ContainerId containe
                                           const ListRequest& request) {
     ROS2S_CO_TRY(validate(request));
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (!state_->has(container)) co_return fail(Code::not_found);
     ListReply reply = state_->list(container, request);
     co_await delay();
@@ -76,7 +76,7 @@ Task<Result<QueryReply>> MemoryStore::query(const Call& call, ContainerId contai
                                             ObjectId object, const Akey& akey) {
     ROS2S_CO_TRY(validate(akey));
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (!state_->has(container)) co_return fail(Code::not_found);
     QueryReply reply = state_->query(container, object, akey);
     co_await delay();
@@ -87,27 +87,27 @@ Task<Result<ContainerRecord>> MemoryStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {
     ROS2S_CO_TRY(validate(properties));
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (read_only_) co_return fail(Code::read_only);
     co_return state_->create({Uuid::make(reactor_.secrets())}, properties, reactor_.wall_time());
 }
 
 Task<Result<>> MemoryStore::destroy_container(const Call& call, ContainerId container) {
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (read_only_) co_return fail(Code::read_only);
     co_return state_->destroy(container);
 }
 
 Task<Result<std::vector<ContainerRecord>>> MemoryStore::list_containers(const Call& call) {
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     co_return state_->containers();
 }
 
 Task<Result<PoolSpace>> MemoryStore::space(const Call& call, ContainerId container) {
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (container != ContainerId{} && !state_->has(container)) co_return fail(Code::not_found);
     co_return state_->space();
 }
@@ -115,7 +115,7 @@ Task<Result<PoolSpace>> MemoryStore::space(const Call& call, ContainerId contain
 Task<Result<>> MemoryStore::pin(const Call& call, ContainerId container, const Holder& holder,
                                 FetchItem& item) {
     co_await delay();
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (!state_->has(container)) co_return fail(Code::not_found);
     fetch_item(container, item);
     if (item.status) ROS2S_CO_TRY(state_->pins().add(container, item.object, holder));

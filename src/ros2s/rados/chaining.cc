@@ -53,7 +53,7 @@ Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
         }
         pinned.insert(space + object_name(items[i].object));
     }
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY(co_await check_container(call, container));
     Result<bool> is_true = false;
     {
@@ -88,7 +88,7 @@ bool is_ready(const std::vector<bool>& done, const Link::Reference& reference) {
 
 Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chained& chain) {
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         for (size_t i = 0; i < chain.items.size(); ++i) {
             if (chain.done[i]) continue;
             FetchItem& item = chain.items[i];

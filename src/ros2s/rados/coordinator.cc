@@ -86,7 +86,7 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
     std::vector<Result<>> prepared(participants.size());
     Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
                                             participants, nullptr, prepared);
-    if (decided) decided = call.check(reactor_.now());
+    if (decided) decided = call.check(reactor_);
     if (decided) {
         decided = co_await commit({.object = location.object,
                                    .equal = {{location.key, pending}},
@@ -118,7 +118,7 @@ Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::str
     std::vector<Result<>> prepared(participants.size());
     Result<> decided = co_await prepare_all(space, location, transaction, even_if_full,
                                             participants, &deciding, prepared);
-    if (decided) decided = call.check(reactor_.now());
+    if (decided) decided = call.check(reactor_);
     if (decided) {
         Change change = conditional_change(object, *deciding.view);
         add(change, deciding.pending);
@@ -334,7 +334,7 @@ Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, st
     const Time until = reactor_.now() + patience_;
     Result<> result;
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         ROS2S_CO_TRY_ASSIGN(Decision decision, co_await decision_of(space, head.lock));
         if (decision.state == State::committed) {
             co_await apply(space, name, head_bytes, std::nullopt, result);

@@ -58,7 +58,7 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
         size_t piece = 0;
         const bool may_inline = has_room_inline({space, object_name(operation.object)});
         while (!bytes.empty()) {
-            ROS2S_CO_TRY(call.check(reactor_.now()));
+            ROS2S_CO_TRY(call.check(reactor_));
             const size_t length =
                 std::min<uint64_t>(bytes.size(), segment_bytes - offset % segment_bytes);
             const bool is_inline = length <= inline_bytes_max && may_inline;

@@ -98,7 +98,7 @@ Features RadosStore::features() const {
 // ---- the pool ------------------------------------------------------------------------------
 
 Task<Result<>> RadosStore::open_pool(const Call& call, Report& report) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const Read read{.object = {pool_space, pool_object}, .keys = {format_key, clock_key}};
     const auto found = co_await metadata_.read(read);
     if (!found && found.error().code != Code::not_found) {
@@ -206,7 +206,7 @@ Task<Result<>> RadosStore::finish_destroying() {
 // ---- containers ----------------------------------------------------------------------------
 
 Task<Result<std::vector<ContainerRecord>>> RadosStore::list_containers(const Call& call) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const Time asked = reactor_.now();
     std::vector<ContainerRecord> records;
     Read read = first_page({pool_space, pool_object}, "l");
@@ -282,7 +282,7 @@ Task<Result<>> RadosStore::destroy_container(const Call& call, ContainerId conta
 }
 
 Task<Result<PoolSpace>> RadosStore::space(const Call& call, ContainerId container) {
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     if (container != ContainerId{}) ROS2S_CO_TRY(co_await check_container(call, container));
     co_return co_await data_.space();
 }

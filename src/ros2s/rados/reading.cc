@@ -48,7 +48,7 @@ uint64_t bad_end_of(const Run& run, uint64_t from, ConstBytes bytes) {
 Task<Result<ReadReply>> RadosStore::read_unlocked(const Call& call, Read read, Head& head) {
     read.keys.emplace_back(head_key);
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         auto reply = co_await metadata_.read(read);
         head = {};
         if (!reply && reply.error().code == Code::not_found) co_return ReadReply{};
@@ -69,7 +69,7 @@ Task<Result<ReadReply>> RadosStore::read_unlocked(const Call& call, Read read, H
 Task<Result<>> RadosStore::fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) {
     ROS2S_CHECK(items.size() <= fetch_items_max);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY(co_await check_container(call, container));
     Result<> failure;
     const std::string space = space_of(container);
@@ -365,7 +365,7 @@ Task<> RadosStore::read_run(ObjectName name, const Run& run, std::vector<Target>
 Task<Result<ListReply>> RadosStore::list(const Call& call, ContainerId container,
                                          const ListRequest& request) {
     ROS2S_CO_TRY(validate(request));
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
     switch (request.what) {
@@ -387,7 +387,7 @@ Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string s
         std::set<ObjectId> first;
         const auto listing = metadata_.list(space);
         while (true) {
-            ROS2S_CO_TRY(call.check(reactor_.now()));
+            ROS2S_CO_TRY(call.check(reactor_));
             ROS2S_CO_TRY_ASSIGN(const auto names, co_await listing->next());
             if (names.empty()) break;
             for (const std::string& name : names) {
@@ -478,7 +478,7 @@ Task<Result<ListReply>> RadosStore::list_akeys(const Call& call, std::string spa
 Task<Result<QueryReply>> RadosStore::query(const Call& call, ContainerId container, ObjectId object,
                                            const Akey& akey) {
     ROS2S_CO_TRY(validate(akey));
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY(co_await check_container(call, container));
     const ObjectName name{space_of(container), object_name(object)};
     co_return co_await query_object(call, name, akey);

@@ -79,7 +79,7 @@ Task<Result<Coordination>> RadosStore::read_reply(const Call& call, const Transa
 Task<Result<Coordination>> RadosStore::decided_reply(const Call& call, RecordLocation& location) {
     const Time until = reactor_.now() + options_.patience;
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         const auto found = co_await read_with_others(location.object, {location.key, made_key});
         ROS2S_CO_TRY(take(location, found));
         Coordination record;

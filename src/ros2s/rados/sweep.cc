@@ -94,7 +94,7 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
     Orphans still;
     size_t count = 0;
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await listing->next());
         for (const std::string& name : names) {
             const auto data = parse_data_name(name);
@@ -117,7 +117,7 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
     }
     const auto objects = metadata_.list(space);
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
         if (names.empty()) break;
         for (const std::string& name : names) {
@@ -139,10 +139,10 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
 }
 
 Task<Result<>> RadosStore::pace(const Call& call, size_t count) {
-    if (options_.sweep_rate == 0 || count == 0) co_return call.check(reactor_.now());
+    if (options_.sweep_rate == 0 || count == 0) co_return call.check(reactor_);
     const auto pause = Duration(std::chrono::seconds(1)) * count / options_.sweep_rate;
     co_await sleep_for(reactor_, pause, call.stop);
-    co_return call.check(reactor_.now());
+    co_return call.check(reactor_);
 }
 
 // The store that made them is gone, or they would not be so old. One that is pending is aborted:

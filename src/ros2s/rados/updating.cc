@@ -46,7 +46,7 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
             co_return fail(Code::unsupported);
         }
     }
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     ROS2S_CO_TRY(co_await check_container(call, container));
     const std::string space = space_of(container);
     Member member(call, container, transaction, reactor_);
@@ -141,7 +141,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     std::vector<Member*> members;
     for (Member* each : all) {
         if (each->result) continue;
-        const auto open = each->call.check(reactor_.now());
+        const auto open = each->call.check(reactor_);
         if (!open) {
             each->result = fail(open.error());
         } else {
@@ -215,7 +215,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
             ready = fail(Code::deadline);
         }
         // What came before may have taken long, for others of the group.
-        if (ready) ready = each->call.check(reactor_.now());
+        if (ready) ready = each->call.check(reactor_);
         if (ready) ready = pins.take(each->container, each->transaction, reactor_.now());
         if (!ready) {
             each->result = fail(ready.error());
@@ -321,7 +321,7 @@ Task<> RadosStore::load(std::string space, View& view, Result<>& result) {
 Task<Result<>> RadosStore::complete(const Call& call, std::string space, Views& views,
                                     std::span<Member* const> members) {
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         std::deque<Result<>> results;
         Nursery nursery(reactor_, writes_at_once);
         for (View& view : views | std::views::values) {
@@ -422,7 +422,7 @@ Task<Result<>> RadosStore::publish(const Call& call, std::string space, RecordLo
             co_return fail(Code::too_large, change_bytes_max);
         }
     }
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const bool is_named = keeps_reply(transaction) && !members[0]->notes_reply;
     const auto decider = is_named ? participants.end() : decider_of(participants);
     if (!is_named && participants.size() <= 1) {

@@ -199,7 +199,7 @@ Task<Result<>> Channel::call(const Call& call, const CallRequest& request, Reply
 Task<Result<>> Channel::call_until_deadline(const Call& call, const CallRequest& request,
                                             ReplyReader& reader) {
     const Count count(*this);
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const Time limit =
         options_.call_within == Duration{} ? Time::max() : reactor_.now() + options_.call_within;
     fabric::Deadline deadline(reactor_, std::min(call.deadline, limit), call.stop);

@@ -16,10 +16,7 @@ constexpr Duration transfer_within = std::chrono::seconds(30);
 
 }  // namespace
 
-Result<> Request::check() const {
-    const bool timed = call_.deadline != Time::max();
-    return call_.check(timed ? environment_.endpoint.reactor().now() : Time{});
-}
+Result<> Request::check() const { return call_.check(environment_.endpoint.reactor()); }
 
 void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     ROS2S_CHECK(!is_live());

@@ -5,6 +5,7 @@
 
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
+#include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/time.h"
 
@@ -45,6 +46,10 @@ struct Call {
         if (stop.stop_requested()) return fail(Code::cancelled);
         if (now >= deadline) return fail(Code::deadline);
         return {};
+    }
+    // The same now. Most calls have no deadline, and need no clock.
+    [[nodiscard]] Result<> check(const Reactor& reactor) const {
+        return check(deadline == Time::max() ? Time{} : reactor.now());
     }
 };
 

@@ -187,7 +187,7 @@ TYPED_TEST(Runtime, ASleepEndsWhenItIsStopped) {
 
 Task<Code> work_until(Reactor& reactor, Call call) {
     for (;;) {
-        const auto still = call.check(reactor.now());
+        const auto still = call.check(reactor);
         if (!still) co_return still.error().code;
         co_await sleep_for(reactor, 1ms, call.stop);
     }

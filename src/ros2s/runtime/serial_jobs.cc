@@ -64,14 +64,14 @@ bool SerialJobs::prepare_sleep() noexcept {
 
 Task<Result<>> SerialJobs::wait(const Call& call, std::shared_ptr<SerialJob> job) {
     if (!job->has_ended()) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         StopSource wake;
         const ForwardedStop by_caller(call.stop, wake);
         const ForwardedStop by_end(job->ended_.token(), wake);
         (void)co_await sleep_until(reactor_, call.deadline, wake.token());
     }
     if (job->is_done()) co_return Result<>{};
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     co_return fail(Code::deadline);
 }
 

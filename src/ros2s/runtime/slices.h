@@ -21,7 +21,7 @@ inline constexpr size_t slice_bytes = size_t{64} << 10;
 template <class Work>
 Task<Result<>> in_slices(Reactor& reactor, const Call& call, size_t size, Work work) {
     for (size_t at = 0; at < size;) {
-        ROS2S_CO_TRY(call.check(reactor.now()));
+        ROS2S_CO_TRY(call.check(reactor));
         const size_t count = std::min(slice_bytes, size - at);
         work(at, count);
         at += count;

@@ -129,7 +129,7 @@ class Semaphore {
     // One unit, in the same order. Waits no longer than the call. Errors: cancelled, deadline.
     Task<Result<>> acquire_for(const Call& call) {
         if (try_acquire()) co_return Result<>{};
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         StopSource sleep;
         sync_detail::Waiter waiter{.amount = 1, .sleep = &sleep};
         waiters_.push(waiter);
@@ -139,7 +139,7 @@ class Semaphore {
         }
         if (waiter.sleep == nullptr) co_return Result<>{};  // release() popped it
         waiters_.remove(waiter);
-        co_return call.check(reactor_.now());
+        co_return call.check(reactor_);
     }
 
   private:

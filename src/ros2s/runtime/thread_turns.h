@@ -135,7 +135,7 @@ inline Task<Result<ThreadTurns::Permit>> enter_in_time(ThreadTurns* turns, React
                                                        Call call) {
     if (turns == nullptr) co_return ThreadTurns::Permit();
     ThreadTurns::Permit place = co_await turns->enter(call.tenant, call.stop);
-    ROS2S_CO_TRY(call.check(reactor.now()));
+    ROS2S_CO_TRY(call.check(reactor));
     co_return std::move(place);
 }
 

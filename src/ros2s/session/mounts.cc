@@ -202,7 +202,7 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string auth
     {
         const SemaphoreHold hold(shared.turn);
         if (shared.file_system == nullptr) {
-            entered = call.check(reactor_.now());  // waiting for the turn may have taken long
+            entered = call.check(reactor_);  // waiting for the turn may have taken long
             if (entered) {
                 auto opened = co_await source_.open_for(call, authority, pool, container, report);
                 if (opened) {

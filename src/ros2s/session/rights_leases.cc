@@ -22,7 +22,7 @@ bool RightsLeases::holds(std::string_view pool) const {
 
 Task<Result<>> RightsLeases::wait(const Call& call, std::string pool, Duration most) {
     if (holds(pool)) co_return Result<>{};
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     fabric::Deadline limit(reactor_, std::min(call.deadline, reactor_.now() + most), call.stop);
     {
         const fabric::WakeOnStop wake(limit.token(), renewed_);
@@ -30,7 +30,7 @@ Task<Result<>> RightsLeases::wait(const Call& call, std::string pool, Duration m
     }
     co_await limit.finish();
     if (holds(pool)) co_return Result<>{};
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     const auto ended = std::chrono::floor<std::chrono::seconds>(leases_.find(pool)->second.ends);
     co_return fail(Error{.code = Code::disconnected,
                          .os_errno = rpc::absent_behind,

@@ -139,7 +139,7 @@ struct RemoteNamespace::Sender {
         if (error.os_errno == rpc::absent_behind) co_return false;
         // A server that stops cancels its unfinished calls.
         const bool lost = error.code == Code::disconnected || error.code == Code::cancelled;
-        if (!lost || !call.check(reactor.now()) || reactor.now() >= until) co_return false;
+        if (!lost || !call.check(reactor) || reactor.now() >= until) co_return false;
         co_return co_await sleep_for(reactor, pause, call.stop);
     }
     template <class Request>
