@@ -2,15 +2,9 @@
 
 #include <utility>
 
-#include "hash.h"
 #include "ros2s/base/check.h"
 
 namespace ros2s::engine {
-
-std::string encode(const Node& node) {
-    if (const EntryValue* entry = node.entry()) return encode(*entry);
-    return encode(*node.summary());
-}
 
 namespace {
 // Nodes that one call of shrink() looks at, at least and for each new node. A node is looked at
@@ -19,50 +13,20 @@ constexpr size_t looks_least = 256;
 constexpr size_t looks_per_node = 4;
 }  // namespace
 
-NodeCache::NodeCache(uint32_t core)
-    : core_(core), buckets_(1024), order_(std::make_unique<Order>()) {}
+NodeCache::NodeCache(uint32_t core, uint64_t hash_key)
+    : core_(core), table_(hash_key), order_(std::make_unique<Order>()) {}
 NodeCache::~NodeCache() {
     while (oldest_ != nullptr) destroy(*oldest_);
 }
 
-Node* NodeCache::find(std::string_view key) {
-    const uint64_t hash = hash_text(key);
-    for (Node* node = buckets_[hash & (buckets_.size() - 1)]; node != nullptr;
-         node = node->next_in_bucket) {
-        if (node->hash == hash && node->key == key) {
-            node->used_lately = true;
-            return node;
-        }
-    }
-    return nullptr;
-}
-
 Node& NodeCache::insert(std::string_view key) {
-    if (count_ >= buckets_.size()) rehash();
-    auto* node = new Node{.key = std::string(key), .hash = hash_text(key), .core = core_};
-    Node*& bucket = buckets_[node->hash & (buckets_.size() - 1)];
-    node->next_in_bucket = bucket;
-    bucket = node;
-    order_->insert(node);
-    link(*node);
-    ++count_;
+    Node& node = *Node::make(key, core_).release();
+    table_.add(node);
+    order_->insert(&node);
+    link(node);
     ++inserted_;
-    charge(*node);
-    return *node;
-}
-
-void NodeCache::rehash() {
-    std::vector<Node*> buckets(buckets_.size() * 2);
-    for (Node* node : buckets_) {
-        while (node != nullptr) {
-            Node* const next = node->next_in_bucket;
-            Node*& bucket = buckets[node->hash & (buckets.size() - 1)];
-            node->next_in_bucket = bucket;
-            bucket = node;
-            node = next;
-        }
-    }
-    buckets_.swap(buckets);
+    charge(node);
+    return node;
 }
 
 void NodeCache::erase(Node& node) {
@@ -71,15 +35,12 @@ void NodeCache::erase(Node& node) {
 }
 
 void NodeCache::destroy(Node& node) {
-    Node** at = &buckets_[node.hash & (buckets_.size() - 1)];
-    while (*at != &node) at = &(*at)->next_in_bucket;
-    *at = node.next_in_bucket;
+    table_.remove(node);
     order_->erase(&node);
     unlink(node);
     bytes_ -= node.charged_bytes;
     if (node.dirty || node.writing) dirty_bytes_ -= node.charged_bytes;
-    --count_;
-    delete &node;
+    Node::Delete()(&node);
 }
 
 void NodeCache::link(Node& node) {
@@ -94,8 +55,8 @@ void NodeCache::unlink(Node& node) {
 }
 
 size_t NodeCache::size_of(const Node& node) {
-    // The set's node, the bucket and the allocators' own overhead are about 100 bytes.
-    size_t bytes = sizeof(Node) + node.key.capacity() + 100;
+    // The set's node, the table's places and the allocators' own overhead are about 100 bytes.
+    size_t bytes = sizeof(Node) + node.key.size() + 100;
     if (const EntryValue* entry = node.entry()) {
         bytes += entry->single.capacity() + entry->map.memory_bytes();
     }
@@ -154,7 +115,7 @@ void NodeCache::end_cut() {
 void NodeCache::shrink(size_t bytes) {
     shrink(bytes, looks_least + looks_per_node * std::exchange(inserted_, 0));
 }
-void NodeCache::shrink_fully(size_t bytes) { shrink(bytes, 2 * count_); }
+void NodeCache::shrink_fully(size_t bytes) { shrink(bytes, 2 * count()); }
 
 void NodeCache::shrink(size_t bytes, size_t looks) {
     for (size_t looked = 0; bytes_ > bytes && looked < looks; ++looked) {

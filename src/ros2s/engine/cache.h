@@ -1,7 +1,6 @@
-// NodeCache: the visible state of entries and summaries in memory. A node has the value of one
-// index key: an array's head or segment, a single value, a summary, or the fact that the key is
-// absent. Nodes that changed since the last checkpoint are dirty and stay in memory. If memory is
-// short, the least recently used other nodes are evicted.
+// NodeCache: the visible state of entries and summaries in memory. Nodes that changed since the
+// last checkpoint are dirty and stay in memory. If memory is short, the least recently used other
+// nodes are evicted.
 //
 // A checkpoint's cut is taken without stopping the core: begin_cut() marks all dirty nodes, and
 // take() serialises them slice by slice. A node that is about to change before that is serialised
@@ -19,51 +18,27 @@
 #include <iterator>
 #include <memory>
 #include <set>
-#include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
-#include "ros2s/engine/format/values.h"
+#include "key_table.h"
 
 namespace ros2s::engine {
 
-struct Node {
-    std::string key;
-    uint64_t hash = 0;
-    Node* next_in_bucket = nullptr;
-    Node* older = nullptr;  // the clock's list
-    Node* newer = nullptr;
-    std::variant<std::monostate, EntryValue, SummaryValue> value;  // monostate: absent
-    uint32_t charged_bytes = 0;
-    uint32_t pins = 0;
-    bool loading = false;
-    bool held = false;  // applied but not yet published: must not be read (publisher.h)
-    uint32_t core = 0;
-    bool used_lately = true;
-    bool dirty = false;    // differs from the index (and from the checkpoint being written)
-    bool in_cut = false;   // in the cut, not yet serialised
-    bool writing = false;  // part of the checkpoint being written
-
-    [[nodiscard]] bool is_absent() const { return std::holds_alternative<std::monostate>(value); }
-    [[nodiscard]] const EntryValue* entry() const { return std::get_if<EntryValue>(&value); }
-    [[nodiscard]] EntryValue* entry() { return std::get_if<EntryValue>(&value); }
-    [[nodiscard]] const SummaryValue* summary() const { return std::get_if<SummaryValue>(&value); }
-    [[nodiscard]] SummaryValue* summary() { return std::get_if<SummaryValue>(&value); }
-};
-
-// The value as the index keeps it. Not for absent nodes.
-[[nodiscard]] std::string encode(const Node& node);
-
 class NodeCache {
   public:
-    explicit NodeCache(uint32_t core);
+    // `hash_key`: see hash.h.
+    NodeCache(uint32_t core, uint64_t hash_key);
     NodeCache(const NodeCache&) = delete;
     NodeCache& operator=(const NodeCache&) = delete;
     ~NodeCache();
 
     // Null if the key is not in memory. The node may be loading.
-    [[nodiscard]] Node* find(std::string_view key);
+    [[nodiscard]] Node* find(std::string_view key) {
+        Node* const node = table_.find(key);
+        if (node != nullptr) node->used_lately = true;
+        return node;
+    }
     // The key must not be in memory. The node is absent until it gets a value.
     Node& insert(std::string_view key);
     // For a node that is neither dirty nor pinned: its load failed.
@@ -110,25 +85,24 @@ class NodeCache {
     void shrink_fully(size_t bytes);
     [[nodiscard]] size_t bytes() const { return bytes_; }
     [[nodiscard]] size_t dirty_bytes() const { return dirty_bytes_; }
-    [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] size_t count() const { return table_.count(); }
 
   private:
     void shrink(size_t bytes, size_t looks);
     void link(Node& node);
     void unlink(Node& node);
     void destroy(Node& node);
-    void rehash();
     static size_t size_of(const Node& node);
 
     const uint32_t core_;
-    std::vector<Node*> buckets_;
+    KeyTable table_;
     std::unique_ptr<Order> order_;
     Node* oldest_ = nullptr;
     Node* newest_ = nullptr;
     std::vector<Node*> dirty_, cut_;
     size_t cut_taken_ = 0;
     Sink sink_;
-    size_t bytes_ = 0, dirty_bytes_ = 0, count_ = 0;
+    size_t bytes_ = 0, dirty_bytes_ = 0;
     size_t inserted_ = 0;  // since shrink()
 };
 

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t nodes = 10;
 
 struct Cut {
-    NodeCache cache{0};
+    NodeCache cache{0, 0};
     std::map<std::string, std::string> taken;
 
     Cut() {
@@ -51,7 +51,8 @@ TEST(NodeCache, WhatChangesDuringACutIsInItAsItWas) {
     for (const auto& [key, value] : cut.taken) EXPECT_EQ(value, "old") << key;
     // The next cut has the changes.
     cut.taken.clear();
-    cut.cache.begin_cut([&](const Node& node) { cut.taken[node.key] = node.entry()->single; });
+    cut.cache.begin_cut(
+        [&](const Node& node) { cut.taken[std::string(node.key)] = node.entry()->single; });
     cut.end();
     ASSERT_EQ(cut.taken.size(), nodes + 1);
     EXPECT_EQ(cut.taken.at(Cut::key(0)), "newer");

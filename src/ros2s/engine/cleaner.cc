@@ -361,10 +361,9 @@ Task<Result<>> Cleaner::find_at(Visit& visit, std::span<const Listed> batch,
         if (!entry) co_return fail(Code::corrupt);
         if (&cores_.of(entry->container, entry->object, entry->dkey) != &core) continue;
         here.emplace_back(&key, i);
-        wanted.push_back(
-            {Draft::lock_name(entry->container, entry->object), LockMode::intent_update});
-        wanted.push_back({Draft::lock_name(entry->container, entry->object, entry->dkey),
-                          LockMode::intent_update});
+        const uint64_t object = cores_.lock_names().of(entry->container, entry->object);
+        wanted.push_back({object, LockMode::intent_update});
+        wanted.push_back({LockNames::of(object, entry->dkey), LockMode::intent_update});
     }
     if (here.empty()) co_return Result<>();
     LockTable::prepare(wanted);

@@ -58,10 +58,10 @@ class Core {
   public:
     Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
          const Partition& partition, const CommitRules& rules, uint64_t bounce_blocks,
-         uint64_t cache_bytes_max)
+         uint64_t cache_bytes_max, uint64_t hash_key)
         : number(number),
           env{reactor, pool.blocking, pool.log},
-          cache(number),
+          cache(number, hash_key),
           loader(env, index, cache, partition, rules, number),
           locks(reactor),
           requests(reactor),
@@ -126,6 +126,7 @@ class Cores {
 
     [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
+    [[nodiscard]] const LockNames& lock_names() const { return lock_names_; }
     [[nodiscard]] uint32_t size() const { return partition_.cores; }
     // Two callers use it for a fast path: publish() then applies a group's effects directly and
     // does not suspend, instead of keeping them (an allocation each) until all cores are done;
@@ -166,6 +167,7 @@ class Cores {
 
   private:
     Partition partition_;
+    LockNames lock_names_;
     const CommitRules rules_;
     const uint64_t dirty_share_;
     std::deque<Core> cores_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "hash.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/keys.h"
@@ -76,15 +75,6 @@ class Draft::UndecidedBlocks {
     std::vector<uint32_t> next_;  // itself, or one that is nearer to the next undecided block
     uint32_t left_;
 };
-
-uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object) {
-    const uint64_t seed = hash_text(as_text(object_bytes(container.uuid.bytes)), 1);
-    return hash_mix(hash_mix(seed, object.high), object.low);
-}
-uint64_t Draft::lock_name(object::ContainerId container, object::ObjectId object,
-                          std::string_view dkey) {
-    return hash_text(dkey, lock_name(container, object) ^ 2);
-}
 
 // ---- build ---------------------------------------------------------------------------------
 
@@ -214,7 +204,7 @@ LockTable::WantedLocks Draft::locks(uint32_t core) const {
     wanted.reserve(2 * (request_.conditions.size() + request_.operations.size()));
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
-        const uint64_t object = lock_name(container_, condition.object);
+        const uint64_t object = lock_names_.of(container_, condition.object);
         if (condition.is_about_pins()) {
             // The objects of the others are some that the operations lock.
             if (core == 0 && excludes_pins(condition)) {
@@ -228,18 +218,17 @@ LockTable::WantedLocks Draft::locks(uint32_t core) const {
         }
         if (!is_on(core, condition.object, condition.dkey.bytes)) continue;
         wanted.push_back({object, LockMode::intent_shared});
-        wanted.push_back(
-            {lock_name(container_, condition.object, condition.dkey.bytes), LockMode::shared});
+        wanted.push_back({LockNames::of(object, condition.dkey.bytes), LockMode::shared});
     }
     for (const object::Operation& operation : request_.operations) {
-        const uint64_t object = lock_name(container_, operation.object);
+        const uint64_t object = lock_names_.of(container_, operation.object);
         if (operation.kind == Kind::punch_object || operation.kind == Kind::punch_dkeys) {
             wanted.push_back({object, LockMode::exclusive});
             continue;
         }
         if (!is_on(core, operation.object, operation.dkey.bytes)) continue;
         wanted.push_back({object, LockMode::intent_update});
-        wanted.push_back({lock_name(container_, operation.object, operation.dkey.bytes),
+        wanted.push_back({LockNames::of(object, operation.dkey.bytes),
                           whole_blocks(operation) ? LockMode::intent_update : LockMode::exclusive});
     }
     LockTable::prepare(wanted);

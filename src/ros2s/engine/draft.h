@@ -41,8 +41,8 @@ class Draft {
 
     // `id`: the request's, with its digest if the request has a client.
     Draft(object::ContainerId container, const object::Transaction& request,
-          const object::OperationId& id, const Partition& partition)
-        : container_(container), request_(request), partition_(partition) {
+          const object::OperationId& id, const Partition& partition, const LockNames& lock_names)
+        : container_(container), request_(request), partition_(partition), lock_names_(lock_names) {
         record_.id = id;
     }
 
@@ -89,9 +89,6 @@ class Draft {
     // After stage(), for the group.
     [[nodiscard]] TransactionRecord& record() { return record_; }
 
-    [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object);
-    [[nodiscard]] static uint64_t lock_name(object::ContainerId container, object::ObjectId object,
-                                            std::string_view dkey);
     // Sends the blocks for `from` to `to` instead: `from` is full.
     void redirect(uint32_t from, uint32_t to);
 
@@ -134,6 +131,7 @@ class Draft {
     object::ContainerId container_;
     const object::Transaction& request_;
     const Partition& partition_;
+    const LockNames& lock_names_;
     NodeCache* nodes_ = nullptr;                // while a core plans
     std::shared_ptr<const HomeDevices> homes_;  // from build() on
     uint64_t payload_bytes_ = 0;

@@ -49,7 +49,7 @@ Task<Result<ListReply>> Lister::list(const Call& call, object::ContainerId conta
     const Span span(call.trace, home.env.reactor, "engine.list");
     home.metrics.lists.add();
     ROS2S_CO_TRY(object::validate(request));
-    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    ROS2S_CO_TRY(call.check(home.env.reactor));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     if (request.what == ListRequest::What::objects) {
         co_return co_await list_objects(call, container, request);
@@ -69,7 +69,7 @@ Task<Result<ListReply>> Lister::list_objects(const Call& call, object::Container
         from = prefix_end(last.view());
     }
     for (bool more = true; more;) {
-        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.home().loader.scan(from, prefix_end(prefix.view()),
                                                                page_size(request)));
@@ -110,7 +110,7 @@ Task<Result<ListReply>> Lister::list_entries(const Call& call, object::Container
     }
     size_t value_bytes = 0;
     for (bool more = true; more;) {
-        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
         ROS2S_CO_TRY_ASSIGN(
             const Loader::Page page,
             co_await cores_.scan(from, prefix_end(prefix.view()), page_size(request)));
@@ -153,7 +153,7 @@ Task<Result<QueryReply>> Lister::query(const Call& call, object::ContainerId con
     const Span span(call.trace, home.env.reactor, "engine.query");
     home.metrics.queries.add();
     ROS2S_CO_TRY(object::validate(akey));
-    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    ROS2S_CO_TRY(call.check(home.env.reactor));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     co_return co_await query_object(call, container, object, akey);
 }
@@ -168,7 +168,7 @@ Task<Result<>> Lister::find_highest(const Call& call, object::ContainerId contai
     prefix.container(container).object(object);
     std::string to = prefix_end(prefix.view());
     for (bool more = true; more;) {
-        ROS2S_CO_TRY(call.check(cores_.home().env.reactor.now()));
+        ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
         ROS2S_CO_TRY_ASSIGN(const Loader::Page page,
                             co_await cores_.scan(prefix.take(), to, 64, true));
         page.count_for(call);
@@ -221,7 +221,7 @@ Task<Result<QueryReply>> Lister::query_object(const Call& call, object::Containe
                             co_await look_at(call, container, object, akey));
         if (reply) co_return *reply;
     }
-    const uint64_t name = Draft::lock_name(container, object);
+    const uint64_t name = cores_.lock_names().of(container, object);
     std::deque<LocksHeld> locks;
     for (uint32_t i = 0; i < cores_.size(); ++i) {
         LocksHeld& locked = locks.emplace_back(cores_[i].locks);

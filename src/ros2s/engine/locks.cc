@@ -1,5 +1,8 @@
 #include "locks.h"
 
+#include <cstring>
+
+#include "hash.h"
 #include "ros2s/base/check.h"
 
 namespace ros2s::engine {
@@ -23,6 +26,14 @@ LockMode merge(LockMode a, LockMode b) {
 constexpr size_t spare_max = 256;
 
 }  // namespace
+
+uint64_t LockNames::of(object::ContainerId container, object::ObjectId object) const {
+    char name[sizeof container.uuid.bytes + sizeof object];
+    std::memcpy(name, container.uuid.bytes.data(), sizeof container.uuid.bytes);
+    std::memcpy(name + sizeof container.uuid.bytes, &object, sizeof object);
+    return hash_text({name, sizeof name}, hash_key_);
+}
+uint64_t LockNames::of(uint64_t object, std::string_view dkey) { return hash_text(dkey, ~object); }
 
 LockTable::~LockTable() { ROS2S_CHECK(locks_.empty()); }
 

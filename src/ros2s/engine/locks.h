@@ -18,17 +18,32 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "ros2s/base/inline_vector.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::engine {
 
 enum class LockMode : uint8_t { intent_shared, intent_update, shared, exclusive };
+
+// `hash_key`: see hash.h.
+class LockNames {
+  public:
+    explicit LockNames(uint64_t hash_key) : hash_key_(hash_key) {}
+    // Of an object.
+    [[nodiscard]] uint64_t of(object::ContainerId container, object::ObjectId object) const;
+    // Of a dkey of the object with this name.
+    [[nodiscard]] static uint64_t of(uint64_t object, std::string_view dkey);
+
+  private:
+    uint64_t hash_key_;
+};
 
 class LockTable {
   public:

@@ -247,7 +247,7 @@ Task<Result<>> Reader::fetch(const Call& call, object::ContainerId container,
     Core& here = cores_.here();
     const RequestCount::Hold hold(here.requests);
     const Span span(call.trace, here.env.reactor, "engine.fetch");
-    ROS2S_CO_TRY(call.check(here.env.reactor.now()));
+    ROS2S_CO_TRY(call.check(here.env.reactor));
     const bool exists =
         here.number == 0 ? state_.has_container(container) : here.containers.contains(container);
     if (!exists) co_return fail(Code::not_found);
@@ -269,9 +269,10 @@ Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
                            const object::Holder& holder, object::FetchItem& item) {
     Core& home = cores_.home();
     const RequestCount::Hold hold(home.requests);
-    ROS2S_CO_TRY(call.check(home.env.reactor.now()));
+    ROS2S_CO_TRY(call.check(home.env.reactor));
     LocksHeld locked(home.locks);
-    co_await locked.lock({{Draft::lock_name(container, item.object), LockMode::intent_shared}});
+    co_await locked.lock(
+        {{cores_.lock_names().of(container, item.object), LockMode::intent_shared}});
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     home.metrics.fetches.add();
     home.metrics.fetch_items.add();

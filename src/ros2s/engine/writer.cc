@@ -74,7 +74,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     const Span span(call.trace, reactor_, "engine.update");
     metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));
-    ROS2S_CO_TRY(call.check(reactor_.now()));
+    ROS2S_CO_TRY(call.check(reactor_));
     object::OperationId id = transaction.id;
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
@@ -99,7 +99,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     Update update{call, container, transaction,
-                  Draft(container, transaction, id, cores_.partition())};
+                  Draft(container, transaction, id, cores_.partition(), cores_.lock_names())};
     update.has_caps = state_.has_caps(container);
     Draft& draft = update.draft;
     ROS2S_CO_TRY(draft.build(state_.homes));
@@ -177,7 +177,7 @@ Task<Result<>> Writer::reserve_in_place(const Call& call, Draft& draft) {
 Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Need need) {
     uint64_t begun = committer_.last_sequence();
     while (!try_reserve(draft, need)) {
-        ROS2S_CO_TRY(call.check(reactor_.now()));
+        ROS2S_CO_TRY(call.check(reactor_));
         if (committer_.is_dead()) co_return fail(Code::read_only);
         // The cleaner stops, and its last move gives back what it has taken.
         state_.space.forget_victims();
@@ -419,7 +419,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         ROS2S_CO_TRY(co_await home.loader.prepare_keys(std::move(visit.summaries), summaries));
     }
     ROS2S_CO_TRY(co_await committer_.admit(draft.record_bytes_max(), draft.blocks_max()));
-    ROS2S_CO_TRY(update.call.check(reactor_.now()));
+    ROS2S_CO_TRY(update.call.check(reactor_));
     ROS2S_CO_TRY(stage(update));
     committer_.open().hold(apart.nodes());
     for (const Visit& visit : visits) committer_.open().hold(visit.pins.nodes());

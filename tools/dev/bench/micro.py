@@ -14,6 +14,7 @@ PROGRAMS = {"runtime_runtime_bench": "task|turn|hop_and_back|ring_operation",
             "admission_admission_bench": ".",
             "rpc_rpc_bench": ".",
             "engine_index_rocksdb_index_bench": "get_hit|get_miss",
+            "engine_look_up_bench": ".",
             "engine_engine_bench": "null_"}
 UNITS = {"ns": 1, "us": 1000, "ms": 10**6, "s": 10**9}
 

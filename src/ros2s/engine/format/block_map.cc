@@ -9,13 +9,9 @@ void BlockMap::grow(uint32_t block) {
     uint32_t capacity = std::max(capacity_, 1U);
     while (capacity <= block) capacity *= 8;
     capacity = std::min(capacity, segment_blocks);
-    auto memory = std::make_unique<std::byte[]>(capacity * bytes_each);  // zeroed: all holes
-    if (capacity_ > 0) {
-        std::memcpy(memory.get(), memory_.get(), capacity_ * sizeof(uint64_t));
-        std::memcpy(memory.get() + capacity * sizeof(uint64_t),
-                    memory_.get() + capacity_ * sizeof(uint64_t), capacity_ * sizeof(uint32_t));
-    }
-    memory_ = std::move(memory);
+    auto blocks = std::make_unique<Block[]>(capacity);  // zeroed: all holes
+    std::copy_n(blocks_.get(), capacity_, blocks.get());
+    blocks_ = std::move(blocks);
     if (has_seals()) {
         auto seals = std::make_unique<char[]>(capacity * object::seal_bytes);
         std::memcpy(seals.get(), seals_.get(), capacity_ * object::seal_bytes);

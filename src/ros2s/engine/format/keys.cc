@@ -1,35 +1,49 @@
 #include "keys.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/engine/format/block_map.h"
 
 namespace ros2s::engine {
+namespace {
 
-KeyBuilder& KeyBuilder::uuid(const Uuid& uuid) {
-    for (const uint8_t b : uuid.bytes) byte(b);
+template <class Number>
+constexpr Number big_endian(Number number) {
+    return std::endian::native == std::endian::little ? std::byteswap(number) : number;
+}
+
+}  // namespace
+
+KeyBuilder& KeyBuilder::append(const void* bytes, size_t count) {
+    std::memcpy(bytes_.data() + size_, bytes, count);
+    size_ += count;
     return *this;
+}
+KeyBuilder& KeyBuilder::uuid(const Uuid& uuid) {
+    return append(uuid.bytes.data(), uuid.bytes.size());
 }
 KeyBuilder& KeyBuilder::container(object::ContainerId container) { return uuid(container.uuid); }
 KeyBuilder& KeyBuilder::object(object::ObjectId object) {
-    for (const uint64_t word : {object.high, object.low}) {
-        for (int shift = 56; shift >= 0; shift -= 8) byte(static_cast<uint8_t>(word >> shift));
-    }
-    return *this;
+    const uint64_t words[] = {big_endian(object.high), big_endian(object.low)};
+    return append(words, sizeof words);
 }
 KeyBuilder& KeyBuilder::string(std::string_view text) {
+    char* at = bytes_.data() + size_;
     for (const char c : text) {
-        byte(static_cast<uint8_t>(c));
-        if (c == 0) byte(1);
+        *at++ = c;
+        if (c == 0) *at++ = 1;
     }
-    byte(0);
-    byte(0);
+    *at++ = 0;
+    *at++ = 0;
+    size_ = static_cast<size_t>(at - bytes_.data());
     return *this;
 }
 KeyBuilder& KeyBuilder::number32(uint32_t number) {
-    for (int shift = 24; shift >= 0; shift -= 8) byte(static_cast<uint8_t>(number >> shift));
-    return *this;
+    number = big_endian(number);
+    return append(&number, sizeof number);
 }
 
 KeyBuilder entry_key(object::ContainerId container, object::ObjectId object, std::string_view dkey,

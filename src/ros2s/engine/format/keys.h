@@ -24,7 +24,7 @@ enum class Table : uint8_t {
 // Builds a key without allocating. The longest is an entry whose dkey and akey are 255 zero bytes.
 class KeyBuilder {
   public:
-    explicit KeyBuilder(Table table) { byte(static_cast<uint8_t>(table)); }
+    explicit KeyBuilder(Table table) : size_(1) { bytes_[0] = static_cast<char>(table); }
     KeyBuilder& container(object::ContainerId container);
     KeyBuilder& object(object::ObjectId object);
     // A zero byte becomes 00 01 and the end is 00 00, which preserves "a" < "a\0" < "ab".
@@ -35,9 +35,9 @@ class KeyBuilder {
     [[nodiscard]] std::string take() const { return std::string(view()); }
 
   private:
-    void byte(uint8_t byte) { bytes_[size_++] = static_cast<char>(byte); }
+    KeyBuilder& append(const void* bytes, size_t count);
     std::array<char, 1 + 16 + 16 + 2 * (2 * object::key_bytes_max + 2) + 4> bytes_;
-    size_t size_ = 0;
+    size_t size_;
 };
 
 [[nodiscard]] KeyBuilder entry_key(object::ContainerId container, object::ObjectId object,
