@@ -53,6 +53,7 @@ Result<> Engine::start_reactors(Report& report) {
 // have our addresses: it may be an engine with the same settings that runs or was just killed.
 Task<Result<>> Engine::begin(Report& report) {
     group_.traces.set_every(settings_.common.trace_every);
+    group_.payload_ring = environment_.reactor.ring();
     ROS2S_CO_TRY(start_reactors(report));
     ROS2S_CO_TRY_ASSIGN(const auto places, settings_.data_addresses("the settings", report));
     for (const std::string& directory : settings_.pool_directories()) {

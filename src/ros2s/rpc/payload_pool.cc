@@ -1,8 +1,11 @@
 #include "payload_pool.h"
 
+#include <bit>
 #include <iterator>
 #include <ranges>
 #include <utility>
+
+#include "ros2s/runtime/ring.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -50,28 +53,57 @@ PayloadMemory PayloadPool::take(uint64_t size) {
     return memory;
 }
 
+int PayloadPool::Pages::room_in(const Page& page, uint64_t piece) const noexcept {
+    uint32_t free = ~page.used & parts_of(page_bytes);
+    for (uint64_t more = 1; more < piece / part_bytes; ++more) free &= free >> 1;
+    return free == 0 ? -1 : std::countr_zero(free);
+}
+
 std::byte* PayloadPool::take_part(uint64_t piece) {
-    if (!keeps || piece < large_piece_bytes || piece > huge_page_bytes) return nullptr;
-    const uint32_t parts = parts_of(piece);
-    const auto last = static_cast<unsigned>((huge_page_bytes - piece) / large_piece_bytes);
-    for (HugePage& page : pages_) {
-        for (unsigned at = 0; at <= last; ++at) {
-            if ((page.used & parts << at) != 0) continue;
-            page.used |= parts << at;
-            return page.memory.data() + at * large_piece_bytes;
-        }
+    Pages* const of = pages_for(piece);
+    if (!keeps || of == nullptr) return nullptr;
+    const auto take = [&](Page& page, int at) {
+        page.used |= of->parts_of(piece) << at;
+        return page.memory.data() + static_cast<uint64_t>(at) * of->part_bytes;
+    };
+    for (Page& page : of->pages) {
+        if (const int at = of->room_in(page, piece); at >= 0) return take(page, at);
     }
-    if (!make_room(huge_page_bytes)) return nullptr;
-    count_kept(huge_page_bytes, 0);
-    return pages_.emplace_back(HugePage{StagingMemory(huge_page_bytes), parts}).memory.data();
+    if (!make_room(of->page_bytes)) return nullptr;
+    count_kept(of->page_bytes, 0);
+    Page& page = of->pages.emplace_back(Page{.memory = StagingMemory(of->page_bytes)});
+    if (of == &small_) enlist(page);
+    return take(page, 0);
 }
 
 void PayloadPool::give_part(const std::byte* data, uint64_t piece) noexcept {
-    const auto page = std::ranges::find_if(pages_, [&](const HugePage& each) {
-        return data >= each.memory.data() && data < each.memory.data() + huge_page_bytes;
+    Pages& of = *pages_for(piece);
+    const auto page = std::ranges::find_if(of.pages, [&](const Page& each) {
+        return data >= each.memory.data() && data < each.memory.data() + of.page_bytes;
     });
-    const auto at = static_cast<uint64_t>(data - page->memory.data()) / large_piece_bytes;
-    page->used &= ~(parts_of(piece) << at);
+    const auto at = static_cast<uint64_t>(data - page->memory.data()) / of.part_bytes;
+    page->used &= ~(of.parts_of(piece) << at);
+}
+
+void PayloadPool::enlist(Page& page) noexcept {
+    if (group_.payload_ring == nullptr) return;
+    if (group_.registered_pages == ServerGroup::registered_pages_max) return;
+    page.is_registered =
+        group_.payload_ring->register_memory({page.memory.data(), page.memory.size()});
+    if (page.is_registered) ++group_.registered_pages;
+}
+
+template <class Lacks>
+void PayloadPool::drop_pages(Pages& of, Lacks lacks) noexcept {
+    std::erase_if(of.pages, [&](const Page& each) {
+        if (each.used != 0 || !lacks()) return false;
+        count_kept(0, of.page_bytes);
+        if (each.is_registered) {
+            group_.payload_ring->unregister_memory({each.memory.data(), each.memory.size()});
+            --group_.registered_pages;
+        }
+        return true;
+    });
 }
 
 StagingMemory PayloadPool::take_piece(uint64_t piece) {
@@ -98,18 +130,17 @@ bool PayloadPool::make_room(uint64_t bytes) noexcept {
     auto kept_from = kept_.begin();
     for (; kept_from != kept_.end() && lacks(); ++kept_from) count_kept(0, kept_from->size());
     kept_.erase(kept_.begin(), kept_from);
-    std::erase_if(pages_, [&](const HugePage& each) {
-        const bool drops = each.used == 0 && lacks();
-        if (drops) count_kept(0, huge_page_bytes);
-        return drops;
-    });
+    drop_pages(large_, lacks);
+    drop_pages(small_, lacks);
     return !lacks();
 }
 
 void PayloadPool::drop_spare() noexcept {
+    for (const StagingMemory& each : kept_) count_kept(0, each.size());
     std::vector<StagingMemory>().swap(kept_);
-    std::erase_if(pages_, [](const HugePage& each) { return each.used == 0; });
-    count_kept(pages_.size() * huge_page_bytes, kept_bytes_);
+    const auto always = [] { return true; };
+    drop_pages(large_, always);
+    drop_pages(small_, always);
 }
 
 void ServerGroup::drop_spare() noexcept {

@@ -6,11 +6,12 @@
 // ServerGroup::kept_bytes_max. If a server serves one tenant, so does its pool: no other tenant
 // gets memory with that tenant's data.
 //
-// Large pieces share huge pages. A device then has one address for a read, instead of one for each
-// 4 KiB (docs/performance.md). Huge pages count as kept also while they are in use.
+// Pieces share pages. Large ones share huge pages: a device then has one address for a read,
+// instead of one for each 4 KiB (docs/performance.md). Small ones share pages of 64 KiB; the first
+// of these are registered with the ring, so that the kernel does not look up their addresses for
+// each read. Pages count as kept also while they are in use.
 #pragma once
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -44,7 +45,7 @@ class [[nodiscard]] PayloadMemory {
     void take(PayloadMemory& other) noexcept;
     void release() noexcept;
     PayloadPool* pool_ = nullptr;
-    StagingMemory own_;  // empty: it is a part of a huge page of the pool
+    StagingMemory own_;  // empty: it is a part of a page of the pool
     std::byte* data_ = nullptr;
     size_t size_ = 0;
 };
@@ -72,30 +73,42 @@ class PayloadPool {
 
   private:
     friend class PayloadMemory;
-    // Pieces have few sizes, so that requests of similar size share them: powers of two from a
-    // block to large_piece_bytes, then its multiples. Blocks in pieces of large_piece_bytes would
-    // all have addresses that use the same lines of the processor's caches.
+    // Blocks in pieces of large_piece_bytes would all have addresses that use the same lines of the
+    // processor's caches. So smaller pieces are whole blocks; the others are multiples of it.
     static constexpr uint64_t large_piece_bytes = uint64_t{64} << 10;
     [[nodiscard]] static constexpr uint64_t piece_bytes(uint64_t size) noexcept {
-        return size < large_piece_bytes ? std::bit_ceil(std::max<uint64_t>(size, block_bytes))
-                                        : round_up(size, large_piece_bytes);
+        return round_up<uint64_t>(size, size < large_piece_bytes ? block_bytes : large_piece_bytes);
     }
-    struct HugePage {
+    struct Page {
         StagingMemory memory;
-        uint32_t used = 0;  // a bit for each part of large_piece_bytes, the lowest for the first
+        uint32_t used = 0;  // a bit for each part, the lowest for the first
+        bool is_registered = false;
     };
-    static constexpr uint64_t huge_page_bytes = StagingMemory::huge_page_bytes;
-    static_assert(huge_page_bytes / large_piece_bytes == 32);
-    // The bits of a piece at the beginning of a page.
-    [[nodiscard]] static constexpr uint32_t parts_of(uint64_t piece) noexcept {
-        return ~uint32_t{0} >> (32 - piece / large_piece_bytes);
+    // Pages with 32 parts or fewer, for pieces of whole parts.
+    struct Pages {
+        uint64_t part_bytes, page_bytes;
+        std::vector<Page> pages{};
+        [[nodiscard]] uint32_t parts_of(uint64_t piece) const noexcept {
+            return ~uint32_t{0} >> (32 - piece / part_bytes);
+        }
+        // The first of so many adjacent parts that the page has free; -1: it has not as many.
+        [[nodiscard]] int room_in(const Page& page, uint64_t piece) const noexcept;
+    };
+    // Null: pieces of this size are not parts of pages.
+    [[nodiscard]] Pages* pages_for(uint64_t piece) noexcept {
+        if (piece < large_piece_bytes) return &small_;
+        return piece <= large_.page_bytes ? &large_ : nullptr;
     }
 
-    // A part of a huge page. Null: no page has it, and there is no room for one more.
+    // A part of a page. Null: no page has it, and there is no room for one more.
     [[nodiscard]] std::byte* take_part(uint64_t piece);
     void give_part(const std::byte* data, uint64_t piece) noexcept;
     [[nodiscard]] StagingMemory take_piece(uint64_t piece);
     void give_piece(StagingMemory memory) noexcept;
+    void enlist(Page& page) noexcept;
+    // Frees unused pages as long as `lacks()`.
+    template <class Lacks>
+    void drop_pages(Pages& of, Lacks lacks) noexcept;
     // Frees spare memory until this much more may be kept. False: there is not enough.
     bool make_room(uint64_t bytes) noexcept;
     void count_kept(uint64_t more, uint64_t less) noexcept {
@@ -106,7 +119,8 @@ class PayloadPool {
     ServerGroup& group_;
     Counter& held_;
     std::vector<StagingMemory> kept_;  // those given back last at the end
-    std::vector<HugePage> pages_;
+    Pages small_{.part_bytes = block_bytes, .page_bytes = large_piece_bytes};
+    Pages large_{.part_bytes = large_piece_bytes, .page_bytes = StagingMemory::huge_page_bytes};
     uint64_t kept_bytes_ = 0;
 };
 

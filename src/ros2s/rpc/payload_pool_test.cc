@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/ring.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::rpc {
@@ -45,12 +47,14 @@ TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
     EXPECT_EQ(stage.use(pool_mib - 4096, 1), first);
     const auto block = stage.use(4096, 1);
     EXPECT_NE(block, first);
-    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + 4096);
+    constexpr uint64_t small_page = 64 << 10;
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + small_page);
     EXPECT_EQ(stage.use(1, 1), block);
     const auto larger = stage.use(5000, 1);
-    EXPECT_NE(larger, block);
     EXPECT_EQ(stage.use(8192, 1), larger);
-    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + 4096 + 8192);
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + small_page);
+    stage.use(60 << 10, 2);
+    EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib + 2 * small_page);
 }
 
 TEST(PayloadPool, PiecesShareHugePages) {
@@ -67,6 +71,36 @@ TEST(PayloadPool, PiecesShareHugePages) {
     EXPECT_EQ(stage.pool.kept_bytes(), 2 * pool_mib);
     stage.use(64 << 10, 33);
     EXPECT_EQ(stage.pool.kept_bytes(), 4 * pool_mib);
+}
+
+TEST(PayloadPool, SmallPiecesAreBlocksSideBySide) {
+    PoolStage stage;
+    const auto first = stage.use(4096, 16);
+    for (size_t i = 1; i < first.size(); ++i) EXPECT_EQ(first[i], first[0] + i * 4096);
+    EXPECT_EQ(stage.use(4096, 17)[15], first[15]);
+    EXPECT_EQ(stage.pool.kept_bytes(), uint64_t{128} << 10);
+}
+
+TEST(PayloadPool, TheFirstSmallPagesAreRegistered) {
+    Report report;
+    const auto reactor = OsReactor::create({}, report);
+    ASSERT_TRUE(reactor) << report.text();
+    if ((*reactor)->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "it needs io_uring";
+    ServerGroup group(**reactor);
+    group.payload_ring = (*reactor)->ring();
+    Counter held;
+    PayloadPool pool(group, held);
+    std::vector<PayloadMemory> all;
+    for (size_t page = 1; page <= ServerGroup::registered_pages_max + 4; ++page) {
+        for (int block = 0; block < 16; ++block) all.push_back(pool.take(4096));
+        EXPECT_EQ(group.registered_pages, std::min(page, ServerGroup::registered_pages_max));
+    }
+    all.push_back(pool.take(pool_mib));
+    EXPECT_EQ(group.registered_pages, ServerGroup::registered_pages_max);
+    all.clear();
+    pool.drop_spare();
+    EXPECT_EQ(group.registered_pages, 0U);
+    EXPECT_EQ(pool.kept_bytes(), 0U);
 }
 
 TEST(PayloadPool, LargePiecesTakeTheRoomOfUnusedPages) {

@@ -10,6 +10,10 @@
 #include "ros2s/fabric/strangers.h"
 #include "ros2s/rpc/sampled_traces.h"
 
+namespace ros2s {
+class Ring;
+}
+
 namespace ros2s::rpc {
 
 class PayloadPool;
@@ -23,10 +27,15 @@ struct ServerGroup {
     // Service::reply_memory_bytes() returns.
     admission::Admission admission;
     fabric::Strangers strangers;
-    // The bytes that all PayloadPools together keep for later requests, and their huge pages.
+    // The bytes that all PayloadPools together keep for later requests, and their pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;
     std::vector<PayloadPool*> pools;  // they add and remove themselves
+    // The ring that reads devices into small pieces of payload memory. Null: there is none.
+    Ring* payload_ring = nullptr;
+    // 1 MiB: a small part of the usual limit of locked memory.
+    static constexpr size_t registered_pages_max = 16;
+    size_t registered_pages = 0;
     // Frees it: the process has become idle.
     void drop_spare() noexcept;
     SampledTraces traces;
