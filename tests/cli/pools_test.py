@@ -305,29 +305,6 @@ class PoolInUse(WithPool):
                 owner.kill()
         run("ls", self.mine())
 
-    @unittest.skipUnless(os.access("/dev/fuse", os.W_OK), "it mounts, which needs /dev/fuse")
-    def test_down_waits_for_a_mount_that_ends(self):
-        for removed in (False, True):
-            with self.subTest(removed=removed):
-                mount_point = self.scratch / "mount"
-                mount_point.mkdir(exist_ok=True)
-                run("mount", self.uri(""), mount_point)
-                owner = answer("status", self.pool)["owner"]["pid"]
-                os.kill(owner, signal.SIGSTOP)
-                try:
-                    subprocess.run(["fusermount3", "-u", mount_point], check=True)
-                    if removed:
-                        mount_point.rmdir()
-                    down = subprocess.Popen([PROGRAM, "down", self.pool], text=True,
-                                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-                    with self.assertRaises(subprocess.TimeoutExpired):
-                        down.communicate(timeout=1)
-                finally:
-                    os.kill(owner, signal.SIGCONT)
-                said = down.communicate(timeout=60)[0]
-                self.assertEqual(down.returncode, 0, said)
-                self.assertIn("no process has", said)
-
     def test_commands_at_once_take_turns(self):
         run("mkdir", self.mine("d"))
         listings = [subprocess.Popen([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL,
@@ -335,6 +312,53 @@ class PoolInUse(WithPool):
                     for _ in range(4)]
         said = [listing.communicate(timeout=120) for listing in listings]
         self.assertEqual(said, [("d/\n", "")] * 4)
+
+
+@unittest.skipUnless(os.access("/dev/fuse", os.W_OK), "it mounts, which needs /dev/fuse")
+class MountThatEnds(Refusal):
+    """`down` while the process of a mount, which is not in the kernel's table any more, still ends."""
+
+    def down(self, removed, **more):
+        pool, mount_point = self.scratch / "pool", self.scratch / "mount"
+        run(*UP, pool, "--size", "64M", **more)
+        run("mount", f"ros2s+local:///pool/main?dir={pool}", mount_point, **more)
+        owner = answer("status", pool, **more)["owner"]["pid"]
+        os.kill(owner, signal.SIGSTOP)
+        try:
+            subprocess.run(["fusermount3", "-u", mount_point], check=True)
+            if removed:
+                mount_point.rmdir()
+            program = more.pop("program", PROGRAM)
+            down = subprocess.Popen([program, "--json", "down", pool], text=True, stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, **more)
+            with self.assertRaises(subprocess.TimeoutExpired):
+                down.communicate(timeout=1)
+        finally:
+            os.kill(owner, signal.SIGCONT)
+        said = down.communicate(timeout=60)[0]
+        self.assertEqual(down.returncode, 0, said)
+        self.assertEqual(json.loads(said)["all_unmounted"], [])
+
+    def setUp(self):
+        super().setUp()
+        (self.scratch / "mount").mkdir()
+
+    def test_its_directory_is_there(self):
+        self.down(False)
+
+    def test_its_directory_is_removed(self):
+        self.down(True)
+
+    @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
+    def test_of_an_ordinary_user(self):
+        if os.stat("/dev/fuse").st_mode & 0o006 != 0o006:
+            self.skipTest("other users may not open /dev/fuse")
+        # The checkout may be in a directory that only its user can enter.
+        for program in (PROGRAM, PROGRAM.with_name("ros2store-fuse")):
+            shutil.copy(program, self.scratch)
+        for path in (self.scratch, self.scratch / "mount"):
+            os.chown(path, 65534, 65534)
+        self.down(False, program=self.scratch / "ros2store", cwd=self.scratch, user=65534, group=65534, extra_groups=[])
 
 
 class Settings(Refusal):

@@ -8,11 +8,13 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <ranges>
 
 #include "pool/dead_mounts.h"
 #include "pool/pool_location.h"
 #include "process.h"
+#include "ros2s/base/mount_table.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/reactor.h"
@@ -21,14 +23,20 @@
 namespace ros2s::cli {
 namespace {
 
+bool is_mounted(const std::string& mount_point) {
+    std::ifstream table("/proc/self/mountinfo");
+    const auto same = [&](const MountEntry& each) { return each.mount_point == mount_point; };
+    return std::ranges::any_of(read_mounts(table), same);
+}
+
 // `lazily`: also if a process has its working directory there. The mount is dead, so nothing is
-// lost. Root unmounts itself, others by fuse's set-uid helper.
-Task<Result<>> unmount(CommandContext context, const std::string& mount_point, bool lazily) {
+// lost. Root unmounts itself, others by fuse's set-uid helper. False: it was not mounted any more,
+// and its process may still be ending.
+Task<Result<bool>> unmount(CommandContext context, const std::string& mount_point, bool lazily) {
     const int flags = lazily ? MNT_DETACH : 0;
-    const int failure = umount2(mount_point.c_str(), flags) == 0 ? 0 : errno;
-    // It may just have been unmounted, and its directory removed, while its process still ends.
-    const bool is_mounted = failure != EINVAL && failure != ENOENT;
-    if (failure == 0 || !is_mounted) co_return Result<>{};
+    if (umount2(mount_point.c_str(), flags) == 0) co_return true;
+    const int failure = errno;
+    if (!is_mounted(mount_point)) co_return false;
     if (failure == EBUSY) {
         co_return context.report.fail(Code::busy,
                                       "{0} is in use (open files, or a shell whose working "
@@ -49,15 +57,16 @@ Task<Result<>> unmount(CommandContext context, const std::string& mount_point, b
             said.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
     }
     if (said->status != 0) {
+        if (!is_mounted(mount_point)) co_return false;
         co_return context.report.fail(
             Code::io, "fusermount3 could not unmount {} (its message is above)", mount_point);
     }
-    co_return Result<>{};
+    co_return true;
 }
 
 std::string why_open(const pool::OwnerRecord& owner, const std::string& directory) {
-    const std::string fact =
-        fmt::format("unmounted, but process {} still has {} open", owner.pid, directory);
+    const std::string fact = fmt::format(
+        "{} is not mounted here any more, but process {} still has it open", directory, owner.pid);
     const auto copy = copy_of_mount(directory);
     if (!copy) return fmt::format("{}; look at it with: ps -fp {}", fact, owner.pid);
     return fmt::format(
@@ -95,12 +104,14 @@ struct Ended {
 Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
                           const pool::OwnerRecord& owner, PoolMounts mounts, Ended& ended) {
     for (const auto& mount_point : mounts.dead) {
-        ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
+        ROS2S_CO_TRY_ASSIGN(const bool was_mounted, co_await unmount(context, mount_point, true));
+        if (!was_mounted) continue;
+        ended.dead.push_back(mount_point);
         context.session.say("unmounted {}, whose process had ended without doing so", mount_point);
     }
-    ended.dead = std::move(mounts.dead);
     for (const auto& mount_point : mounts.silent) {
-        ROS2S_CO_TRY(co_await unmount(context, mount_point, true));
+        ROS2S_CO_TRY_ASSIGN(const bool was_mounted, co_await unmount(context, mount_point, true));
+        if (!was_mounted) continue;
         context.session.say("unmounted {}, which did not answer", mount_point);
         ended.unmounted.push_back(mount_point);
     }
@@ -109,10 +120,11 @@ Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
     if (!owner.mount_point.empty() && std::ranges::find(living, owner.mount_point) == living.end())
         living.push_back(owner.mount_point);
     for (const auto& mount_point : living) {
-        ROS2S_CO_TRY(co_await unmount(context, mount_point, false));
+        ROS2S_CO_TRY_ASSIGN(const bool was_mounted, co_await unmount(context, mount_point, false));
         if (owner.mount_point == mount_point) {
             ROS2S_CO_TRY(co_await wait_until_free(context, directory));
         }
+        if (!was_mounted) continue;
         context.session.say("unmounted {}", mount_point);
         ended.unmounted.push_back(mount_point);
     }
