@@ -55,8 +55,8 @@ void NodeCache::unlink(Node& node) {
 }
 
 size_t NodeCache::size_of(const Node& node) {
-    // The set's node, the table's places and the allocators' own overhead are about 100 bytes.
-    size_t bytes = sizeof(Node) + node.key.size() + 100;
+    // The set's node, the table's places and the allocators' own overhead are about 130 bytes.
+    size_t bytes = sizeof(Node) + node.key.size() + 130;
     if (const EntryValue* entry = node.entry()) {
         bytes += entry->single.capacity() + entry->map.memory_bytes();
     }

@@ -167,6 +167,7 @@ class Cores {
 
   private:
     Partition partition_;
+    const uint64_t hash_key_;  // see hash.h
     LockNames lock_names_;
     const CommitRules rules_;
     const uint64_t dirty_share_;

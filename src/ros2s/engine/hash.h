@@ -1,7 +1,7 @@
 // A fast hash for tables in memory. Its values are never written to the media.
 //
-// The key is secret, except in simulations. Clients choose object ids and dkeys: without a secret
-// they could choose many with one hash, or one with the hash of another tenant's.
+// The key is secret. Clients choose object ids and dkeys: without a secret they could choose many
+// with one hash, or one with the hash of another tenant's.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -19,7 +19,7 @@ namespace ros2s::engine {
     constexpr uint64_t first = 0x9fb21c651e98df25, second = 0xa0761d6478bd642f;
     const auto word = [&text](size_t bytes) {
         uint64_t value = 0;
-        std::memcpy(&value, text.data(), bytes);
+        if (bytes > 0) std::memcpy(&value, text.data(), bytes);
         text.remove_prefix(bytes);
         return value;
     };

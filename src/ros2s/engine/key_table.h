@@ -1,5 +1,5 @@
-// KeyTable: finds nodes by their keys. Open addressing: a look-up reads the line of the
-// processor's cache that has the key's hash, and then the node.
+// KeyTable: finds nodes by their keys. Open addressing: a look-up reads hashes in one or two
+// lines of the processor's cache, and then the node.
 //
 // Used on the core of its nodes, and does not own them.
 #pragma once
@@ -27,7 +27,7 @@ class KeyTable {
     }
     // No node here has its key.
     void add(Node& node) {
-        if (count_ >= places_.size() / 4 * 3) grow();
+        if (count_ >= places_.size() / 2) grow();
         put({hash_text(node.key, hash_key_), &node});
         ++count_;
     }

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "locks.h"
 #include "ros2s/base/random.h"
 
 namespace ros2s::engine {
@@ -18,7 +19,7 @@ TEST(KeyTable, FindsWhatAMapFinds) {
     KeyTable table(random.next());
     std::map<std::string, OwnedNode> model;
     for (int step = 0; step < 200'000; ++step) {
-        // It grows to about 3,000 nodes, then to none, and so on.
+        // It grows to about 3,500 nodes, shrinks to about 450, and so on.
         const bool grows = step / 20'000 % 2 == 0;
         const std::string key = "key " + std::to_string(random.below(4'000));
         const auto known = model.find(key);
@@ -53,6 +54,23 @@ TEST(Hash, NobodyWithoutItsKeyChoosesTextsOfOneHash) {
         hashes.insert(hash_text(text, key));
     }
     EXPECT_EQ(hashes.size(), 2048U);
+}
+
+TEST(LockNames, DependOnTheKeyTheContainerTheObjectAndTheDkey) {
+    std::set<uint64_t> names;
+    for (const uint64_t key : {1, 2}) {
+        const LockNames of(key);
+        for (const uint8_t container : {1, 2}) {
+            object::ContainerId id{};
+            id.uuid.bytes[0] = container;
+            for (const object::ObjectId object : {object::ObjectId{1, 2}, object::ObjectId{2, 1}}) {
+                names.insert(of.of(id, object));
+                names.insert(LockNames::of(of.of(id, object), "a"));
+                names.insert(LockNames::of(of.of(id, object), "b"));
+            }
+        }
+    }
+    EXPECT_EQ(names.size(), 2U * 2 * 2 * 3);
 }
 
 TEST(Hash, DependsOnEachByteTheLengthAndTheKey) {

@@ -81,9 +81,9 @@ class Loader {
     // Checks whether a request may go on, on any core. Its stop token is core 0's, so that others
     // compare the time only. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(const Call& call) const {
-        const Time now = env_.reactor.now();
-        if (core_ == 0) return call.check(now);
-        return now < call.deadline ? Result<>() : fail(Code::deadline);
+        if (core_ == 0) return call.check(env_.reactor);
+        const bool passed = call.deadline != Time::max() && env_.reactor.now() >= call.deadline;
+        return passed ? fail(Code::deadline) : Result<>();
     }
     // Coroutines that wait for held nodes look again.
     void published() { loaded_.wake_all(); }

@@ -39,7 +39,7 @@ void look_up_hit(benchmark::State& state) {
         benchmark::DoNotOptimize(node->entry()->map.at(block));
     }
 }
-BENCHMARK(look_up_hit)->Arg(256)->Arg(4096)->Arg(65536);
+BENCHMARK(look_up_hit)->Arg(256)->Arg(3072)->Arg(49152);
 
 void look_up_miss(benchmark::State& state) {
     const auto arrays = static_cast<uint64_t>(state.range(0));
@@ -50,7 +50,7 @@ void look_up_miss(benchmark::State& state) {
         benchmark::DoNotOptimize(cache.find(key_of(random.next() % arrays, 1).view()));
     }
 }
-BENCHMARK(look_up_miss)->Arg(256)->Arg(4096)->Arg(65536);
+BENCHMARK(look_up_miss)->Arg(256)->Arg(3072)->Arg(49152);
 
 }  // namespace
 }  // namespace ros2s::engine

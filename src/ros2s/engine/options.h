@@ -77,8 +77,6 @@ struct EngineOptions {
     // targets, and the committer. They must be running, and outlive the pool. Requests may be made
     // on any of these cores. Reactors without a target are not used.
     std::vector<Reactor*> more_reactors{};
-    // The secret of the tables in memory (hash.h). Random, except in simulations.
-    uint64_t hash_key = 0;
     // For tests only: which rules of the commit protocol hold. Null: all.
     const CommitRules* rules = nullptr;
 

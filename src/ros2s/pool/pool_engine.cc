@@ -7,7 +7,6 @@
 
 #include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/base/random.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 
 namespace ros2s::pool {
@@ -39,8 +38,7 @@ engine::EngineOptions options_of(const PoolConfig& config) {
             .accept_copies = config.accept_copies,
             .discard = config.discard,
             .cleaner_percent = config.cleaner_percent,
-            .rest_after = std::chrono::seconds(5),
-            .hash_key = Secrets().next()};
+            .rest_after = std::chrono::seconds(5)};
 }
 
 engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {

@@ -47,7 +47,7 @@ struct Call {
         if (now >= deadline) return fail(Code::deadline);
         return {};
     }
-    // The same now. Most calls have no deadline, and need no clock.
+    // The same for the present time. Most calls have no deadline, and need no clock.
     [[nodiscard]] Result<> check(const Reactor& reactor) const {
         return check(deadline == Time::max() ? Time{} : reactor.now());
     }

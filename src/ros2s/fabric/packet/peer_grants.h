@@ -7,7 +7,7 @@
 #pragma once
 #include <cstdint>
 #include <expected>
-#include <unordered_map>
+#include <map>
 
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/packet/one_sided.h"
@@ -65,7 +65,8 @@ class PeerGrants {
     const uint64_t domain_;
     const uint64_t session_;
     const size_t grants_max_;
-    std::unordered_map<uint64_t, Entry> grants_;
+    // In order: the peer chooses slots and generations, and could choose those of one hash.
+    std::map<uint64_t, Entry> grants_;
 };
 
 }  // namespace ros2s::fabric
