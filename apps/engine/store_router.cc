@@ -40,7 +40,7 @@ Task<> StoreRouter::session_ending(session::Session& session) {
 }
 
 Task<> StoreRouter::serve(rpc::Request& request) {
-    const auto session = sessions_.use({request.guest().session});
+    const auto session = sessions_.use({request.guest().session}, request.arrived());
     if (!session) co_return co_await request.fail(session.error(), "the session has ended");
     const auto server = servers_.find((*session)->request.pool);
     if (server == servers_.end()) {

@@ -162,7 +162,7 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
 }
 
 Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, session::MountId mount) {
-    ROS2S_TRY_ASSIGN(auto session, sessions_.use({request.guest().session}));
+    ROS2S_TRY_ASSIGN(auto session, sessions_.use({request.guest().session}, request.arrived()));
     ROS2S_TRY_ASSIGN(auto entered, mounts_.find(*session, mount));
     return Using{std::move(session), std::move(entered)};
 }

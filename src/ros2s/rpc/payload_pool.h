@@ -73,8 +73,8 @@ class PayloadPool {
 
   private:
     friend class PayloadMemory;
-    // Blocks in pieces of large_piece_bytes would all have addresses that use the same lines of the
-    // processor's caches. So smaller pieces are whole blocks; the others are multiples of it.
+    // Smaller pieces are whole blocks, the others multiples of large_piece_bytes. Small pieces at
+    // multiples of 64 KiB would all use the same lines of the processor's caches.
     static constexpr uint64_t large_piece_bytes = uint64_t{64} << 10;
     [[nodiscard]] static constexpr uint64_t piece_bytes(uint64_t size) noexcept {
         return round_up<uint64_t>(size, size < large_piece_bytes ? block_bytes : large_piece_bytes);
@@ -121,6 +121,8 @@ class PayloadPool {
     std::vector<StagingMemory> kept_;  // those given back last at the end
     Pages small_{.part_bytes = block_bytes, .page_bytes = large_piece_bytes};
     Pages large_{.part_bytes = large_piece_bytes, .page_bytes = StagingMemory::huge_page_bytes};
+    static_assert(large_piece_bytes / block_bytes <= 32);
+    static_assert(StagingMemory::huge_page_bytes / large_piece_bytes <= 32);
     uint64_t kept_bytes_ = 0;
 };
 

@@ -90,17 +90,20 @@ TEST(PayloadPool, TheFirstSmallPagesAreRegistered) {
     group.payload_ring = (*reactor)->ring();
     Counter held;
     PayloadPool pool(group, held);
-    std::vector<PayloadMemory> all;
-    for (size_t page = 1; page <= ServerGroup::registered_pages_max + 4; ++page) {
-        for (int block = 0; block < 16; ++block) all.push_back(pool.take(4096));
-        EXPECT_EQ(group.registered_pages, std::min(page, ServerGroup::registered_pages_max));
+    // More often than the ring has room for: what is freed is not registered any more.
+    for (int round = 0; round < 6; ++round) {
+        std::vector<PayloadMemory> all;
+        for (size_t page = 1; page <= ServerGroup::registered_pages_max + 4; ++page) {
+            for (int block = 0; block < 16; ++block) all.push_back(pool.take(4096));
+            EXPECT_EQ(group.registered_pages, std::min(page, ServerGroup::registered_pages_max));
+        }
+        all.push_back(pool.take(pool_mib));
+        EXPECT_EQ(group.registered_pages, ServerGroup::registered_pages_max);
+        all.clear();
+        pool.drop_spare();
+        EXPECT_EQ(group.registered_pages, 0U);
+        EXPECT_EQ(pool.kept_bytes(), 0U);
     }
-    all.push_back(pool.take(pool_mib));
-    EXPECT_EQ(group.registered_pages, ServerGroup::registered_pages_max);
-    all.clear();
-    pool.drop_spare();
-    EXPECT_EQ(group.registered_pages, 0U);
-    EXPECT_EQ(pool.kept_bytes(), 0U);
 }
 
 TEST(PayloadPool, LargePiecesTakeTheRoomOfUnusedPages) {

@@ -113,6 +113,7 @@ class Request {
     void charge_names(uint64_t names) { charged_names_ += names; }
     // The code that refuses it writes an audit line of its own: Service::refused() is not called.
     void say_no_refusal() { refusal_is_said_ = true; }
+    [[nodiscard]] Time arrived() const { return arrived_; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
 
@@ -139,7 +140,6 @@ class Request {
     [[nodiscard]] size_t trace_bytes() const { return client_wants_trace() ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
-    [[nodiscard]] Time arrived() const { return arrived_; }
     [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
     // The error with which it was refused (is_refusal()), or ended its connection because it is
     // malformed.

@@ -36,7 +36,7 @@ struct ServerGroup {
     // 1 MiB: a small part of the usual limit of locked memory.
     static constexpr size_t registered_pages_max = 16;
     size_t registered_pages = 0;
-    // Frees it: the process has become idle.
+    // Frees what the pools keep and do not use: the process has become idle.
     void drop_spare() noexcept;
     SampledTraces traces;
 };

@@ -138,10 +138,10 @@ Result<SessionUse> SessionTable::find(SessionId id, std::string_view subject,
     return SessionUse(*found->second);
 }
 
-Result<SessionUse> SessionTable::use(SessionId id) {
+Result<SessionUse> SessionTable::use(SessionId id, Time now) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end() || found->second->ending) return fail(Code::stale);
-    found->second->last_use = reactor_.now();
+    found->second->last_use = now;
     return SessionUse(*found->second);
 }
 

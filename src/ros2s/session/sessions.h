@@ -201,8 +201,10 @@ class SessionTable {
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
                                             const Uuid& client, TicketGrant* whose = nullptr);
     void detach(SessionId id);
-    // For a call over a connection that attach() admitted. Errors: stale.
-    [[nodiscard]] Result<SessionUse> use(SessionId id);
+    // For a call over a connection that attach() admitted. `now`: for a caller that has just read
+    // the clock. Errors: stale.
+    [[nodiscard]] Result<SessionUse> use(SessionId id, Time now);
+    [[nodiscard]] Result<SessionUse> use(SessionId id) { return use(id, reactor_.now()); }
 
     // From now on the session's requests count for that tenant, not for its subject's tenant. Call
     // it before the session's first ticket. The tenant's limit of sessions applies only where its
