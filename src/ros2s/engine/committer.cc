@@ -19,7 +19,8 @@ constexpr uint64_t ahead_blocks_least = 16;
 // A burst is over when nothing has joined for this time and this many turns of the core: one turn
 // can take longer than the time, if it gives a write to the kernel. Or after the most turns:
 // virtual time does not pass by turns.
-constexpr Duration gather_quiet_max = std::chrono::microseconds(10);
+constexpr Duration gather_quiet_least = std::chrono::microseconds(10);
+constexpr Duration gather_quiet_most = std::chrono::microseconds(50);
 constexpr uint32_t gather_turns_least = 4;
 constexpr uint32_t gather_turns_max = 200;
 
@@ -52,6 +53,7 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       chain_(chain),
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
+      quiet_max_(gather_quiet_least),
       durable_(chain.last_sequence),
       proven_(chain.last_sequence),
       flushed_max_(chain.last_sequence),
@@ -117,6 +119,7 @@ Committer::Ticket Committer::join(TransactionRecord&& transaction) {
     place_blocks(transaction);
     group.record.add(transaction);
     group.transactions.push_back(std::move(transaction));
+    if (is_short_) learn(env_.reactor.now() - sealed_short_ <= gather_quiet_most);
     write_ahead();
     wake_.wake_all();
     return {joined, group.transactions.size() - 1};
@@ -202,21 +205,35 @@ Task<> Committer::run() {
 
 // Clients that waited for the last group send their next requests in a burst, a few microseconds
 // apart. Sealing at the first of them splits the clients into halves that wait for each other's
-// flushes: with 32 in flight, groups of 16.
+// flushes: with 32 in flight, groups of 16. How far apart depends on what is between: a DPU, or a
+// slow processor. So the committer waits longer for the next one if it was right to wait.
 Task<> Committer::gather() {
     Time grown = env_.reactor.now();
     uint32_t turns = 0;
     while (!dead_ && !is_large() && open_->transactions.size() < burst_ &&
            turns < gather_turns_max &&
-           (turns < gather_turns_least || env_.reactor.now() - grown < gather_quiet_max)) {
+           (turns < gather_turns_least || env_.reactor.now() - grown < quiet_max_)) {
         const size_t before = open_->transactions.size();
         co_await yield(env_.reactor);
         ++turns;
-        if (open_->transactions.size() == before) continue;
+        if (open_->transactions.size() == before) {
+            env_.reactor.relax();
+            continue;
+        }
         grown = env_.reactor.now();
         turns = 0;
     }
+    is_short_ = open_->transactions.size() < burst_;
+    if (is_short_) sealed_short_ = env_.reactor.now();
     burst_ = 0;
+}
+
+// A group was sealed before it had its expected size. `soon`: the next transaction came a moment
+// later. False: much later, or not while the group was written.
+void Committer::learn(bool soon) {
+    quiet_max_ = soon ? std::min(2 * quiet_max_, gather_quiet_most)
+                      : std::max(quiet_max_ / 2, gather_quiet_least);
+    is_short_ = false;
 }
 
 void Committer::stop() {
@@ -335,6 +352,7 @@ void Committer::finish(Group& group) {
     ordered_.wake_all();
     group.done.set();
     burst_ = group.transactions.size() + open_->transactions.size();
+    if (is_short_) learn(false);
     if (group.writes_under_way == 0) group.let_go();
 }
 

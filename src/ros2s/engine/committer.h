@@ -139,6 +139,7 @@ class Committer {
     Task<> flush_device(Group& group, device::BlockDevice& device);
     Task<> flush(Group& group);
     void note_failure(Group& group, const Result<>& failed);
+    void learn(bool soon);
     void finish(Group& group);
     void fail_group(Group& group, Result<> outcome);
     [[nodiscard]] std::shared_ptr<Group> make_group();
@@ -165,7 +166,10 @@ class Committer {
     std::shared_ptr<Group> open_;
     uint32_t in_flight_ = 0;
     bool want_empty_ = false;
-    size_t burst_ = 0;  // the expected size of the next group, in transactions
+    size_t burst_ = 0;       // the expected size of the next group, in transactions
+    Duration quiet_max_;     // with no new transaction for so long, a burst has ended
+    bool is_short_ = false;  // the last group had less than the expected size ...
+    Time sealed_short_{};    // ... and was sealed at this time
     bool stopping_ = false;
     uint64_t durable_ = 0;      // every group up to it is durable and visible
     uint64_t proven_ = 0;       // the greatest durable_upto of a durable record

@@ -354,6 +354,53 @@ TEST(Pool, ASlowTurnDoesNotEndABurst) {
     pool.world.run(slow_turns(pool));
 }
 
+// Client i thinks for i times `apart` after each reply.
+struct Thinkers {
+    uint64_t clients;
+    Duration apart;
+    int rounds;
+    uint64_t groups = 0;
+    Duration first_took{};  // client 0
+};
+Task<> thinks(Pool& pool, uint64_t client, Thinkers& all) {
+    const Time begun = pool.world.core().now();
+    for (int round = 0; round < all.rounds; ++round) {
+        co_await sleep_for(pool.world.core(), client * all.apart);
+        EXPECT_OK(co_await pool.write(client, 1, 1));
+    }
+    if (client == 0) all.first_took = pool.world.core().now() - begun;
+}
+Task<> think(Pool& pool, Thinkers& all) {
+    co_await pool.start();
+    for (uint64_t i = 0; i < all.clients; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
+    const uint64_t before = pool.metric("ros2store_engine_groups_total");
+    {
+        Nursery nursery(pool.world.core(), all.clients);
+        for (uint64_t i = 0; i < all.clients; ++i) {
+            co_await nursery.spawn(thinks(pool, i, all));
+        }
+        co_await nursery.join();
+    }
+    all.groups = pool.metric("ros2store_engine_groups_total") - before;
+    EXPECT_OK(co_await pool.close());
+}
+// As behind a DPU or on slow processors.
+TEST(Pool, ABurstOfRequestsThatAreFarApartIsWaitedFor) {
+    Pool pool(1);
+    Thinkers all{.clients = 16, .apart = std::chrono::microseconds(25), .rounds = 40};
+    pool.world.run(think(pool, all));
+    EXPECT_LE(all.groups, 60U);  // halves would make 80
+}
+// The client that answers at once must not wait for the one that thinks for a millisecond.
+TEST(Pool, AClientThatThinksForLongIsNotWaitedFor) {
+    Pool alone(1), pool(1);
+    Thinkers one{.clients = 1, .apart = {}, .rounds = 200};
+    alone.world.run(think(alone, one));
+    Thinkers two{.clients = 2, .apart = std::chrono::milliseconds(1), .rounds = 200};
+    pool.world.run(think(pool, two));
+    EXPECT_LT(two.first_took, one.first_took * 3 / 2);
+}
+
 Task<> traced(Pool& pool) {
     co_await pool.start();
     Trace trace;

@@ -17,6 +17,7 @@ class ForwardingReactor : public Reactor {
     void post(std::coroutine_handle<> handle) noexcept override { to_.post(handle); }
     void post_remote(RemotePost& post) noexcept override { to_.post_remote(post); }
     void wake() noexcept override { to_.wake(); }
+    void relax() noexcept override { to_.relax(); }
     void arm(Timer& timer) noexcept override { to_.arm(timer); }
     void disarm(Timer& timer) noexcept override { to_.disarm(timer); }
     void attach(Poller& poller) override { to_.attach(poller); }

@@ -84,6 +84,7 @@ struct OsReactor::Loop {
     void idle(Time until);
     bool polls(bool new_work);
     void yield_once(Time before);
+    void relax();
     void sleep(Time until);
     void wake() noexcept;
 };
@@ -191,6 +192,12 @@ void OsReactor::Loop::yield_once(Time before) {
     if (after - before <= yield_contended) return;
     poll_banned_until = after + poll_ban.contended();
     counters.polls_contended.add();
+}
+
+void OsReactor::Loop::relax() {
+    if (options.poll_for == Duration::zero()) return;
+    const Time now = read_clock(CLOCK_MONOTONIC);
+    if (now >= poll_banned_until) yield_once(now);
 }
 
 void OsReactor::Loop::sleep(Time until) {
@@ -349,6 +356,7 @@ void OsReactor::post_remote(RemotePost& post) noexcept {
     loop_->wake();
 }
 void OsReactor::wake() noexcept { loop_->wake(); }
+void OsReactor::relax() noexcept { loop_->relax(); }
 void OsReactor::arm(Timer& timer) noexcept { loop_->timers.arm(timer); }
 void OsReactor::disarm(Timer& timer) noexcept { loop_->timers.disarm(timer); }
 void OsReactor::attach(Poller& poller) { loop_->pollers.push_back(&poller); }

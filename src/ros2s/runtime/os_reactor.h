@@ -102,6 +102,7 @@ class OsReactor final : public Reactor {
     void post(std::coroutine_handle<> handle) noexcept override;
     void post_remote(RemotePost& post) noexcept override;
     void wake() noexcept override;
+    void relax() noexcept override;
     void arm(Timer& timer) noexcept override;
     void disarm(Timer& timer) noexcept override;
     void attach(Poller& poller) override;

@@ -71,6 +71,10 @@ class Reactor {
     // not sleep.
     virtual void wake() noexcept = 0;
 
+    // Between turns of a coroutine that waits for work which is about to arrive: lets other threads
+    // run, as between polls. Does nothing if the reactor does not poll.
+    virtual void relax() noexcept {}
+
     // At `timer.at`, `timer.armed` becomes false and the waiter is posted.
     virtual void arm(Timer& timer) noexcept = 0;
     virtual void disarm(Timer& timer) noexcept = 0;

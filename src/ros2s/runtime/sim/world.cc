@@ -26,6 +26,7 @@ class World::SimReactor final : public Reactor {
     void post(std::coroutine_handle<> handle) noexcept override { ready_.push_back(handle); }
     void post_remote(RemotePost& post) noexcept override { world_.send(*this, post.handle); }
     void wake() noexcept override {}  // a simulated core polls before it lets time pass
+    void relax() noexcept override { world_.compute(std::chrono::microseconds(1)); }
     void arm(Timer& timer) noexcept override {
         timer.order = ++world_.timers_armed_;
         timer.armed = true;
@@ -104,7 +105,21 @@ void World::send(SimReactor& to, std::coroutine_handle<> handle) {
     messages_[{arrival, ++messages_sent_}] = {&to, handle};
 }
 
+void World::fire_first() {
+    const auto [timer, core] = *timers_.begin();
+    timers_.erase(timers_.begin());
+    timer->armed = false;
+    now_ = std::max(now_, timer->at);
+    core->post(timer->waiter);
+}
+
+void World::fire_due() {
+    has_computed_ = false;
+    while (!timers_.empty() && timers_.begin()->first->at <= now_) fire_first();
+}
+
 bool World::step() {
+    if (has_computed_) fire_due();
     size_t ready = 0;
     for (const auto& core : cores_) ready += core->ready() ? 1 : 0;
     if (ready > 0) {
@@ -130,11 +145,7 @@ bool World::step() {
         first.mapped().to->post(first.mapped().handle);
         return true;
     }
-    const auto [timer, core] = *timers_.begin();
-    timers_.erase(timers_.begin());
-    timer->armed = false;
-    now_ = std::max(now_, timer->at);
-    core->post(timer->waiter);
+    fire_first();
     return true;
 }
 

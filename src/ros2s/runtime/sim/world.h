@@ -44,7 +44,10 @@ class World {
     [[nodiscard]] uint64_t clock_steps() const { return clock_steps_; }
 
     // The handle that runs computes for this long.
-    void compute(Duration by) { now_ += by; }
+    void compute(Duration by) {
+        now_ += by;
+        has_computed_ = true;
+    }
 
     // Runs the task on core 0, and all other work, until the task is done. If nothing can run any
     // more and the task is unfinished, a CHECK fails.
@@ -76,7 +79,9 @@ class World {
     };
     void send(SimReactor& to, std::coroutine_handle<> handle);
     void run_void(Task<> task);
-    bool step();  // false if nothing is ready and no timer is armed
+    bool step();
+    void fire_first();
+    void fire_due();  // false if nothing is ready and no timer is armed
 
     Random random_;
     const Secrets secrets_{random_};
@@ -84,6 +89,7 @@ class World {
     Duration wall_offset_{};
     uint64_t clock_steps_ = 0;
     uint64_t timers_armed_ = 0;
+    bool has_computed_ = false;  // so timers may have become due
     SimReactor* current_ = nullptr;
     std::set<std::pair<Timer*, SimReactor*>,
              bool (*)(const std::pair<Timer*, SimReactor*>&, const std::pair<Timer*, SimReactor*>&)>
