@@ -7,7 +7,9 @@ import contextlib
 import io
 import os
 import re
+import subprocess
 import sys
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -93,15 +95,60 @@ class Nightly(unittest.TestCase):
             self.assertEqual(attacks[3][:2], ("release", 30))
             self.assertEqual((status, "more" in said), (1, True), said)
 
-    def test_the_bench_wants_another_build(self):
-        status, said = self.run_parts({"one": fine, "bench": fine})
-        self.assertEqual(status, 0)
-        self.assertTrue(said.endswith("\nnightly: 1 passed, 0 failed\n"), said)
-        status, said = self.run_parts({"one": fine, "bench": fine}, against="build/base")
-        self.assertTrue(said.endswith("\nnightly: 2 passed, 0 failed\n"), said)
-        status, said = self.run_parts({"bench": nightly.bench}, wanted=["bench"])
-        self.assertEqual(status, 1)
-        self.assertIn("--against BUILD_DIR", said)
+    def bench(self, against=None):
+        """Returns the exit status, what was printed, and the build that the bench was compared with."""
+        commands = []
+
+        def ran(command, **_):
+            commands.append(command)
+            return types.SimpleNamespace(returncode=0)
+
+        with mock.patch.object(nightly.build, "make", return_value=True), mock.patch.object(nightly.subprocess, "run", ran):
+            status, said = self.run_parts({"bench": nightly.bench}, against=against)
+        return status, said, commands[-1][-1] if commands else None
+
+    def test_the_bench_is_compared_with_a_build_of_the_day_before(self):
+        with mock.patch.object(nightly.base, "commit", return_value="0123456789abcdef"), \
+                mock.patch.object(nightly.base, "make", return_value="build/base/build/release") as made:
+            status, said, beside = self.bench()
+            self.assertEqual((status, beside), (0, "build/base/build/release"), said)
+            made.assert_called_once_with("0123456789abcdef")
+            self.assertIn("build of 01234567, a day older", said)
+            status, said, beside = self.bench(against="build/other")
+            self.assertEqual((status, beside), (0, "build/other"), said)
+            made.assert_called_once()
+
+    def test_without_a_build_to_compare_with_the_bench_fails(self):
+        with mock.patch.object(nightly.base, "commit", return_value=""):
+            status, said, beside = self.bench()
+            self.assertEqual((status, beside), (1, None), said)
+            self.assertIn("--against BUILD_DIR", said)
+        with mock.patch.object(nightly.base, "commit", return_value="0123"), \
+                mock.patch.object(nightly.base, "make", return_value=None):
+            status, said, beside = self.bench()
+            self.assertEqual((status, beside), (1, None), said)
+
+    def test_the_base_is_a_day_older(self):
+        def git(*words):
+            return subprocess.run(["git", *words], cwd=scratch, env=os.environ | {
+                "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
+                "GIT_COMMITTER_DATE": date}, check=True, capture_output=True, text=True).stdout.strip()
+
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory() as scratch:
+            hashes = []
+            for date in ("2026-01-01T12:00Z", "2026-01-02T11:00Z", "2026-01-02T13:00Z", "2026-01-03T12:00Z"):
+                if not hashes:
+                    git("init", "-q")
+                git("commit", "-q", "--allow-empty", "-m", date)
+                hashes.append(git("rev-parse", "HEAD"))
+            try:
+                os.chdir(scratch)
+                self.assertEqual(nightly.base.commit(), hashes[1])
+                git("checkout", "-q", hashes[0])
+                self.assertEqual(nightly.base.commit(), "")
+            finally:
+                os.chdir(before)
 
 
 if __name__ == "__main__":

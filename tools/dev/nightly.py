@@ -11,6 +11,7 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 
 import arm64
+import base
 import build
 import check
 import console
@@ -38,12 +39,22 @@ def tests(tally, _):
 
 
 def bench(tally, options):
-    """the bench, compared with a build of the base; only with --against"""
-    if not options.against:
-        tally.add("the bench needs a build of the base: --against BUILD_DIR", False)
+    """the bench, beside a build of the last commit that is a day older (--against: beside another build)"""
+    built = options.against or build_of_base(tally)
+    if not built or not tally.add("release build", build.make("release", ["programs"])):
         return
-    command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--against", options.against]
+    command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--no-build", "--against", str(built)]
     tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
+
+
+def build_of_base(tally):
+    revision = base.commit()
+    if not revision:
+        tally.add("no commit is a day older; name a build to compare with: --against BUILD_DIR", False)
+        return None
+    built = base.make(revision)
+    tally.add(f"build of {revision[:8]}, a day older", built is not None)
+    return built
 
 
 def tsan(tally, _):
@@ -117,8 +128,8 @@ def tell(tally, name, done):
 PARTS = {"build": by_file, "tests": tests, "bench": bench, "tsan": tsan, "tidy": product_tidy, "package": packages,
          "arm64": on_arm64, "lab": in_lab, "campaigns": campaigns, "fuzzers": fuzzers}
 # Minutes on two cores, including the build that a part needs; tests: on a busy machine. Without a compiler
-# cache the builds take longer. The bench was never measured here.
-MINUTES = {"build": 7, "tests": 40, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
+# cache the builds take longer.
+MINUTES = {"build": 7, "tests": 40, "bench": 16, "tsan": 6, "tidy": 8, "package": 3, "arm64": 5, "lab": 25, "campaigns": 45,
            "fuzzers": 62}
 
 
@@ -136,12 +147,12 @@ def add_arguments(parser):
     parser.add_argument("--hour", type=int, default=3600, metavar="SECONDS",
                         help="duration of the part fuzzers (3600)")
     parser.add_argument("--against", metavar="BUILD_DIR",
-                        help="build of the base to compare the bench with; without it the bench does not run")
+                        help="a build to compare the bench with, instead of that of a commit that is a day older")
 
 
 def run(options):
     tally = console.Tally("nightly")
-    wanted = options.parts or [name for name in PARTS if name != "bench" or options.against]
+    wanted = options.parts or list(PARTS)
     left = [name for name in PARTS if name in wanted]
     again = []
     try:
