@@ -195,9 +195,11 @@ Task<Result<>> full_index(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.open());
     ROS2S_CO_TRY_ASSIGN(const auto container,
                         co_await bench.store->create_container(bench.call, {.label = "c"}));
-    bench.disks[0]->set_hook([](const device::SimOperation& operation) {
-        return operation.kind == device::SimKind::flush ? device::SimFault::slow
-                                                        : device::SimFault::none;
+    bool flushes = false;
+    bench.disks[0]->set_hook([&](const device::SimOperation& operation) {
+        if (operation.kind != device::SimKind::flush) return device::SimFault::none;
+        flushes = true;
+        return device::SimFault::slow;
     });
     bench.index_medium.set_full(true);
     const std::string value = "kept";
@@ -215,12 +217,13 @@ Task<Result<>> full_index(Bench& bench) {
                                Result<Commit>& result) -> Task<> {
             result = co_await of.store->update(of.call, where, what);
         };
-        const auto checkpoint = [](Bench& of, Result<>& result) -> Task<> {
+        const auto checkpoint = [](Bench& of, const bool& begins, Result<>& result) -> Task<> {
+            while (!begins) co_await sleep_for(of.world.core(), std::chrono::microseconds(1));
             result = co_await of.store->checkpoint();
         };
         Nursery nursery(bench.world.core(), 2);
         co_await nursery.spawn(update(bench, container.id, transaction, under_way));
-        co_await nursery.spawn(checkpoint(bench, full));
+        co_await nursery.spawn(checkpoint(bench, flushes, full));
         co_await nursery.join();
     }
     EXPECT_FALSE(full.has_value());

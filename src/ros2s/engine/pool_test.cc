@@ -387,7 +387,7 @@ Task<> think(Pool& pool, Thinkers& all) {
 // As behind a DPU or on slow processors.
 TEST(Pool, ABurstOfRequestsThatAreFarApartIsWaitedFor) {
     Pool pool(1);
-    Thinkers all{.clients = 16, .apart = std::chrono::microseconds(25), .rounds = 40};
+    Thinkers all{.clients = 16, .apart = std::chrono::microseconds(12), .rounds = 40};
     pool.world.run(think(pool, all));
     EXPECT_LE(all.groups, 60U);  // halves would make 80
 }
