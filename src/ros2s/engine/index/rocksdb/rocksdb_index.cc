@@ -149,10 +149,7 @@ class RocksDbIndex final : public Index {
     Result<std::optional<std::string>> get(std::string_view key) override {
         if (!db_) return fail(Code::closed);
         std::optional<std::string> value(std::in_place);
-        const auto status = guarded([&] {
-            return db_->Get(rocksdb::ReadOptions(), rocksdb::Slice(key.data(), key.size()),
-                            &*value);
-        });
+        const auto status = get(key, rocksdb::kReadAllTier, *value);
         if (status.IsNotFound()) return std::optional<std::string>();
         if (!status.ok()) return failed("reading", status);
         return value;
@@ -160,11 +157,8 @@ class RocksDbIndex final : public Index {
 
     std::optional<std::optional<std::string>> get_cached(std::string_view key) override {
         if (!db_) return std::nullopt;
-        rocksdb::ReadOptions from_memory;
-        from_memory.read_tier = rocksdb::kBlockCacheTier;
         std::optional<std::string> value(std::in_place);
-        const auto status = guarded(
-            [&] { return db_->Get(from_memory, rocksdb::Slice(key.data(), key.size()), &*value); });
+        const auto status = get(key, rocksdb::kBlockCacheTier, *value);
         if (status.IsNotFound()) return std::optional<std::string>();
         // For a table that is not open RocksDB returns OK without a value.
         if (!status.ok() || value->empty()) return std::nullopt;
@@ -173,18 +167,14 @@ class RocksDbIndex final : public Index {
 
     Result<IndexPage> scan(const IndexScan& scan) override {
         if (!db_) return fail(Code::closed);
-        ROS2S_CHECK(scan.limit > 0);
         IndexPage page;
-        if (!scan.to.empty() && scan.to <= scan.from) return page;
         const auto status = guarded([&] { return fill(scan, rocksdb::kReadAllTier, page); });
         if (!status.ok()) return failed("scanning", status);
         return page;
     }
     std::optional<IndexPage> scan_cached(const IndexScan& scan) override {
         if (!db_) return std::nullopt;
-        ROS2S_CHECK(scan.limit > 0);
         IndexPage page;
-        if (!scan.to.empty() && scan.to <= scan.from) return page;
         const auto status = guarded([&] { return fill(scan, rocksdb::kBlockCacheTier, page); });
         if (!status.ok()) return std::nullopt;
         return page;
@@ -249,7 +239,16 @@ class RocksDbIndex final : public Index {
     }
 
   private:
+    rocksdb::Status get(std::string_view key, rocksdb::ReadTier tier, std::string& value) {
+        rocksdb::ReadOptions read;
+        read.read_tier = tier;
+        return guarded(
+            [&] { return db_->Get(read, rocksdb::Slice(key.data(), key.size()), &value); });
+    }
+
     rocksdb::Status fill(const IndexScan& scan, rocksdb::ReadTier tier, IndexPage& page) {
+        ROS2S_CHECK(scan.limit > 0);
+        if (!scan.to.empty() && scan.to <= scan.from) return rocksdb::Status::OK();
         rocksdb::ReadOptions read;
         read.read_tier = tier;
         if (tier == rocksdb::kBlockCacheTier) read.max_skippable_internal_keys = erased_most;
