@@ -23,16 +23,6 @@
 namespace ros2s::fuse {
 namespace {
 
-// The mount on exactly this path. No kind: there is none.
-MountEntry find_mounted_on(const std::string& path) {
-    std::ifstream table("/proc/self/mountinfo");
-    MountEntry found;
-    for (MountEntry& each : read_mounts(table)) {
-        if (each.mount_point == path) found = std::move(each);
-    }
-    return found;
-}
-
 // Runs fusermount3, which may unmount what its user mounted. Returns the exit status, or -1.
 int run_fusermount(const std::string& mount_point, bool lazily) {
     std::string program = "fusermount3", unmount = "-u", quiet = "-q", lazy = "-z";
@@ -118,7 +108,7 @@ Result<> unmount_cleanly(const std::string& mount_point) {
 
 Result<> set_read_ahead(const std::string& mount_point, uint64_t bytes) {
     const std::string setting =
-        "/sys/class/bdi/" + find_mounted_on(mount_point).device + "/read_ahead_kb";
+        "/sys/class/bdi/" + mounted_on(mount_point).device + "/read_ahead_kb";
     const Descriptor file(::open(setting.c_str(), O_WRONLY | O_CLOEXEC));
     if (file.get() < 0) return fail_errno(errno);
     const std::string value = std::to_string(bytes / 1024);
@@ -164,7 +154,7 @@ Result<std::string> prepare_mount_point(const std::string& path, bool allow_othe
         return report.fail(Code::not_directory,
                            path + " is not a directory: a mount point must be one");
     }
-    const std::string mounted = find_mounted_on(absolute).kind;
+    const std::string mounted = mounted_on(absolute).kind;
     if (!mounted.empty()) {
         return report.fail(Code::busy, path + " is a mount point already (" + mounted +
                                            "): unmount it with `fusermount3 -u " + absolute +

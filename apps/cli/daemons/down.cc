@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <ranges>
 
 #include "pool/dead_mounts.h"
@@ -23,12 +22,6 @@
 namespace ros2s::cli {
 namespace {
 
-bool is_mounted(const std::string& mount_point) {
-    std::ifstream table("/proc/self/mountinfo");
-    const auto same = [&](const MountEntry& each) { return each.mount_point == mount_point; };
-    return std::ranges::any_of(read_mounts(table), same);
-}
-
 // `lazily`: also if a process has its working directory there. The mount is dead, so nothing is
 // lost. Root unmounts itself, others by fuse's set-uid helper. False: it was not mounted any more,
 // and its process may still be ending.
@@ -36,7 +29,7 @@ Task<Result<bool>> unmount(CommandContext context, const std::string& mount_poin
     const int flags = lazily ? MNT_DETACH : 0;
     if (umount2(mount_point.c_str(), flags) == 0) co_return true;
     const int failure = errno;
-    if (!is_mounted(mount_point)) co_return false;
+    if (mounted_on(mount_point).kind.empty()) co_return false;
     if (failure == EBUSY) {
         co_return context.report.fail(Code::busy,
                                       "{0} is in use (open files, or a shell whose working "
@@ -57,7 +50,7 @@ Task<Result<bool>> unmount(CommandContext context, const std::string& mount_poin
             said.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
     }
     if (said->status != 0) {
-        if (!is_mounted(mount_point)) co_return false;
+        if (mounted_on(mount_point).kind.empty()) co_return false;
         co_return context.report.fail(
             Code::io, "fusermount3 could not unmount {} (its message is above)", mount_point);
     }

@@ -1,8 +1,10 @@
 #include "mount_table.h"
 
+#include <fstream>
 #include <istream>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "text_parts.h"
 
@@ -43,6 +45,15 @@ std::vector<MountEntry> read_mounts(std::istream& mountinfo) {
         mounts.push_back(std::move(entry));
     }
     return mounts;
+}
+
+MountEntry mounted_on(const std::string& path) {
+    std::ifstream table("/proc/self/mountinfo");
+    MountEntry found;
+    for (MountEntry& each : read_mounts(table)) {
+        if (each.mount_point == path) found = std::move(each);
+    }
+    return found;
 }
 
 }  // namespace ros2s

@@ -19,5 +19,7 @@ struct MountEntry {
 // Of two mounts on the same directory, the later one is visible. Ignores lines that it cannot
 // parse.
 [[nodiscard]] std::vector<MountEntry> read_mounts(std::istream& mountinfo);
+// The visible mount of this process on exactly this path. No kind: there is none.
+[[nodiscard]] MountEntry mounted_on(const std::string& path);
 
 }  // namespace ros2s
