@@ -1,16 +1,16 @@
 /* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
  *
- *     name_bench URI THREADS SECONDS [creates|stats]
- *     dfs_name_bench dfs://POOL/CONTAINER/DIRECTORY THREADS SECONDS [creates|stats]
- *     name_bench DIRECTORY THREADS SECONDS [fsync] [creates|stats]
+ *     name_bench URI THREADS SECONDS [OPERATION]
+ *     dfs_name_bench dfs://POOL/CONTAINER/DIRECTORY THREADS SECONDS [OPERATION]
+ *     name_bench DIRECTORY THREADS SECONDS [fsync] [OPERATION]
  *
  * Each thread has a directory of its own. It creates files for SECONDS, then stats, opens and
  * renames them, SECONDS each, then unlinks as many as it can in SECONDS. Renames stay in the
  * directory. Creations, renames and unlinks in a container are durable when they return. With
- * fsync, those in a directory are too: the file and its directory are synced. With creates it ends
- * after the creations, with stats after 4 creations per thread and the stats. Prints, for each
- * operation: its name, how many were done in how many seconds, and the median and the 99th
- * percentile of their times in µs.
+ * fsync, those in a directory are too: the file and its directory are synced. With an OPERATION
+ * (create, stat, open, rename or unlink) only that one follows the creations: of 4 files per
+ * thread, or for SECONDS before unlinks. Prints, for each operation: its name, how many were done
+ * in how many seconds, and the median and the 99th percentile of their times in µs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ static int in_container;   /* 0: in a directory of the machine */
 static const char* parent; /* the directory; "" in a container */
 static int synced;
 static double seconds;
-static int last = OPERATIONS;                   /* of the operations, one further */
+static int only = OPERATIONS;                   /* the operation that is measured; else: all */
 static unsigned long creations_max = ULONG_MAX; /* of each thread */
 static pthread_barrier_t together;
 
@@ -46,6 +46,10 @@ struct worker {
     double began[OPERATIONS], ended[OPERATIONS];
     float times[OPERATIONS][TIMES_MAX]; /* µs, of the first ones */
 };
+
+static int is_done(enum operation operation) {
+    return operation == CREATE || only == OPERATIONS || (int)operation == only;
+}
 
 static double now(void) {
     struct timespec t;
@@ -98,7 +102,8 @@ static void one(struct worker* worker, enum operation operation, unsigned long n
 
 static void* work(void* argument) {
     struct worker* const worker = argument;
-    for (enum operation operation = CREATE; (int)operation < last; ++operation) {
+    for (enum operation operation = CREATE; operation < OPERATIONS; ++operation) {
+        if (!is_done(operation)) continue;
         pthread_barrier_wait(&together);
         const double start = worker->began[operation] = now();
         unsigned long at = 0;
@@ -150,20 +155,18 @@ static void print(struct worker* workers, unsigned count, enum operation operati
 
 int main(int count, char** arguments) {
     if (count < 4) {
-        fprintf(stderr,
-                "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [creates|stats]\n");
+        fprintf(stderr, "usage: name_bench URI|DIRECTORY THREADS SECONDS [fsync] [OPERATION]\n");
         return 2;
     }
     const unsigned threads = (unsigned)atoi(arguments[2]);
     seconds = atof(arguments[3]);
     for (int i = 4; i < count; ++i) {
         if (strcmp(arguments[i], "fsync") == 0) synced = 1;
-        if (strcmp(arguments[i], "creates") == 0) last = CREATE + 1;
-        if (strcmp(arguments[i], "stats") == 0) {
-            last = STAT + 1;
-            creations_max = 4;
+        for (int o = CREATE; o < OPERATIONS; ++o) {
+            if (strcmp(arguments[i], names[o]) == 0) only = o;
         }
     }
+    if (only == STAT || only == OPEN || only == RENAME) creations_max = 4;
     if (threads < 1 || threads > THREADS_MAX || !(seconds > 0)) {
         fprintf(stderr, "name_bench: THREADS is not 1 to %d, or SECONDS is not above 0\n",
                 THREADS_MAX);
@@ -185,7 +188,9 @@ int main(int count, char** arguments) {
             fail("thread", "", -EAGAIN);
     }
     for (unsigned i = 0; i < threads; ++i) pthread_join(workers[i].thread, NULL);
-    for (enum operation o = CREATE; (int)o < last; ++o) print(workers, threads, o);
+    for (enum operation o = CREATE; o < OPERATIONS; ++o) {
+        if (is_done(o)) print(workers, threads, o);
+    }
     free(workers);
     rc = in_container ? names_close() : 0;
     if (rc < 0) fail("close", arguments[1], rc);

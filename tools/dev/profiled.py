@@ -1,7 +1,7 @@
 """./dev profile MODE WORKLOAD: shows the processor time of an operation, by process and layer, as perf
 samples it.
 
-It runs fio once (name_bench for `create`) and ignores its start. Each sample counts as the time between two
+It runs fio once (name_bench for operations on names) and ignores its start. Each sample counts as the time between two
 samples."""
 
 from pathlib import Path
@@ -13,8 +13,7 @@ import guard
 import shown
 from bench import layers, names, pools, report, rows, samples, turns
 
-CREATE = "create"
-WORKLOADS = (*(row.key for row in compare.ROWS), CREATE)
+WORKLOADS = (*(row.key for row in compare.ROWS), *names.OPERATIONS)
 FUNCTIONS = 4  # shown for each layer
 LEAST = 0.005  # a layer with a smaller share is not shown
 
@@ -56,7 +55,7 @@ def run(options):
 
 def profile(options, place):
     ours = pools.Pools("this", build.folder("release"), place, options.mib)
-    sampled = of_create if options.workload == CREATE else of_fio
+    sampled = of_names if options.workload in names.OPERATIONS else of_fio
     operations, grouped = sampled(options, place, ours)
     ours.down()
     print(f"\n{side_name(options)}, {options.workload}: {operations:,} operations; {compare.machine()}; "
@@ -91,7 +90,7 @@ def of_fio(options, place, ours):
     return figure.operations, grouped
 
 
-def of_create(options, place, ours):
+def of_names(options, place, ours):
     if options.mode == "raw":
         (place / "names").mkdir()
         side = names.Directories("raw", names.SYNCED, place=place / "names", synced=True)
@@ -101,7 +100,7 @@ def of_create(options, place, ours):
         uri = pools.uri_of(pool)
         side = names.Directories(options.mode, None, lambda path: uri.replace("/pool/main", f"/pool/main/{path}"))
         pids = pool.served.pids() if pool.served else {}
-    return side.sampled(build.folder("release").absolute(), place / "perf.data", pids, options.seconds)
+    return side.sampled(build.folder("release").absolute(), place / "perf.data", pids, options.workload, options.seconds)
 
 
 def lines(process, operations, found, of_layer):

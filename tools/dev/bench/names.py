@@ -74,10 +74,12 @@ class Directories:
     def turn(self, programs, threads, seconds):
         return parse(self.run(programs, threads, seconds))
 
-    def sampled(self, programs, file, pids, seconds):
-        """Runs creations, 32 in flight. Returns their number, and perf's samples by process."""
-        said = self.run(programs, THREADS[-1], seconds, "creates", prefix=samples.recorded(file))
-        return int(said.split()[1]), samples.during(samples.by_process(samples.read(file), pids, "name_bench"), seconds)
+    def sampled(self, programs, file, pids, operation, seconds):
+        """Runs an operation, 32 in flight. Returns how many were done, and perf's samples by process."""
+        said = self.run(programs, THREADS[-1], seconds, operation, prefix=samples.recorded(file))
+        name, done, took = said.splitlines()[-1].split()[:3]
+        assert name == operation
+        return int(done), samples.during(samples.by_process(samples.read(file), pids, "name_bench"), float(took))
 
 
 def measure(options, place, document, tally):

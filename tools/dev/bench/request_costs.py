@@ -21,12 +21,12 @@ def counts(text):
 
 
 def of_names(metered, options):
-    """Yields create and stat, each with its costs in each turn. Both runs of stats make the same files before.
-    `metered`: from seconds and the last operation to how many of each operation were done, and what was spent."""
+    """Yields create and stat, each with its costs in each turn. Both runs of a stat make the same files before.
+    `metered`: from seconds and the operation to how many of each operation were done, and what was spent."""
     for name in NAMES:
         turns = []
         for _ in range(options.turns):
-            short, whole = (metered(seconds, f"{name}s") for seconds in (AT_ONCE_SECONDS, options.seconds))
+            short, whole = (metered(seconds, name) for seconds in (AT_ONCE_SECONDS, options.seconds))
             turns.append(difference(*((done[name], spent) for done, spent in (short, whole))))
         if all(min(turn.values()) >= 0 for turn in turns):  # otherwise the start hides the rest
             yield name, turns
