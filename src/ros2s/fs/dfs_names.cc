@@ -60,14 +60,14 @@ Task<Result<Attributes>> DfsMount::lookup(const Call& call, NodeId parent, std::
 
 Task<std::vector<Result<Attributes>>> DfsMount::look_up_names(
     const Call& call, NodeId parent, std::span<const std::string_view> names) {
-    // Two items per name, and three of the last node.
-    constexpr size_t names_max = (object::chain_items_max - 3) / 2;
+    constexpr size_t names_max =
+        (object::chain_items_max - RecordChain::whole_items) / RecordChain::name_items;
     size_t count = 0;
     while (count < std::min(names.size(), names_max) && check_name(names[count])) ++count;
     std::vector<Result<Attributes>> found;
     if (count == 0) found.emplace_back(fail(check_name(names[0]).error()));
     for (int attempt = 0; found.empty(); ++attempt) {
-        RecordChain chain;
+        RecordChain chain(count * RecordChain::name_items + RecordChain::whole_items);
         std::vector<ChainName> wanted(count);
         ChainWhole last;
         for (size_t i = 0; i < count; ++i) {
@@ -95,6 +95,7 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, Nod
                                                    std::span<const ChainName> names,
                                                    const ChainWhole& last) {
     std::vector<Result<Attributes>> found;
+    found.reserve(names.size());
     for (size_t i = 0; i < names.size(); ++i) {
         const auto named = named_of(chain, names[i]);
         if (named) remember(i == 0 ? parent : found.back()->node, named->parent);

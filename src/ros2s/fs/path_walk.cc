@@ -1,6 +1,7 @@
 #include "path_walk.h"
 
-#include <deque>
+#include <algorithm>
+#include <ranges>
 
 namespace ros2s::fs {
 namespace {
@@ -39,15 +40,19 @@ class Trail {
 
 constexpr size_t names_ahead_max = 64;
 
-std::deque<std::string> split(std::string_view path) {
-    std::deque<std::string> names;
+// The names that are left to walk, the last one first.
+using Names = std::vector<std::string>;
+
+void add_names(Names& names, std::string_view path) {
+    const size_t before = names.size();
+    names.reserve(before + static_cast<size_t>(std::ranges::count(path, '/')) + 1);
     for (size_t begin = 0; begin < path.size();) {
         const size_t end = std::min(path.find('/', begin), path.size());
         const std::string_view name = path.substr(begin, end - begin);
         if (!name.empty() && name != ".") names.emplace_back(name);
         begin = end + 1;
     }
-    return names;
+    std::reverse(names.begin() + static_cast<ptrdiff_t>(before), names.end());
 }
 
 bool wants_directory(std::string_view path) {
@@ -65,15 +70,16 @@ Task<std::vector<Result<Attributes>>> Namespace::look_up_names(
 
 Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, LastLink last) {
     Trail trail(*this);
-    std::deque<std::string> names = split(path);
+    Names names;
+    add_names(names, path);
     bool must_be_directory = wants_directory(path);
     int links = 0;
     std::vector<Result<Attributes>> ahead;  // the nodes of the next names, from `next` on
     size_t next = 0;
     size_t taken = 0;
     while (!names.empty()) {
-        const std::string name = std::move(names.front());
-        names.pop_front();
+        const std::string name = std::move(names.back());
+        names.pop_back();
         ++taken;
         if (call.names_walked != nullptr) ++*call.names_walked;
         if (name == "..") {
@@ -88,8 +94,10 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
         if (next == ahead.size()) {
             // Nodes that were found ahead count as looked up: the walk gets to all of them.
             if (call.stop.stop_requested()) co_return fail(Code::cancelled);
-            std::vector<std::string_view> run{name};
-            for (const std::string& after : names) {
+            std::vector<std::string_view> run;
+            run.reserve(std::min(names.size() + 1, names_ahead_max));
+            run.emplace_back(name);
+            for (const std::string& after : names | std::views::reverse) {
                 if (after == ".." || run.size() == names_ahead_max) break;
                 run.emplace_back(after);
             }
@@ -110,9 +118,8 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
             if (!target) co_return fail(target.error());
             if (target->starts_with('/')) trail.restart();
             if (is_last) must_be_directory = must_be_directory || wants_directory(*target);
-            std::deque<std::string> more = split(*target);
-            if (taken + names.size() + more.size() > names_walked_max) co_return fail(Code::loop);
-            names.insert(names.begin(), more.begin(), more.end());
+            add_names(names, *target);
+            if (taken + names.size() > names_walked_max) co_return fail(Code::loop);
             continue;
         }
         if (is_last) {

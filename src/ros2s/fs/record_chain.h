@@ -38,9 +38,12 @@ struct ChainWhole {
 
 class RecordChain {
   public:
-    RecordChain() {
-        items_.reserve(usual_items);
-        links_.reserve(usual_items);
+    // Of a name has two items, and of a whole node three.
+    static constexpr size_t name_items = 2;
+    static constexpr size_t whole_items = 3;
+    explicit RecordChain(size_t items = name_items + whole_items) {
+        items_.reserve(items);
+        links_.reserve(items);
     }
     void add(ChainNode parent, std::string_view name, ChainName& into) {
         into.at = size();
@@ -85,8 +88,6 @@ class RecordChain {
                           .mask = S_IFMT >> 8,
                           .value = static_cast<uint8_t>(type >> 8)});
     }
-
-    static constexpr size_t usual_items = 5;  // of a name and its node
 
     std::vector<FetchItem> items_;
     std::vector<Link> links_;
