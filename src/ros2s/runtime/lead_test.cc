@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
@@ -110,6 +111,37 @@ TEST_F(LeadTest, ManyThreadsCallAtOnce) {
     }
     for (auto& thread : threads) thread.join();
     for (auto& each : done) EXPECT_EQ(each, 2000);
+}
+
+long sleeps_of_this_thread() {
+    rusage used{};
+    ::getrusage(RUSAGE_THREAD, &used);
+    return used.ru_nvcsw;
+}
+constexpr int brief_calls = 10'000;
+TEST_F(LeadTest, ABriefCallDoesNotSleepBecauseAnotherOneDoes) {
+    std::atomic<bool> ends = false;
+    std::thread sleeper([&] {
+        while (!ends) run_blocking(*reactor_, [&] { return wait(1ms); });
+    });
+    const long before = sleeps_of_this_thread();
+    for (int i = 0; i < brief_calls; ++i) call();
+    EXPECT_LT(sleeps_of_this_thread() - before, brief_calls / 2);
+    ends = true;
+    sleeper.join();
+}
+TEST_F(LeadTest, BriefCallsOfTwoThreadsDoNotSleep) {
+    std::array<long, 2> slept{};
+    std::array<std::thread, 2> threads;
+    for (size_t i = 0; i < threads.size(); ++i) {
+        threads[i] = std::thread([&, i] {
+            const long before = sleeps_of_this_thread();
+            for (int each = 0; each < brief_calls; ++each) call();
+            slept[i] = sleeps_of_this_thread() - before;
+        });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_LT(slept[0] + slept[1], brief_calls);
 }
 
 struct Bell final : Poller {

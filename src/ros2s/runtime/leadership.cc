@@ -13,34 +13,46 @@ constexpr Duration grace = std::chrono::microseconds(500);
 constexpr Duration shared_for = std::chrono::milliseconds(10);
 // For the own thread to wake and end its turn. A caller that did not become the leader follows.
 constexpr Duration asks_for = std::chrono::milliseconds(1);
+// For the turn of another brief caller. If it takes longer, that caller may need this processor.
+constexpr Duration spins_for = std::chrono::microseconds(5);
+
+void pause_processor() noexcept {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#else
+    asm volatile("yield");
+#endif
+}
 
 Time monotonic() noexcept { return Time(std::chrono::steady_clock::now().time_since_epoch()); }
 
 }  // namespace
 
-bool Leadership::lead() noexcept {
+bool Leadership::lead(bool is_brief) noexcept {
     if (try_lead()) return true;
-    if (is_shared()) return false;
-    const Time until = monotonic() + asks_for;
-    do {
-        if (leader_.load(std::memory_order_relaxed) == caller) {
-            shared_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
+    const Time begun = monotonic();
+    if (!is_brief && is_shared(begun)) return false;
+    for (Time now = begun; now < begun + asks_for; now = monotonic()) {
+        const bool asks = leader_.load(std::memory_order_relaxed) != caller;
+        if (asks) {
+            asked_.store(true, std::memory_order_seq_cst);
+            waker_.notify();
+        } else if (!is_brief || waker_.is_asleep()) {
             return false;
         }
-        asked_.store(true, std::memory_order_seq_cst);
-        waker_.notify();
-        ::sched_yield();
+        if (asks || now >= begun + spins_for) {
+            ::sched_yield();
+        } else {
+            pause_processor();
+        }
         if (try_lead()) return true;
-    } while (monotonic() < until);
+    }
     return false;
 }
 
-bool Leadership::is_shared() noexcept {
-    const Time now = monotonic();
-    if (followers_.load(std::memory_order_relaxed) > 0) {
-        shared_until_.store(now + shared_for, std::memory_order_relaxed);
-    }
-    return now < shared_until_.load(std::memory_order_relaxed);
+bool Leadership::is_shared(Time now) const noexcept {
+    return followers_.load(std::memory_order_relaxed) > 0 ||
+           now < shared_until_.load(std::memory_order_relaxed);
 }
 
 void Leadership::leave() noexcept {
@@ -54,6 +66,11 @@ void Leadership::leave() noexcept {
 void Leadership::follow() noexcept {
     followers_.fetch_add(1, std::memory_order_seq_cst);
     ensure();
+}
+
+void Leadership::unfollow() noexcept {
+    followers_.fetch_sub(1, std::memory_order_relaxed);
+    shared_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
 }
 
 void Leadership::call() noexcept {

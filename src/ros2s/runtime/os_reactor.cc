@@ -65,6 +65,7 @@ struct OsReactor::Loop {
     std::atomic<bool> running = false;
     std::optional<Leadership> leadership;  // if callers lead
     std::thread thread;
+    uint64_t turns = 0;
     PollHabit poll_habit;
     Time poll_until{};
     bool polling = false;  // in this wait
@@ -119,6 +120,7 @@ void OsReactor::Loop::turn(Time until) {
 
 // Returns true if it resumed anything.
 bool OsReactor::Loop::turn_without_sleep() {
+    ++turns;
     if (collect()) worked = true;
     fire_timers();
     if (ready.empty()) return false;
@@ -296,8 +298,9 @@ void OsReactor::advance() noexcept {
 
 void OsReactor::announce() noexcept { loop_->waker->notify(); }
 
-Lead::Lead(OsReactor& reactor) noexcept
-    : Lead(reactor, reactor.loop_->leadership && reactor.loop_->leadership->lead()) {}
+Lead::Lead(OsReactor& reactor, Expects expected) noexcept
+    : Lead(reactor, reactor.loop_->leadership &&
+                        reactor.loop_->leadership->lead(expected == Expects::one_turn)) {}
 Lead::Lead(OsReactor& reactor, bool leads) noexcept : reactor_(reactor), leads_(leads) {
     if (leads_) before_ = std::exchange(current_loop, reactor.loop_.get());
 }
@@ -341,6 +344,7 @@ void OsReactor::join() {
 const std::string& OsReactor::ring_reason() const noexcept { return loop_->ring_reason; }
 const OsReactorOptions& OsReactor::options() const noexcept { return loop_->options; }
 const OsReactorCounters& OsReactor::counters() const noexcept { return loop_->counters; }
+uint64_t OsReactor::turns() const noexcept { return loop_->turns; }
 bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
 
 Time OsReactor::now() const noexcept { return read_clock(CLOCK_MONOTONIC); }

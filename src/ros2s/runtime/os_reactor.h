@@ -83,6 +83,8 @@ class OsReactor final : public Reactor {
     [[nodiscard]] const std::string& ring_reason() const noexcept;
     [[nodiscard]] const OsReactorOptions& options() const noexcept;
     [[nodiscard]] const OsReactorCounters& counters() const noexcept;
+    // How many turns have begun. On its core.
+    [[nodiscard]] uint64_t turns() const noexcept;
     // May be called from any thread. True in a forked child, where no loop runs.
     [[nodiscard]] bool in_forked_child() const noexcept;
     // May be called from any thread, after work was made visible as for wake(). With callers_lead,
@@ -135,7 +137,9 @@ class OsReactor final : public Reactor {
 // False if another thread runs the loop, or without callers_lead.
 class Lead {
   public:
-    explicit Lead(OsReactor& reactor) noexcept;
+    // A caller whose request will probably end in one turn leads even if callers overlap.
+    enum class Expects : uint8_t { turns, one_turn };
+    explicit Lead(OsReactor& reactor, Expects expected = Expects::turns) noexcept;
     ~Lead();
     Lead(const Lead&) = delete;
     Lead& operator=(const Lead&) = delete;

@@ -25,14 +25,23 @@ namespace blocking_detail {
 // A one-shot latch between the core that completes the task and the waiting thread.
 class Latch {
   public:
-    void open() noexcept;  // the latch may be destroyed after this
+    explicit Latch(const OsReactor& reactor) noexcept : reactor_(reactor) {}
+    // At the beginning and at the end of the task, on the core. The latch may be destroyed after
+    // open().
+    void begin() noexcept { begun_ = reactor_.turns(); }
+    void open() noexcept;
     [[nodiscard]] bool is_open() const noexcept {
         return state_.load(std::memory_order_acquire) == opened;
     }
     void wait() noexcept;
+    // Once it is open.
+    [[nodiscard]] bool took_one_turn() const noexcept { return took_one_turn_; }
 
   private:
     enum State : uint32_t { closed, asleep, opened };
+    const OsReactor& reactor_;
+    uint64_t begun_ = 0;
+    bool took_one_turn_ = false;
     std::atomic<uint32_t> state_ = closed;
 };
 
@@ -65,11 +74,13 @@ struct Carrier {
 void carry_out(OsReactor& reactor, Latch& latch, Carrier carrier) noexcept;
 
 template <class F, class T>
-Carrier carry([[maybe_unused]] Latch& latch, F& function, std::optional<T>& result) {
+Carrier carry(Latch& latch, F& function, std::optional<T>& result) {
+    latch.begin();
     result.emplace(co_await function());
 }
 template <class F>
-Carrier carry([[maybe_unused]] Latch& latch, F& function) {
+Carrier carry(Latch& latch, F& function) {
+    latch.begin();
     co_await function();
 }
 
@@ -85,7 +96,7 @@ struct Value<Task<T>> {
 template <class F>
 auto run_blocking(OsReactor& reactor, F&& function) {
     using T = blocking_detail::Value<std::invoke_result_t<F&>>::type;
-    blocking_detail::Latch latch;
+    blocking_detail::Latch latch(reactor);
     if constexpr (std::is_void_v<T>) {
         blocking_detail::carry_out(reactor, latch, blocking_detail::carry(latch, function));
     } else {

@@ -30,6 +30,10 @@ class Waker {
             write_event();
         }
     }
+    // Sleeps, or is about to.
+    [[nodiscard]] bool is_asleep() const noexcept {
+        return sleeping_.load(std::memory_order_relaxed);
+    }
     void going_to_sleep() noexcept { sleeping_.store(true, std::memory_order_seq_cst); }
     void awake() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
     // Empties the eventfd after it has woken its reader.
