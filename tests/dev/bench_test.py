@@ -118,6 +118,7 @@ class Samples(unittest.TestCase):
                          ["polling", "engine", "kernel: I/O", "kernel: other"])
         for name, library, layer in (("ros2s::OsReactor::Loop::turn()", "/b/libros2store.so", "runtime"),
                                      ("ros2s::UringRing::begin()", "/b/libros2store.so", "runtime"),
+                                     ("ros2s::blocking_detail::carry_out()", "/b/libros2store.so", "runtime"),
                                      ("std::vector<ros2s::rpc::Frame>::push_back", "/b/x", "rpc"),
                                      ("crc32_iscsi_by16_10", "/lib/libisal.so.2", "checksums"),
                                      ("rocksdb::DBImpl::Get", "/lib/librocksdb.so.7", "index (RocksDB)"),

@@ -21,12 +21,13 @@ KERNEL = (("kernel: sleep and wake", r"^(schedule|futex_|ep_poll|do_sys_poll|__x
 
 
 def modules_of_names(code=CODE):
-    """Returns the module of each name in the namespace ros2s itself. base and runtime declare these."""
+    """Returns the module of each name, or inner namespace, in the namespace ros2s itself. base and runtime declare
+    these."""
     found = {}
     for module in ("base", "runtime"):
         for source in sorted((code / module).glob("*.h")) + sorted((code / module).glob("*.cc")):
             text = source.read_text(encoding="utf-8")
-            for name in re.findall(r"\b(?:class|struct)\s+(?:\[\[\w+\]\]\s+)?(\w+)|\b([a-z]\w+)\(", text):
+            for name in re.findall(r"\b(?:class|struct|namespace)\s+(?:\[\[\w+\]\]\s+)?(?:ros2s::)?(\w+)|\b([a-z]\w+)\(", text):
                 found.setdefault(name[0] or name[1], module)
     return found
 
