@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -23,9 +24,11 @@ constexpr uint64_t block = 4096;
 constexpr uint64_t chunk = 1 << 20;
 constexpr uint64_t file_bytes = chunk;
 constexpr int batches = 100;
+constexpr uint32_t in_flight_most = 32;
+static_assert(in_flight_most * block <= chunk);
 // Allocations of a request, at most, in each process. One of 1 MiB has 256 checksums, and a copy in
-// slices.
-constexpr double allocations_of_block = 0, allocations_of_chunk = 2;
+// slices. Over TCP its payload is frames of 60 KiB, which wait in queues.
+constexpr double allocations_of_block = 0, allocations_of_chunk = 2, allocations_over_tcp = 6;
 constexpr double slack = 0.1;  // of an allocation, for lists of the engine that grow now and then
 
 // Starts a daemon whose counters are in a file that this process maps.
@@ -64,15 +67,15 @@ struct Costs {
     Cost here{}, dpu{}, engine{};
 };
 
-// A file of a container, with one request in flight.
+// A file of a container, with as many requests in flight.
 class OneFile {
   public:
-    explicit OneFile(const std::string& uri) {
+    OneFile(const std::string& uri, uint32_t in_flight) : in_flight_(in_flight) {
         std::string error(1024, '\0');
         EXPECT_EQ(ros2s_open(uri.c_str(), nullptr, &fs_, error.data(), error.size()), 0) << error;
         if (fs_ == nullptr) return;
         EXPECT_EQ(ros2s_file_open(fs_, "file", O_RDWR | O_CREAT, 0644, &file_), 0);
-        EXPECT_EQ(ros2s_queue_create(fs_, 1, &queue_), 0);
+        EXPECT_EQ(ros2s_queue_create(fs_, in_flight_, &queue_), 0);
     }
     ~OneFile() {
         if (fs_ == nullptr) return;
@@ -85,17 +88,23 @@ class OneFile {
     [[nodiscard]] bool is_open() const { return fs_ != nullptr; }
 
     void run(ros2s_opcode opcode, uint64_t bytes, uint64_t requests) {
-        for (uint64_t i = 0; i < requests; ++i) {
-            ros2s_request request{};
-            request.opcode = opcode;
-            request.file = file_;
-            request.address = buffer_.get();
-            request.bytes = bytes;
-            request.offset = i * 97 * bytes % file_bytes;
-            ASSERT_EQ(ros2s_queue_submit(queue_, &request, 1), 1) << ros2s_last_error();
-            ros2s_completion done{};
-            ASSERT_EQ(ros2s_queue_reap(queue_, &done, 1, 1, -1), 1) << ros2s_last_error();
-            ASSERT_EQ(done.result, static_cast<int64_t>(bytes));
+        for (uint64_t i = 0; i < requests; i += in_flight_) {
+            for (uint32_t each = 0; each < in_flight_; ++each) {
+                ros2s_request& request = requests_[each];
+                request.opcode = opcode;
+                request.file = file_;
+                request.address = buffer_.get() + each * bytes;
+                request.bytes = bytes;
+                request.offset = (i + each) * 97 * bytes % file_bytes;
+            }
+            const int count = static_cast<int>(in_flight_);
+            ASSERT_EQ(ros2s_queue_submit(queue_, requests_.data(), in_flight_), count)
+                << ros2s_last_error();
+            ASSERT_EQ(ros2s_queue_reap(queue_, done_.data(), in_flight_, in_flight_, -1), count)
+                << ros2s_last_error();
+            for (uint32_t each = 0; each < in_flight_; ++each) {
+                ASSERT_EQ(done_[each].result, static_cast<int64_t>(bytes));
+            }
         }
     }
 
@@ -103,39 +112,47 @@ class OneFile {
     struct Free {
         void operator()(void* memory) const { ::free(memory); }
     };
+    const uint32_t in_flight_;
     ros2s_fs* fs_ = nullptr;
     ros2s_file* file_ = nullptr;
     ros2s_queue* queue_ = nullptr;
-    std::unique_ptr<void, Free> buffer_{::aligned_alloc(block, chunk)};
+    std::unique_ptr<char, Free> buffer_{static_cast<char*>(::aligned_alloc(block, chunk))};
+    std::array<ros2s_request, in_flight_most> requests_{};
+    std::array<ros2s_completion, in_flight_most> done_{};
 };
 
 class RequestCosts : public testing::Test {
   protected:
-    [[nodiscard]] std::string uri(const std::string& scheme) const {
-        return fmt::format("{}:///pool/main?dir={}", scheme, engine_.pool_directory());
-    }
-    // Checks requests of 4 KiB and of 1 MiB.
-    void expect_at_most(const std::string& way, const Costs& read, const Costs& write) {
+    // Checks requests of 4 KiB and of 1 MiB, and 32 of 4 KiB in flight. `options`: of the URI.
+    void expect_at_most(const std::string& scheme, const Costs& read, const Costs& write,
+                        const std::string& options = {}) {
+        const std::string uri =
+            fmt::format("{}:///pool/main?dir={}{}", scheme, engine_.pool_directory(), options);
         const uint64_t before = work_here().allocations;
-        OneFile file(uri(way));
-        ASSERT_TRUE(file.is_open());
-        EXPECT_GT(work_here().allocations, before) << "it does not count";
-        expect_of(file, ROS2S_OP_WRITE, way + " write", write);
-        expect_of(file, ROS2S_OP_READ, way + " read", read);
+        for (const uint32_t in_flight : {1U, in_flight_most}) {
+            OneFile file(uri, in_flight);
+            ASSERT_TRUE(file.is_open());
+            EXPECT_GT(work_here().allocations, before) << "it does not count";
+            const std::string way = fmt::format("{}, {}:", scheme, in_flight);
+            for (const uint64_t bytes : {block, chunk}) {
+                if (bytes == chunk && in_flight > 1) continue;
+                const uint64_t requests = bytes == chunk ? 4 : std::max(in_flight, 20U);
+                expect_of(file, ROS2S_OP_WRITE, way + " write", write, bytes, requests);
+                expect_of(file, ROS2S_OP_READ, way + " read", read, bytes, requests);
+            }
+        }
     }
     EngineProcess engine_;
     DpuProcess dpu_{engine_, "shm"};
     std::unique_ptr<CountedDaemon> counted_engine_, counted_dpu_;
+
+    double of_chunk_ = allocations_of_chunk;
 
   private:
     [[nodiscard]] Costs now() const {
         const auto of = [](const Work& work) { return Cost{work.allocations, work.summed_bytes}; };
         return {of(work_here()), counted_dpu_ ? of(counted_dpu_->work()) : Cost{},
                 counted_engine_ ? of(counted_engine_->work()) : Cost{}};
-    }
-    void expect_of(OneFile& file, ros2s_opcode opcode, const std::string& what, const Costs& most) {
-        expect_of(file, opcode, what, most, block, 20);
-        expect_of(file, opcode, what, most, chunk, 4);
     }
     static void lower(Cost& least, const Cost& before, const Cost& after) {
         least.allocations = std::min(least.allocations, after.allocations - before.allocations);
@@ -162,9 +179,8 @@ class RequestCosts : public testing::Test {
             };
             const double allocations = each(made.allocations);
             const double passes = each(made.passes) / static_cast<double>(bytes);
-            const double allocations_most =
-                bytes == block ? allocations_of_block : allocations_of_chunk;
-            fmt::print("{:20} {:7} {:6} {:5.2f} allocations (at most {}), {:5.2f} passes ({})\n",
+            const double allocations_most = bytes == block ? allocations_of_block : of_chunk_;
+            fmt::print("{:22} {:7} {:6} {:5.2f} allocations (at most {}), {:5.2f} passes ({})\n",
                        what, bytes, where, allocations, allocations_most, passes, bound.passes);
             EXPECT_LE(allocations, allocations_most + slack) << what << ", " << where;
             EXPECT_NEAR(passes, static_cast<double>(bound.passes), 0.5) << what << ", " << where;
@@ -184,6 +200,14 @@ TEST_F(RequestCosts, Direct) {
     ASSERT_TRUE(counted_engine_->started);
     expect_at_most("ros2s", {.here = {.passes = 1}, .engine = {.passes = 1}},
                    {.here = {.passes = 1}, .engine = {.passes = 1}});
+}
+
+TEST_F(RequestCosts, DirectOverTcp) {
+    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
+    ASSERT_TRUE(counted_engine_->started);
+    of_chunk_ = allocations_over_tcp;
+    expect_at_most("ros2s", {.here = {.passes = 1}, .engine = {.passes = 1}},
+                   {.here = {.passes = 1}, .engine = {.passes = 1}}, "&provider=ucx+tcp");
 }
 
 TEST_F(RequestCosts, Offload) {

@@ -14,7 +14,8 @@ constexpr size_t small_bytes_max = small_classes * small_class_bytes;
 constexpr size_t large_class_bytes = 1024;
 constexpr size_t large_classes = 8;
 constexpr size_t classes = small_classes + large_classes;
-constexpr size_t kept_bytes_max = size_t{256} << 10;  // per class
+// Of all classes: 256 requests have three frames of 4 KiB each.
+constexpr size_t kept_bytes_max = size_t{4} << 20;
 
 constexpr size_t class_of(size_t size) {
     return size <= small_bytes_max
@@ -43,7 +44,7 @@ struct FreeFrame {
 
 struct Pool {
     std::array<FreeFrame*, classes> lists{};
-    std::array<size_t, classes> kept{};  // frames
+    size_t kept_bytes = 0;
     ~Pool() {
         for (auto*& list : lists) {
             while (list != nullptr) {
@@ -88,7 +89,7 @@ void* allocate_frame(size_t size) {
     }
     auto* frame = mine->lists[index];
     mine->lists[index] = frame->next;
-    --mine->kept[index];
+    mine->kept_bytes -= bytes_of_class(index);
     return frame;
 }
 
@@ -96,22 +97,15 @@ void free_frame(void* frame, size_t size) noexcept {
     const size_t index = class_of(size);
     if (!pooled || index >= classes) return ::operator delete(frame);
     Pool* const mine = pool();
-    if (mine == nullptr || mine->kept[index] >= kept_bytes_max / bytes_of_class(index)) {
+    if (mine == nullptr || mine->kept_bytes + bytes_of_class(index) > kept_bytes_max) {
         return ::operator delete(frame);
     }
     auto* free = static_cast<FreeFrame*>(frame);
     free->next = mine->lists[index];
     mine->lists[index] = free;
-    ++mine->kept[index];
+    mine->kept_bytes += bytes_of_class(index);
 }
 
-size_t pooled_frame_bytes() noexcept {
-    if (pool_here == nullptr) return 0;
-    size_t bytes = 0;
-    for (size_t index = 0; index < classes; ++index) {
-        bytes += pool_here->kept[index] * bytes_of_class(index);
-    }
-    return bytes;
-}
+size_t pooled_frame_bytes() noexcept { return pool_here == nullptr ? 0 : pool_here->kept_bytes; }
 
 }  // namespace ros2s

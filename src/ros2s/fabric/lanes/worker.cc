@@ -138,10 +138,10 @@ bool Worker::poll() noexcept {
 bool Worker::deliver_events() noexcept {
     if (queued_.empty()) return false;
     // The events may cause others: those are for the next turn.
-    std::vector<LaneWire*> now;
-    now.swap(queued_);
-    for (LaneWire* wire : now) wire->queued = false;
-    for (LaneWire* wire : now) wire->deliver_events();
+    delivered_.swap(queued_);
+    for (LaneWire* wire : delivered_) wire->queued = false;
+    for (LaneWire* wire : delivered_) wire->deliver_events();
+    delivered_.clear();
     return true;
 }
 

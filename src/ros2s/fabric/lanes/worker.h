@@ -105,6 +105,7 @@ class Worker : public Poller {
     Flusher flusher_;
     std::unordered_map<uint64_t, LaneWire*> wires_;
     std::vector<LaneWire*> queued_;
+    std::vector<LaneWire*> delivered_;  // in this turn; kept for its memory
     std::vector<std::unique_ptr<Lane>> winding_up_;
     bool armed_ = false;
     uint32_t empty_polls_ = 0;
