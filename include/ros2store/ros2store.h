@@ -64,7 +64,7 @@
  * client.key for servers that are not named by ?dir=; default: /etc/ros2store/certs.
  * ROS2STORE_UCX_DEVICE: the network device of the ucx and ofi providers, such as eth0 or mlx5_0:1.
  * In a list with commas, each provider uses the first device that it supports. ROS2STORE_POLL: how
- * long a thread that waits for a server polls before it sleeps, 0 to 10ms; default: 100us. It polls
+ * long a thread that waits for a server polls before it sleeps, 0 to 10ms; default: 250us. It polls
  * less often if that finds nothing, and 0 means never. For ros2s+local:, `io: poll` in
  * DIR/config.yaml.
  *

@@ -39,7 +39,7 @@ struct OsReactorOptions {
     // groups, a device with a single queue becomes idle while the loop computes.
     uint32_t submit_group = 8;
     // The longest time that a wait polls before it sleeps. Zero: never polls.
-    static constexpr Duration poll_for_default = std::chrono::microseconds(100);
+    static constexpr Duration poll_for_default = std::chrono::microseconds(250);
     Duration poll_for = poll_for_default;
     // Threads that wait for a result run the loop. Only with start().
     bool callers_lead = false;
