@@ -28,35 +28,57 @@ Time monotonic() noexcept { return Time(std::chrono::steady_clock::now().time_si
 
 }  // namespace
 
-bool Leadership::lead(bool is_brief) noexcept {
+bool Leadership::lead() noexcept {
     if (try_lead()) return true;
     const Time begun = monotonic();
-    if (!is_brief && is_shared(begun)) return false;
+    if (is_shared(begun)) return false;
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
-        const bool asks = leader_.load(std::memory_order_relaxed) != caller;
-        if (asks) {
-            asked_.store(true, std::memory_order_seq_cst);
-            waker_.notify();
-        } else if (!is_brief || waker_.is_asleep()) {
+        const uint32_t leader = leader_.load(std::memory_order_relaxed);
+        if (leader == caller || leader == brief) {
+            shared_until_.store(now + shared_for, std::memory_order_relaxed);
             return false;
         }
-        if (asks || now >= begun + spins_for) {
-            ::sched_yield();
-        } else {
-            pause_processor();
-        }
+        ask();
         if (try_lead()) return true;
     }
+    asked_.store(false, std::memory_order_relaxed);
     return false;
 }
 
-bool Leadership::is_shared(Time now) const noexcept {
-    return followers_.load(std::memory_order_relaxed) > 0 ||
-           now < shared_until_.load(std::memory_order_relaxed);
+bool Leadership::lead_briefly() noexcept {
+    if (try_lead(brief)) return true;
+    const Time begun = monotonic();
+    for (Time now = begun; now < begun + asks_for; now = monotonic()) {
+        const uint32_t leader = leader_.load(std::memory_order_relaxed);
+        if (leader == caller || (leader == brief && waker_.is_asleep())) return false;
+        if (leader != brief) {
+            ask();
+        } else if (now < begun + spins_for) {
+            pause_processor();
+        } else {
+            ::sched_yield();
+        }
+        if (try_lead(brief)) return true;
+    }
+    asked_.store(false, std::memory_order_relaxed);
+    return false;
+}
+
+void Leadership::ask() noexcept {
+    asked_.store(true, std::memory_order_seq_cst);
+    waker_.notify();
+    ::sched_yield();
+}
+
+bool Leadership::is_shared(Time now) noexcept {
+    if (followers_.load(std::memory_order_relaxed) > 0) {
+        shared_until_.store(now + shared_for, std::memory_order_relaxed);
+    }
+    return now < shared_until_.load(std::memory_order_relaxed);
 }
 
 void Leadership::leave() noexcept {
-    const bool was_caller = leader_.load(std::memory_order_relaxed) == caller;
+    const bool was_caller = leader_.load(std::memory_order_relaxed) != own;
     if (was_caller)
         left_.store(left_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     leader_.store(none, std::memory_order_seq_cst);
@@ -66,11 +88,6 @@ void Leadership::leave() noexcept {
 void Leadership::follow() noexcept {
     followers_.fetch_add(1, std::memory_order_seq_cst);
     ensure();
-}
-
-void Leadership::unfollow() noexcept {
-    followers_.fetch_sub(1, std::memory_order_relaxed);
-    shared_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
 }
 
 void Leadership::call() noexcept {

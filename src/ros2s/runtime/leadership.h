@@ -14,9 +14,9 @@
 // - At most one thread leads; what it wrote is visible to the next one.
 // - A thread that follows never waits without a leader: leave() publishes "none" and then looks
 //   for followers, follow() counts itself and then looks for a leader, all sequentially consistent.
-// - If a caller sleeps while another one leads, the own thread leads for both: passing the lead
-//   back and forth would cost a wake-up for each request. A caller leads again when `shared_for`
-//   has passed without that.
+// - If two callers overlap, the own thread leads for both: passing the lead back and forth would
+//   cost a wake-up for each request. A caller leads again when `shared_for` has passed without
+//   overlap.
 // - Callers whose requests end in one turn pass the lead to each other without sleeping.
 //
 // Any thread may call it, except stand_in(): only the own thread calls that.
@@ -36,20 +36,18 @@ class Leadership {
     Leadership& operator=(const Leadership&) = delete;
 
     // Leads if no thread does; never waits.
-    [[nodiscard]] bool try_lead() noexcept {
-        uint32_t expected = none;
-        return leader_.load(std::memory_order_relaxed) == none &&
-               leader_.compare_exchange_strong(expected, caller, std::memory_order_seq_cst);
-    }
+    [[nodiscard]] bool try_lead() noexcept { return try_lead(caller); }
     // Like try_lead(). If the own thread leads, requests that it leaves and waits for its turn to
-    // end. A brief caller, whose request will probably end in one turn, also does so while other
-    // callers sleep, and waits for the turn of another brief caller.
-    [[nodiscard]] bool lead(bool is_brief) noexcept;
+    // end.
+    [[nodiscard]] bool lead() noexcept;
+    // For a caller whose request will probably end in one turn. Like lead(), but also while other
+    // callers sleep, and it waits for the turn of another such caller.
+    [[nodiscard]] bool lead_briefly() noexcept;
     void leave() noexcept;
 
     // A caller that may not lead brackets its sleep with these.
     void follow() noexcept;
-    void unfollow() noexcept;
+    void unfollow() noexcept { followers_.fetch_sub(1, std::memory_order_relaxed); }
     // If no thread leads, the own thread does so at once.
     void ensure() noexcept {
         if (leader_.load(std::memory_order_seq_cst) == none) call();
@@ -62,9 +60,15 @@ class Leadership {
     void close() noexcept;
 
   private:
-    enum Leader : uint32_t { none, caller, own };
+    enum Leader : uint32_t { none, caller, brief, own };
+    [[nodiscard]] bool try_lead(Leader as) noexcept {
+        uint32_t expected = none;
+        return leader_.load(std::memory_order_relaxed) == none &&
+               leader_.compare_exchange_strong(expected, as, std::memory_order_seq_cst);
+    }
     void call() noexcept;
-    [[nodiscard]] bool is_shared(Time now) const noexcept;
+    [[nodiscard]] bool is_shared(Time now) noexcept;
+    void ask() noexcept;
 
     Waker& waker_;
     std::atomic<uint32_t> leader_ = none;

@@ -300,7 +300,8 @@ void OsReactor::announce() noexcept { loop_->waker->notify(); }
 
 Lead::Lead(OsReactor& reactor, Expects expected) noexcept
     : Lead(reactor, reactor.loop_->leadership &&
-                        reactor.loop_->leadership->lead(expected == Expects::one_turn)) {}
+                        (expected == Expects::one_turn ? reactor.loop_->leadership->lead_briefly()
+                                                       : reactor.loop_->leadership->lead())) {}
 Lead::Lead(OsReactor& reactor, bool leads) noexcept : reactor_(reactor), leads_(leads) {
     if (leads_) before_ = std::exchange(current_loop, reactor.loop_.get());
 }
