@@ -45,7 +45,8 @@ using Names = std::vector<std::string>;
 
 void add_names(Names& names, std::string_view path) {
     const size_t before = names.size();
-    names.reserve(before + static_cast<size_t>(std::ranges::count(path, '/')) + 1);
+    const auto count = static_cast<size_t>(std::ranges::count(path, '/')) + 1;
+    names.reserve(before + std::min(count, names_walked_max));
     for (size_t begin = 0; begin < path.size();) {
         const size_t end = std::min(path.find('/', begin), path.size());
         const std::string_view name = path.substr(begin, end - begin);

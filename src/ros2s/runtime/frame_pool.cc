@@ -14,8 +14,10 @@ constexpr size_t small_bytes_max = small_classes * small_class_bytes;
 constexpr size_t large_class_bytes = 1024;
 constexpr size_t large_classes = 8;
 constexpr size_t classes = small_classes + large_classes;
-// Of all classes: 256 requests have three frames of 4 KiB each.
-constexpr size_t kept_bytes_max = size_t{4} << 20;
+// A class may always keep the first number, so that no other class takes its room; more as long as
+// all classes together keep less than the second: 256 requests have three frames of 4 KiB each.
+constexpr size_t kept_bytes_of_class = size_t{256} << 10;
+constexpr size_t kept_bytes_shared = size_t{4} << 20;
 
 constexpr size_t class_of(size_t size) {
     return size <= small_bytes_max
@@ -44,6 +46,7 @@ struct FreeFrame {
 
 struct Pool {
     std::array<FreeFrame*, classes> lists{};
+    std::array<size_t, classes> kept{};  // frames
     size_t kept_bytes = 0;
     ~Pool() {
         for (auto*& list : lists) {
@@ -89,6 +92,7 @@ void* allocate_frame(size_t size) {
     }
     auto* frame = mine->lists[index];
     mine->lists[index] = frame->next;
+    --mine->kept[index];
     mine->kept_bytes -= bytes_of_class(index);
     return frame;
 }
@@ -97,13 +101,15 @@ void free_frame(void* frame, size_t size) noexcept {
     const size_t index = class_of(size);
     if (!pooled || index >= classes) return ::operator delete(frame);
     Pool* const mine = pool();
-    if (mine == nullptr || mine->kept_bytes + bytes_of_class(index) > kept_bytes_max) {
-        return ::operator delete(frame);
-    }
+    const size_t bytes = bytes_of_class(index);
+    const bool is_full = mine == nullptr || (mine->kept[index] >= kept_bytes_of_class / bytes &&
+                                             mine->kept_bytes + bytes > kept_bytes_shared);
+    if (is_full) return ::operator delete(frame);
     auto* free = static_cast<FreeFrame*>(frame);
     free->next = mine->lists[index];
     mine->lists[index] = free;
-    mine->kept_bytes += bytes_of_class(index);
+    ++mine->kept[index];
+    mine->kept_bytes += bytes;
 }
 
 size_t pooled_frame_bytes() noexcept { return pool_here == nullptr ? 0 : pool_here->kept_bytes; }

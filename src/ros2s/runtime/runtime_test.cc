@@ -338,6 +338,17 @@ TEST(FramePool, KeepsABoundedNumber) {
     for (void* frame : frames) free_frame(frame, 1000);
     EXPECT_LE(pooled_frame_bytes(), size_t{4} << 20);
 }
+TEST(FramePool, AClassCannotTakeTheRoomOfTheOthers) {
+    std::thread([] {
+        std::vector<void*> frames;
+        for (int i = 0; i < 5000; ++i) frames.push_back(allocate_frame(1000));
+        void* const small = allocate_frame(250);
+        for (void* frame : frames) free_frame(frame, 1000);
+        const size_t full = pooled_frame_bytes();
+        free_frame(small, 250);
+        EXPECT_GT(pooled_frame_bytes(), full);
+    }).join();
+}
 TEST(FramePool, KeepsTheLargeFramesOfManyRequests) {
     constexpr size_t count = size_t{3} * 256;
     // On a thread of its own, whose pool is empty.
