@@ -144,22 +144,28 @@ TEST_F(LeadTest, BriefCallsOfTwoThreadsDoNotSleep) {
     EXPECT_LT(slept[0] + slept[1], brief_calls);
 }
 
+// Not by run_blocking(), which may expect that its calls end in one turn.
 TEST_F(LeadTest, ACallerLeadsAgainAfterAnotherHasGone) {
-    // Not by run_blocking(), which may expect that its calls end in one turn.
-    const auto leads = [&] {
+    std::atomic<bool> leads = false;
+    std::thread other([&] {
         const Lead lead(*reactor_);
-        if (lead) return true;
+        leads = true;
+        std::this_thread::sleep_for(10ms);
+    });
+    while (!leads) std::this_thread::sleep_for(1ms);
+    {
+        const Follow follow(*reactor_);
+        other.join();
+        std::this_thread::sleep_for(10ms);  // the own thread leads now, for this one
+    }
+    const auto leads_itself = [&] {
+        if (const Lead lead(*reactor_); lead) return true;
         const Follow follow(*reactor_);
         std::this_thread::sleep_for(1ms);
         return false;
     };
-    std::thread other([&] {
-        for (int i = 0; i < 20; ++i) leads();
-    });
-    for (int i = 0; i < 20; ++i) leads();
-    other.join();
     bool led = false;
-    for (int i = 0; i < 5000 && !led; ++i) led = leads();
+    for (int i = 0; i < 2000 && !led; ++i) led = leads_itself();
     EXPECT_TRUE(led);
 }
 
