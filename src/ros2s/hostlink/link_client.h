@@ -9,7 +9,8 @@
 //
 // Invariants
 // - Data that was read is compared with the server's checksum at its destination, and refused
-//   (`corrupt`) if it differs. The server does the same with data that is written.
+//   (`corrupt`) if it differs. Data that is written is compared behind the server, in the store's
+//   engine, or in the server if the file system takes no checksums.
 // - An update has an operation id that names it uniquely. The channel repeats it after a lost
 //   connection, and the server answers a repeated one without doing it again.
 // - The server counts references from lookups. forget() collects dropped ones, and a later request

@@ -3,6 +3,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <array>
 #include <memory>
 
 #include "link_client.h"
@@ -105,6 +106,11 @@ class DfsSource final : public session::FileSystemSource {
     object::MemoryStore memory_;
     WireToStore wire_{memory_};
     uint64_t chunk_bytes_;
+};
+
+class ReadNothing final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply&) override { return {}; }
 };
 
 class LocalTickets final : public rpc::TicketSource {
@@ -249,6 +255,18 @@ struct Host {
     std::unique_ptr<rpc::Channel> channel;
     std::unique_ptr<LinkClient> link;
 };
+
+// A request made by hand, over a host's own connection.
+inline Task<Result<>> ask(Host& host, Method method, ConstBytes body) {
+    ReadNothing reader;
+    std::array<std::byte, 100> memory{};
+    const Bytes sink[] = {memory};
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
+                                   .id = {.client = host.client, .slot = 3000, .sequence = 1},
+                                   .body = body,
+                                   .sink = sink};
+    co_return co_await host.channel->call({}, request, reader);
+}
 
 // Two hosts of one DPU, on one container.
 struct Stage {
