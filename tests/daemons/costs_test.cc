@@ -66,6 +66,8 @@ struct Cost {
 struct Costs {
     Cost here{}, dpu{}, engine{};
 };
+// Of the reader or writer of the bytes, and of their engine.
+constexpr Costs one_pass{.here = {.passes = 1}, .engine = {.passes = 1}};
 
 // A file of a container, with as many requests in flight.
 class OneFile {
@@ -142,8 +144,19 @@ class RequestCosts : public testing::Test {
             }
         }
     }
+    void count_engine() {
+        counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
+        ASSERT_TRUE(counted_engine_->started);
+    }
+    // `provider`: between DPU and engine.
+    void expect_of_offload(const std::string& provider) {
+        count_engine();
+        DpuProcess dpu(engine_, provider);
+        counted_dpu_ = std::make_unique<CountedDaemon>(dpu, engine_.path("dpu.work"));
+        ASSERT_TRUE(counted_dpu_->started);
+        expect_at_most("ros2s+dpu", one_pass, one_pass);
+    }
     EngineProcess engine_;
-    DpuProcess dpu_{engine_, "shm"};
     std::unique_ptr<CountedDaemon> counted_engine_, counted_dpu_;
 
     double of_chunk_ = allocations_of_chunk;
@@ -196,27 +209,21 @@ TEST_F(RequestCosts, Embedded) {
 }
 
 TEST_F(RequestCosts, Direct) {
-    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
-    ASSERT_TRUE(counted_engine_->started);
-    expect_at_most("ros2s", {.here = {.passes = 1}, .engine = {.passes = 1}},
-                   {.here = {.passes = 1}, .engine = {.passes = 1}});
+    count_engine();
+    expect_at_most("ros2s", one_pass, one_pass);
 }
 
 TEST_F(RequestCosts, DirectOverTcp) {
-    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
-    ASSERT_TRUE(counted_engine_->started);
+    count_engine();
     of_chunk_ = allocations_over_tcp;
-    expect_at_most("ros2s", {.here = {.passes = 1}, .engine = {.passes = 1}},
-                   {.here = {.passes = 1}, .engine = {.passes = 1}}, "&provider=ucx+tcp");
+    expect_at_most("ros2s", one_pass, one_pass, "&provider=ucx+tcp");
 }
 
-TEST_F(RequestCosts, Offload) {
-    counted_engine_ = std::make_unique<CountedDaemon>(engine_, engine_.path("engine.work"));
-    ASSERT_TRUE(counted_engine_->started);
-    counted_dpu_ = std::make_unique<CountedDaemon>(dpu_, engine_.path("dpu.work"));
-    ASSERT_TRUE(counted_dpu_->started);
-    expect_at_most("ros2s+dpu", {.here = {.passes = 1}, .engine = {.passes = 1}},
-                   {.here = {.passes = 1}, .engine = {.passes = 1}});
+TEST_F(RequestCosts, Offload) { expect_of_offload("shm"); }
+
+TEST_F(RequestCosts, OffloadOverTcp) {
+    of_chunk_ = allocations_over_tcp;
+    expect_of_offload("ucx+tcp");
 }
 
 }  // namespace
