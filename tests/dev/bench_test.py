@@ -19,7 +19,7 @@ sys.path.insert(0, f"{SOURCES}/tools/dev")
 import compare  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
-from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, request_costs, rows, samples  # noqa: E402
+from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, request_costs, rows, samples, set_up_rows  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
@@ -56,7 +56,16 @@ class Rows(unittest.TestCase):
         self.assertEqual(rows.row(DIRECT, READ, ours, raw, {})["ratio_to_raw"], 0.5)
         self.assertEqual(rows.spread(ours, raw), {"iops": [30, 90], "ratio_to_raw": [0.1, 0.9]})
 
-    def test_a_regression_is_below_the_base_in_every_turn(self):
+    def test_a_report_without_a_plot_leaves_no_older_one(self):
+        with tempfile.TemporaryDirectory() as place:
+            file = Path(place, "out.json")
+            document = report.head(types.SimpleNamespace(turns=1, seconds=1, mib=1), "micro")
+            report.write(file, document, ["| a |"], plot.Plot([("a", [("b", 1, None)])]))
+            self.assertTrue(file.with_suffix(".svg").exists())
+            report.write(file, document, ["| a |"])
+            self.assertFalse(file.with_suffix(".svg").exists())
+
+    def test_a_regression_is_below_the_base_in_almost_every_turn(self):
         def regressed(*of_base):
             return rows.comparison({}, figures(*of_base), figures(*(100 for _ in of_base)))["regressed"]
 
@@ -64,6 +73,19 @@ class Rows(unittest.TestCase):
         self.assertFalse(regressed(96, 97, 98))  # less than 5 %
         self.assertFalse(regressed(60, 70, 101))  # within the spread
         self.assertFalse(regressed(100, 100, 100))
+        # One lucky turn of nine hides nothing.
+        self.assertTrue(regressed(*[70] * 8, 130))
+        self.assertFalse(regressed(*[70] * 7, 130, 100))
+
+    def test_more_turns_decide_what_seems_slower(self):
+        def of_base(*ratios):
+            return rows.comparison({"row": "a"}, figures(*ratios), figures(*(100 for _ in ratios)))
+
+        once, lucky, same = of_base(60, 70, 80), of_base(60, 70, 130), of_base(90, 100, 110)
+        slower, noise = of_base(*[80] * 9), of_base(*[80] * 5, *[110] * 4)
+        self.assertEqual([told["regressed"] for told in set_up_rows.decided([once, lucky, once, same],
+                                                                            [slower, slower, noise, slower])],
+                         [True, True, False, False])
 
 
 class Disk(unittest.TestCase):
@@ -207,6 +229,15 @@ class Kinds(unittest.TestCase):
         self.assertEqual({work.options["numjobs"] for work in works}, {1, 2, 4, 8, 16})
         self.assertTrue(all(work.options["bs"] in rows.SIZES for work in works))
 
+    def test_the_plot_of_the_axes_has_a_group_for_each_number_of_jobs(self):
+        made = [rows.row(side, work, figures(rate), None, {}, devices)
+                for work, rate in zip(paper.works()[:2], (256, 512)) for side, devices in ((RAW, 1), (RAW, 4))]
+        drawn = paper.rates({"rows": made})
+        self.assertEqual((drawn.unit, [name for name, _ in drawn.groups]),
+                         ("MiB/s", ["1 MiB read, depth 8", "1 MiB read, depth 8, 2 jobs"]))
+        self.assertEqual([(name, round(value, 1)) for name, value, _ in drawn.groups[1][1]],
+                         [("raw", 2.0), ("raw, 4 disks", 2.0)])
+
 
 class RequestCosts(unittest.TestCase):
     OPTIONS = types.SimpleNamespace(turns=2, seconds=1, mib=1)
@@ -309,8 +340,8 @@ class Reports(unittest.TestCase):
         self.assertIn("| 2.0 (+ 2.0) / – / – |", lines[3])
 
     def test_the_plot_is_xml_and_has_a_bar_for_each_value(self):
-        text = plot.bars([("a < b", [("direct", 0.5, (0.4, 0.6)), ("offload", None, None)]),
-                          ("c", [("offload", 1.5, None)])], "ratio & more")
+        text = plot.svg(plot.Plot([("a < b", [("direct", 0.5, (0.4, 0.6)), ("offload", None, None)]),
+                                   ("c", [("offload", 1.5, None)])], "ratio & more"))
         bars = [each for each in ElementTree.fromstring(text).iter() if each.tag.endswith("title")]
         self.assertEqual([each.text for each in bars], ["a < b, direct: 0.5", "c, offload: 1.5"])
 

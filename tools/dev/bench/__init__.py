@@ -22,7 +22,7 @@ LOG = Path("build/bench.log")
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    measure: Callable  # (options, place, document, tally) to the Markdown's lines and the plot's bars
+    measure: Callable  # (options, place, document, tally) to the Markdown's lines and the plot, or None
     what: str
     turns: int
     seconds: int
@@ -47,7 +47,7 @@ KINDS = {
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
     "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
     "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client", 1, 2, 0, 0),
-    "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512),
+    "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512, 4),
 }
 
 
@@ -96,8 +96,8 @@ def run(options):
             prepare(options, kind, place)
             console.keep_notes(LOG)
             document = report.head(options, options.kind)
-            lines, bars = kind.measure(options, place, document, tally)
-            print("\n" + report.write(options.json, document, lines, bars), flush=True)
+            lines, plot = kind.measure(options, place, document, tally)
+            print("\n" + report.write(options.json, document, lines, plot), flush=True)
             if options.kind == "costs":
                 costs.write(options.costs, document)
         except shown.Failed as failure:

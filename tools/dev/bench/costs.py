@@ -45,7 +45,7 @@ def measure(options, place, document, tally):
     ours.down()
     document["requests"], document["spreads"], document["resident"] = requests, spreads, resident
     document["polling_apart"] = sampled
-    return lines(requests), ()
+    return lines(requests), None
 
 
 def key(side, work):

@@ -209,7 +209,7 @@ def measure(options, place, document, tally):
     document["rows"], document["spreads"] = made + of_names, spreads + spreads_of_names
     return [*report.table(("workload", "side", "per second", "rate to DAOS (spread)", "goal", "CPU µs per operation: fio / DPU / servers",
                            "CPU to DAOS", "goal"), told), "",
-            *report.table(("names", "side", "per second", "p50 µs", "p50 to DAOS", "goal"), told_names)], []
+            *report.table(("names", "side", "per second", "p50 µs", "p50 to DAOS", "goal"), told_names)], None
 
 
 def rates(own, of_daos):

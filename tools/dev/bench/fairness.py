@@ -171,7 +171,7 @@ def measure(options, place, document, tally):
     ours.down()
     document["rows"] = made
     document["hosts_apart"] = apart
-    return [*lines(made), "", *lines_of_goals(made), *([] if apart else ["", NOT_APART])], ()
+    return [*lines(made), "", *lines_of_goals(made), *([] if apart else ["", NOT_APART])], None
 
 
 NOT_APART = "Hosts and daemons shared one processor. Shares may be those of the hosts' processor time, so no goal failed."

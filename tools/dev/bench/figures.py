@@ -8,7 +8,7 @@ from pathlib import Path
 import build
 import compare
 import shown
-from bench import pools, rows, set_up_rows, turns
+from bench import plot, pools, report, rows, set_up_rows, turns
 
 JOBS = (1, 2, 4, 8, 16)
 DEVICES = (1, 4)
@@ -33,7 +33,17 @@ def chosen(options, which):
 def table_of(document, tally, ends):
     tally.add(f"{len(document['rows'])} points; it ends here: {'; '.join(ends) or 'complete'}", True)
     document["ends"] = ends
-    return [*set_up_rows.lines(document), "", *(f"Not here: {end}." for end in ends)], set_up_rows.bars(document)
+    return [*set_up_rows.lines(document), "", *(f"Not here: {end}." for end in ends)], rates(document)
+
+
+def rates(document):
+    """Returns a plot of MiB/s: a group for each workload and number of jobs, a bar for each mode and number of
+    disks."""
+    groups = {}
+    for row in document["rows"]:
+        name = report.mode(row) + (f", {row['devices']} disks" if row["devices"] > 1 else "")
+        groups.setdefault(report.workload(row), []).append((name, row["bytes_per_s"] / 2**20, None))
+    return plot.Plot(list(groups.items()), "MiB/s")
 
 
 def local(options, place, document, tally):
@@ -50,7 +60,7 @@ def local(options, place, document, tally):
         files = [folder / "ros2store-bench.raw" for folder in folders]
         try:
             made_here, spread_here = points(options, place, [compare.raw_side(":".join(map(str, files)))],
-                                            works(), devices=count)
+                                            works(), devices=count, on=folders[0] if count == 1 else None)
         finally:
             for file in files:
                 file.unlink(missing_ok=True)
@@ -60,10 +70,10 @@ def local(options, place, document, tally):
     return table_of(document, tally, ends)
 
 
-def points(options, place, sides, which, devices=1):
+def points(options, place, sides, which, devices=1, on=""):
     pools.fill(sides, f"{options.mib}m")
     results = []
-    for of_row in turns.Turns(place, options, False).results(chosen(options, which), sides):
+    for of_row in turns.Turns(place, options, False, on).results(chosen(options, which), sides):
         print(f"     {of_row[0].row.key}: {'; '.join(map(set_up_rows.summary, of_row))}", flush=True)
         results += of_row
     return ([rows.row(each.side, each.row, each.figures, each.raw, each.poll_shares, devices) for each in results],
@@ -90,7 +100,7 @@ def target(options, place, document, tally):
             continue
         processors = ",".join(map(str, available[:count]))
         which = works(reading, (count,), cpus_allowed=processors)
-        measured = turns.Turns(place, options, False)
+        measured = turns.Turns(place, options, False, options.target)
         measured.size = "100%"
         measured.shared = compare.time_based("100%", options.seconds)
         for of_row in measured.results(chosen(options, which), [side]):

@@ -164,7 +164,7 @@ def measure(options, place, document, tally):
         made += of_row
     ours.down()
     document["rows"] = made
-    return lines(made), ()
+    return lines(made), None
 
 
 def told(host, row, costs, raw):

@@ -75,7 +75,7 @@ def measure(options, place, document, tally):
     document["daemons"], document["library"] = states, library
     tally.add("daemons: idle, after load, at rest", True)
     tally.add("the library: loaded and opened", True)
-    return lines(states, library), ()
+    return lines(states, library), None
 
 
 def opened(library, uris):

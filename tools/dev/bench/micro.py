@@ -47,4 +47,4 @@ def measure(options, place, document, tally):
     document["micro"] = made
     return report.table(("program", "benchmark", "ns (spread)"), (
         (one["program"], f"`{one['name']}`", f"{one['ns']:,.0f} ({one['least']:,.0f}–{one['greatest']:,.0f})")
-        for one in made)), ()
+        for one in made)), None

@@ -9,7 +9,7 @@ import build
 import compare
 import console
 import shown
-from bench import pools, report, rows, samples
+from bench import plot, pools, report, rows, samples
 
 THREADS = (1, 32)
 OPERATIONS = ("create", "stat", "open", "rename", "unlink")
@@ -153,4 +153,4 @@ def bars(made, spreads):
         if one["mode"] != "raw":
             groups.setdefault(title(one), []).append(
                 (report.mode(one), one["ratio_to_raw"], spread["ratio_to_raw"]))
-    return list(groups.items())
+    return plot.Plot(list(groups.items()))

@@ -1,13 +1,19 @@
 """Draws bars as SVG text."""
 
+from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 COLOURS = ("#555555", "#1f77b4", "#2ca02c", "#98df8a", "#d62728", "#ff9896", "#9467bd", "#c5b0d5")
 LEFT, TOP, HEIGHT, BAR, GAP, LEGEND = 60, 30, 240, 16, 24, 18
 
 
-def bars(groups, unit):
-    """Returns the plot. `groups`: (name, [(name of the bar, its value or None, (least, greatest) or None)])."""
+class Plot(NamedTuple):
+    groups: list  # of (name, [(name of the bar, its value or None, (least, greatest) or None)])
+    unit: str = "ratio to raw"
+
+
+def svg(plot):
+    groups, unit = plot
     names = list(dict.fromkeys(name for _, group in groups for name, _, _ in group))
     most = max((max(value, *(spread or ())) if spread else value
                 for _, group in groups for _, value, spread in group if value is not None), default=1) or 1

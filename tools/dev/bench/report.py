@@ -33,15 +33,18 @@ def revision(folder):
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def write(file, document, lines, bars=()):
-    """Writes the report. `lines`: the tables of the Markdown. `bars`: the bars of the plot (plot.bars)."""
+def write(file, document, lines, drawn=None):
+    """Writes the report. `lines`: the tables of the Markdown. `drawn`: a plot.Plot. Without one, the plot of an
+    earlier report of this name is removed."""
     document["load_after"] = load()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     text = "\n".join([*lines, "", told(document), ""])
     file.with_suffix(".md").write_text(text, encoding="utf-8")
-    if bars:
-        file.with_suffix(".svg").write_text(plot.bars(bars, "ratio to raw"), encoding="utf-8")
+    if drawn is not None:
+        file.with_suffix(".svg").write_text(plot.svg(drawn), encoding="utf-8")
+    else:
+        file.with_suffix(".svg").unlink(missing_ok=True)
     return text
 
 

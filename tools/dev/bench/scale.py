@@ -198,7 +198,7 @@ def figures(options, sides, document, tally):
             add(f"{operation}, {threads} in flight", operation, threads, None,
                 {name: [each[operation] for each in own] for name, own in turns.items()}, 1)
     document["rows"], document["spreads"], document["ratios"] = made, spreads, ratios
-    return lines(made, ratios), []
+    return lines(made, ratios), None
 
 
 def row(name, work, depth, size, turns, raw):

@@ -7,9 +7,10 @@ import build
 import compare
 import console
 import shown
-from bench import pools, report, rows, samples, turns
+from bench import plot, pools, report, rows, samples, turns
 
 QUICK = ("write-1m", "read-1m", "randread-1", "randread-32", "randwrite-32")
+TURNS_AGAIN = 3  # times the turns, of a row that seems slower than the base
 
 
 def measure(options, place, document, tally):
@@ -31,9 +32,10 @@ def measure(options, place, document, tally):
         tally.add(f"{of_row[0].row.key}: " + "; ".join(map(summary, of_row[:own])), True)
         if base:
             found = compared(of_row, own)
-            if any(told["regressed"] for told in found):
-                console.note("slower than the base: once more")
-                found = again(found, compared(next(in_turn.results([of_row[0].row], sides)), own))
+            if any(map(rows.is_below, found)):
+                console.note("slower than the base: more turns")
+                more = next(in_turn.results([of_row[0].row], sides, TURNS_AGAIN * options.turns))
+                found = decided(found, compared(more, own))
             document.setdefault("against", []).extend(found)
             for told in found:
                 tally.add(f"{told['row']}, {told['side']}: {spread_of(told)} of the base", not told["regressed"])
@@ -45,7 +47,7 @@ def measure(options, place, document, tally):
 
 
 def put(document, results):
-    """Puts the rows into the document; returns the Markdown's lines and the plot's bars."""
+    """Puts the rows into the document; returns the Markdown's lines and the plot."""
     document["rows"] = [rows.row(each.side, each.row, each.figures, each.raw, each.poll_shares)
                         for each in results]
     document["spreads"] = [rows.spread(each.figures, each.raw) for each in results]
@@ -84,9 +86,9 @@ def compared(of_row, own):
             for each in of_row[1:own] if each.side.name in others]
 
 
-def again(first, second):
-    """Combines two measurements: only what regressed twice is a regression. Other rows keep the first result."""
-    return [other if told["regressed"] else told for told, other in zip(first, second)]
+def decided(first, second):
+    """Combines two comparisons: the second one, of more turns, decides what seemed slower in the first."""
+    return [other if rows.is_below(told) else {**told, "regressed": False} for told, other in zip(first, second)]
 
 
 def spread_of(told):
@@ -108,4 +110,4 @@ def bars(document):
         if row["ratio_to_raw"] is not None:
             groups.setdefault(report.workload(row), []).append(
                 (report.mode(row), row["ratio_to_raw"], spread["ratio_to_raw"]))
-    return list(groups.items())
+    return plot.Plot(list(groups.items()))

@@ -22,27 +22,30 @@ class Result:
 
 
 class Turns:
-    """Measures on the disk that holds `place`. `sampled`: perf may be used."""
+    """Measures in turn. `place`: for its own files. `sampled`: perf may be used. `on`: a path on the disk that is
+    measured, or its block device; None: there are several."""
 
-    def __init__(self, place, options, sampled):
+    def __init__(self, place, options, sampled, on=""):
         self.place = place
+        self.disk = place if on == "" else on
         self.options = options
         self.sampled = sampled
         self.size = f"{options.mib}m"
         self.shared = compare.time_based(self.size, options.seconds)
         self.start_us = {}  # of a side: by process
 
-    def results(self, rows, sides):
-        """Yields the results of each row: a list with one for each side."""
+    def results(self, rows, sides, turns=None):
+        """Yields the results of each row: a list with one for each side. `turns`: instead of the options'."""
         for side in sides:
             self.start_us[side.name] = compare.measure(START, side, dict(size=self.size)).cpu_us
-        for row, figures in compare.in_turn(rows, sides, self.options.turns, self.shared, self.measure):
+        for row, figures in compare.in_turn(rows, sides, turns or self.options.turns, self.shared,
+                                              self.measure):
             yield [Result(row, side, figures[number], None if number == 0 else figures[0],
                           self.polling(row, side) if self.sampled else {})
                    for number, side in enumerate(sides)]
 
     def measure(self, row, side, shared):
-        with disk.Sampler(self.place) as sampler:
+        with disk.Sampler(self.disk) as sampler:
             figure = compare.measure(row, side, shared)
         cpu_us = {name: max(0.0, spent - self.start_us[side.name][name] / figure.operations)
                   for name, spent in figure.cpu_us.items()}
