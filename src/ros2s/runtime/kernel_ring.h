@@ -20,6 +20,9 @@ class KernelRing : public Ring {
     virtual bool reap(bool polling) noexcept = 0;
     // Submits operations that submit() kept back.
     virtual void flush() noexcept = 0;
+    // Like flush(), when the loop has nothing else to do. With `sync_in_loop` this thread executes
+    // an fdatasync that is the only transfer.
+    virtual void flush_when_idle() noexcept { flush(); }
     // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no
     // limit). May return early. The sleep must have been announced to the waker.
     virtual void wait(std::optional<Duration> limit) noexcept = 0;

@@ -78,7 +78,7 @@ struct OsReactor::Loop {
     void end() { running.store(false, std::memory_order_release); }
     // Sleeps until `until` at most.
     void turn(Time until = Time::max());
-    bool turn_without_sleep();
+    bool turn_without_sleep(bool may_sync);
     bool collect();
     void fire_timers();
     void resume_ready();
@@ -115,17 +115,23 @@ void OsReactor::Loop::begin() {
 }
 
 void OsReactor::Loop::turn(Time until) {
-    if (!turn_without_sleep()) idle(until);
+    // A device may take longer than the caller wants to wait.
+    const bool may_sync = until == Time::max();
+    if (!turn_without_sleep(may_sync)) idle(until);
 }
 
 // Returns true if it resumed anything.
-bool OsReactor::Loop::turn_without_sleep() {
+bool OsReactor::Loop::turn_without_sleep(bool may_sync) {
     ++turns;
     if (collect()) worked = true;
     fire_timers();
     if (ready.empty()) return false;
     resume_ready();
-    ring->flush();
+    if (may_sync && ready.empty() && mailbox.empty()) {
+        ring->flush_when_idle();
+    } else {
+        ring->flush();
+    }
     return true;
 }
 
@@ -290,7 +296,7 @@ void OsReactor::stand_in() {
 void OsReactor::advance() noexcept {
     const Lead lead(*this, loop_->leadership && loop_->leadership->try_lead());
     if (!lead) return loop_->waker->notify();
-    for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(); ++i) {
+    for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(false); ++i) {
     }
     // A poller can submit operations and leave nothing to resume.
     loop_->ring->flush();

@@ -43,6 +43,9 @@ struct OsReactorOptions {
     Duration poll_for = poll_for_default;
     // Threads that wait for a result run the loop. Only with start().
     bool callers_lead = false;
+    // The loop's thread executes an fdatasync that it would otherwise only wait for. This saves two
+    // wake-ups, but the loop stands still as long as the device takes: for loops of one user.
+    bool sync_in_loop = false;
     std::string thread_name = "ros2store";
 };
 

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "kernel_ring.h"
+#include "poll_habit.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/fixed_buffers.h"
 #include "ros2s/runtime/fork.h"
@@ -40,6 +41,10 @@ constexpr unsigned resubmissions_max = 100;
 // A transfer of this many bytes does not wait for others: the device would be idle until then, and
 // the kernel would merge the transfers of a turn, so that the first one ends only with the last.
 constexpr uint32_t large_transfer_bytes = uint32_t{256} << 10;
+// An fdatasync of the loop's thread is worth its while if it takes no longer than this. The kernel
+// uses one of its threads for the others: to wake it, and then the loop, costs 50 to 100 us where
+// processors are virtual.
+constexpr Duration sync_in_loop_most = std::chrono::microseconds(250);
 
 struct Setup {
     unsigned flags;
@@ -63,7 +68,8 @@ class UringRing final : public KernelRing {
         : ready_(ready),
           waker_(waker),
           entries_(options.ring_entries),
-          group_(std::max(1U, std::min(options.submit_group, options.ring_entries))) {}
+          group_(std::max(1U, std::min(options.submit_group, options.ring_entries))),
+          sync_in_loop_(options.sync_in_loop) {}
     ~UringRing() override {
         if (!open_) return;
         // Exit closes the descriptor itself; off the list first, or a fork between would close
@@ -122,15 +128,13 @@ class UringRing final : public KernelRing {
         disabled_ = false;
     }
     void flush() noexcept override {
-        unsubmitted_ = 0;
-        while (io_uring_sq_ready(&ring_) > 0) {
-            const int result = io_uring_submit(&ring_);
-            if (result >= 0 || result == -EINTR) continue;
-            // The kernel is short of memory, or wants its completions fetched first. What stays
-            // in the queue goes with the next turn's flush.
-            ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
-            return;
-        }
+        if (Operation* const kept = std::exchange(sync_, nullptr); kept != nullptr) prepare(*kept);
+        submit_prepared();
+    }
+    void flush_when_idle() noexcept override {
+        Operation* const alone = std::exchange(sync_, nullptr);
+        submit_prepared();
+        if (alone != nullptr) sync(*alone);
     }
     bool reap(bool /*polling*/) noexcept override {
         std::array<io_uring_cqe*, reaped_at_once> completions;
@@ -166,21 +170,48 @@ class UringRing final : public KernelRing {
     // Room in the queues for the waker's poll and for cancellations.
     static constexpr unsigned reserved = 8;
 
+    void submit_prepared() noexcept {
+        unsubmitted_ = 0;
+        while (io_uring_sq_ready(&ring_) > 0) {
+            const int result = io_uring_submit(&ring_);
+            if (result >= 0 || result == -EINTR) continue;
+            // The kernel is short of memory, or wants its completions fetched first. What stays
+            // in the queue goes with the next turn's flush.
+            ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
+            return;
+        }
+    }
     void begin(Operation& operation) noexcept {
-        if (operation.opcode != Opcode::poll) ++transfers_;
+        if (operation.opcode != Opcode::poll) {
+            if (sync_ != nullptr) prepare(*std::exchange(sync_, nullptr));
+            if (++transfers_ == 1 && sync_in_loop_ && operation.opcode == Opcode::fdatasync &&
+                sync_habit_.begin()) {
+                sync_ = &operation;
+                return;
+            }
+        }
         prepare(operation);
         ++unsubmitted_;
         const bool is_transfer =
             operation.opcode == Opcode::read || operation.opcode == Opcode::write;
         const bool is_large = is_transfer && operation.length >= large_transfer_bytes;
-        if (is_large || unsubmitted_ >= group_) flush();
+        if (is_large || unsubmitted_ >= group_) submit_prepared();
+    }
+    // Whether the device is quick enough is learned like whether a wait is worth a poll.
+    void sync(Operation& operation) noexcept {
+        const auto begun = std::chrono::steady_clock::now();
+        const int result = ::fdatasync(operation.fd) == 0 ? 0 : -errno;
+        const bool is_quick = std::chrono::steady_clock::now() - begun <= sync_in_loop_most;
+        is_quick ? sync_habit_.found() : sync_habit_.in_vain();
+        --transfers_;
+        finish(operation, result);
     }
     void ask_to_cancel(const Operation& operation) noexcept {
         io_uring_sqe* sqe = next_sqe();
         const auto address = reinterpret_cast<uint64_t>(&operation);
         io_uring_prep_poll_remove(sqe, address);
         sqe->user_data = address | tag_cancellation;
-        flush();
+        submit_prepared();
     }
     // "Already" means that the poll was woken. It completes, or the kernel finds that what woke it
     // is gone and arms it anew: then the request has to be repeated.
@@ -195,7 +226,7 @@ class UringRing final : public KernelRing {
         io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
         while (sqe == nullptr) {
             // Only when the kernel refused earlier submissions for want of memory.
-            flush();
+            submit_prepared();
             sched_yield();
             sqe = io_uring_get_sqe(&ring_);
         }
@@ -248,6 +279,10 @@ class UringRing final : public KernelRing {
     size_t in_flight_ = 0;
     size_t transfers_ = 0;  // in the kernel
     unsigned unsubmitted_ = 0;
+    const bool sync_in_loop_;
+    PollHabit sync_habit_;
+    Operation* sync_ =
+        nullptr;  // an fdatasync that is the only transfer, until the end of the turn
     OperationQueue backlog_;
     std::vector<const Operation*> cancelled_;  // polls that were to be, and have not completed
     FixedBuffers fixed_;
