@@ -346,7 +346,7 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
 Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Report& report,
                                                   OsReactorOptions options) {
     pool.config.apply_to(options);
-    options.sync_in_loop = true;  // nobody else uses a pool in this process
+    options.sync_in_loop = true;  // such a pool has one user: a program, or a mount
     Report refusal;
     auto reactor = OsReactor::create(options, refusal);
     if (reactor) return reactor;

@@ -18,11 +18,14 @@ class KernelRing : public Ring {
     // Posts the waiters of completed operations, a limited number. Returns true if there were any.
     // `polling`: the loop has no other work, so a look that costs a system call delays nothing.
     virtual bool reap(bool polling) noexcept = 0;
-    // Submits operations that submit() kept back.
+    // Submits operations that submit() kept back. With `sync_in_loop` the first call keeps an
+    // fdatasync that is the only transfer, so that sync_here() can follow.
     virtual void flush() noexcept = 0;
-    // Like flush(), when the loop has nothing else to do. With `sync_in_loop` this thread executes
-    // an fdatasync that is the only transfer.
-    virtual void flush_when_idle() noexcept { flush(); }
+    // Executes that fdatasync on this thread, after it has submitted the rest. Returns false if
+    // there is none.
+    [[nodiscard]] virtual bool sync_here() noexcept { return false; }
+    // Passes that fdatasync to the kernel.
+    virtual void sync_elsewhere() noexcept {}
     // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no
     // limit). May return early. The sleep must have been announced to the waker.
     virtual void wait(std::optional<Duration> limit) noexcept = 0;

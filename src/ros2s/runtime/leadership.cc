@@ -2,6 +2,8 @@
 
 #include <sched.h>
 
+#include <algorithm>
+
 #include "futex.h"
 
 namespace ros2s {
@@ -50,6 +52,9 @@ bool Leadership::lead_briefly() noexcept {
     const Time begun = monotonic();
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
         const uint32_t leader = leader_.load(std::memory_order_relaxed);
+        if (leader == caller || leader == brief) {
+            crowded_until_.store(now + shared_for, std::memory_order_relaxed);
+        }
         if (leader == caller || (leader == brief && waker_.is_asleep())) return false;
         if (leader != brief) {
             ask();
@@ -62,6 +67,14 @@ bool Leadership::lead_briefly() noexcept {
     }
     asked_.store(false, std::memory_order_relaxed);
     return false;
+}
+
+bool Leadership::is_alone() const noexcept {
+    const uint32_t leader = leader_.load(std::memory_order_relaxed);
+    const Time seen_until = std::max(shared_until_.load(std::memory_order_relaxed),
+                                     crowded_until_.load(std::memory_order_relaxed));
+    return (leader == caller || leader == brief) &&
+           followers_.load(std::memory_order_relaxed) == 0 && monotonic() >= seen_until;
 }
 
 void Leadership::ask() noexcept {

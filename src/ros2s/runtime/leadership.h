@@ -55,6 +55,8 @@ class Leadership {
 
     // Waits until the own thread is needed, and leads. Returns false after close().
     [[nodiscard]] bool stand_in() noexcept;
+    // A caller leads, and no other one has been seen in the last `shared_for`.
+    [[nodiscard]] bool is_alone() const noexcept;
     // The own thread leads, and a caller wants to lead.
     [[nodiscard]] bool asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
     void close() noexcept;
@@ -78,6 +80,7 @@ class Leadership {
     std::atomic<uint32_t> called_ = 1;  // a futex; at first the own thread leads
     std::atomic<bool> closed_ = false;
     std::atomic<Time> shared_until_{};
+    std::atomic<Time> crowded_until_{};  // a brief caller has seen another one
 };
 
 }  // namespace ros2s

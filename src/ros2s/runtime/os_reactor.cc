@@ -75,14 +75,18 @@ struct OsReactor::Loop {
 
     Result<> open_ring();
     void begin();
-    void end() { running.store(false, std::memory_order_release); }
+    void end() {
+        ring->sync_elsewhere();
+        running.store(false, std::memory_order_release);
+    }
     // Sleeps until `until` at most.
     void turn(Time until = Time::max());
-    bool turn_without_sleep(bool may_sync);
+    bool turn_without_sleep();
     bool collect();
     void fire_timers();
     void resume_ready();
     void idle(Time until);
+    bool may_sync(Time until) noexcept;
     bool polls(bool new_work);
     void yield_once(Time before);
     void relax();
@@ -115,23 +119,17 @@ void OsReactor::Loop::begin() {
 }
 
 void OsReactor::Loop::turn(Time until) {
-    // A device may take longer than the caller wants to wait.
-    const bool may_sync = until == Time::max();
-    if (!turn_without_sleep(may_sync)) idle(until);
+    if (!turn_without_sleep()) idle(until);
 }
 
 // Returns true if it resumed anything.
-bool OsReactor::Loop::turn_without_sleep(bool may_sync) {
+bool OsReactor::Loop::turn_without_sleep() {
     ++turns;
     if (collect()) worked = true;
     fire_timers();
     if (ready.empty()) return false;
     resume_ready();
-    if (may_sync && ready.empty() && mailbox.empty()) {
-        ring->flush_when_idle();
-    } else {
-        ring->flush();
-    }
+    ring->flush();
     return true;
 }
 
@@ -166,9 +164,19 @@ void OsReactor::Loop::resume_ready() {
 // Sleeps only after every poller has found no work: the work of one poller must be visible to the
 // others, such as that of a network that still has to notify the peer.
 void OsReactor::Loop::idle(Time until) {
+    if (!may_sync(until)) {
+        ring->sync_elsewhere();
+    } else if (ring->sync_here()) {
+        return;
+    }
     ring->flush();
     const bool new_work = std::exchange(worked, false);
     if (!polls(new_work) && !new_work) sleep(until);
+}
+
+// A device may take longer than a caller wants to wait, and other callers should not wait for it.
+bool OsReactor::Loop::may_sync(Time until) noexcept {
+    return until == Time::max() && (!leadership || leadership->is_alone());
 }
 
 // Polls once if it is to go on polling. A wait begins with new work, which the poll of the wait
@@ -288,6 +296,7 @@ void OsReactor::stand_in() {
     current_loop = loop_.get();
     while (leadership.stand_in()) {
         while (!loop_->stop.load(std::memory_order_relaxed) && !leadership.asked()) loop_->turn();
+        loop_->ring->sync_elsewhere();
         leadership.leave();
     }
     current_loop = nullptr;
@@ -296,7 +305,7 @@ void OsReactor::stand_in() {
 void OsReactor::advance() noexcept {
     const Lead lead(*this, loop_->leadership && loop_->leadership->try_lead());
     if (!lead) return loop_->waker->notify();
-    for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(false); ++i) {
+    for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(); ++i) {
     }
     // A poller can submit operations and leave nothing to resume.
     loop_->ring->flush();
@@ -314,6 +323,7 @@ Lead::Lead(OsReactor& reactor, bool leads) noexcept : reactor_(reactor), leads_(
 Lead::~Lead() {
     if (!leads_) return;
     current_loop = before_;
+    reactor_.loop_->ring->sync_elsewhere();
     reactor_.loop_->leadership->leave();
 }
 void Lead::turn(Time until) noexcept { reactor_.loop_->turn(until); }

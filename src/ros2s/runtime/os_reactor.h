@@ -1,6 +1,7 @@
 // OsReactor: the Reactor of a real process: a loop over io_uring, or over threads if io_uring is
 // not available. Without work it first polls with sched_yield, if polling found work in recent
-// waits (poll_habit.h). Then it sleeps in the ring's wait, its only place to sleep. An idle reactor
+// waits (poll_habit.h). Then it sleeps in the ring's wait, its only place to sleep (but see
+// `sync_in_loop`). An idle reactor
 // uses no processor time.
 //
 // One turn of the loop; each step is bounded:
@@ -43,8 +44,9 @@ struct OsReactorOptions {
     Duration poll_for = poll_for_default;
     // Threads that wait for a result run the loop. Only with start().
     bool callers_lead = false;
-    // The loop's thread executes an fdatasync that it would otherwise only wait for. This saves two
-    // wake-ups, but the loop stands still as long as the device takes: for loops of one user.
+    // The loop's thread executes an fdatasync that it would otherwise only wait for, without time
+    // limit and with no other caller near. This saves two wake-ups, but the loop stands still for
+    // as long as the device takes, so it is not for servers. Only with io_uring.
     bool sync_in_loop = false;
     std::string thread_name = "ros2store";
 };

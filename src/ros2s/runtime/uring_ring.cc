@@ -128,13 +128,30 @@ class UringRing final : public KernelRing {
         disabled_ = false;
     }
     void flush() noexcept override {
-        if (Operation* const kept = std::exchange(sync_, nullptr); kept != nullptr) prepare(*kept);
+        if (sync_ != nullptr && std::exchange(is_kept_, true))
+            prepare(*std::exchange(sync_, nullptr));
         submit_prepared();
     }
-    void flush_when_idle() noexcept override {
-        Operation* const alone = std::exchange(sync_, nullptr);
+    bool sync_here() noexcept override {
+        if (sync_ == nullptr) return false;
         submit_prepared();
-        if (alone != nullptr) sync(*alone);
+        const auto begun = std::chrono::steady_clock::now();
+        const int result = ::fdatasync(sync_->fd) == 0 ? 0 : -errno;
+        // A signal for this thread says nothing about the device: the kernel's thread gets none.
+        if (result == -EINTR) [[unlikely]] {
+            sync_elsewhere();
+            return true;
+        }
+        const bool is_quick = std::chrono::steady_clock::now() - begun <= sync_in_loop_most;
+        is_quick ? sync_habit_.found() : sync_habit_.in_vain();
+        --transfers_;
+        finish(*std::exchange(sync_, nullptr), result);
+        return true;
+    }
+    void sync_elsewhere() noexcept override {
+        if (sync_ == nullptr) return;
+        prepare(*std::exchange(sync_, nullptr));
+        submit_prepared();
     }
     bool reap(bool /*polling*/) noexcept override {
         std::array<io_uring_cqe*, reaped_at_once> completions;
@@ -184,9 +201,10 @@ class UringRing final : public KernelRing {
     void begin(Operation& operation) noexcept {
         if (operation.opcode != Opcode::poll) {
             if (sync_ != nullptr) prepare(*std::exchange(sync_, nullptr));
-            if (++transfers_ == 1 && sync_in_loop_ && operation.opcode == Opcode::fdatasync &&
-                sync_habit_.begin()) {
+            ++transfers_;
+            if (may_keep(operation)) {
                 sync_ = &operation;
+                is_kept_ = false;
                 return;
             }
         }
@@ -197,14 +215,11 @@ class UringRing final : public KernelRing {
         const bool is_large = is_transfer && operation.length >= large_transfer_bytes;
         if (is_large || unsubmitted_ >= group_) submit_prepared();
     }
-    // Whether the device is quick enough is learned like whether a wait is worth a poll.
-    void sync(Operation& operation) noexcept {
-        const auto begun = std::chrono::steady_clock::now();
-        const int result = ::fdatasync(operation.fd) == 0 ? 0 : -errno;
-        const bool is_quick = std::chrono::steady_clock::now() - begun <= sync_in_loop_most;
-        is_quick ? sync_habit_.found() : sync_habit_.in_vain();
-        --transfers_;
-        finish(operation, result);
+    // Another device with a ring of its own may have transfers in the kernel, too. Whether the
+    // device is quick enough is learned like whether a wait is worth a poll.
+    bool may_keep(const Operation& operation) noexcept {
+        return operation.opcode == Opcode::fdatasync && sync_in_loop_ && transfers_ == 1 &&
+               followers_.empty() && sync_habit_.begin();
     }
     void ask_to_cancel(const Operation& operation) noexcept {
         io_uring_sqe* sqe = next_sqe();
@@ -281,8 +296,8 @@ class UringRing final : public KernelRing {
     unsigned unsubmitted_ = 0;
     const bool sync_in_loop_;
     PollHabit sync_habit_;
-    Operation* sync_ =
-        nullptr;  // an fdatasync that is the only transfer, until the end of the turn
+    Operation* sync_ = nullptr;  // an fdatasync that is the only transfer, not with the kernel
+    bool is_kept_ = false;       // by a flush()
     OperationQueue backlog_;
     std::vector<const Operation*> cancelled_;  // polls that were to be, and have not completed
     FixedBuffers fixed_;

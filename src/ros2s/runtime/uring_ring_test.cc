@@ -3,32 +3,13 @@
 #include <gtest/gtest.h>
 #include <liburing.h>
 #include <poll.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <array>
-#include <atomic>
-#include <chrono>
-#include <cstdio>
-#include <thread>
 #include <vector>
 
 #include "kernel_ring.h"
 #include "ros2s/runtime/fixed_buffers.h"
-
-namespace {
-
-std::atomic<int> syncs_here = 0;  // by threads of this program, not by the kernel
-std::chrono::nanoseconds sync_takes{};
-
-}  // namespace
-
-// In place of the C library's.
-extern "C" int fdatasync(int fd) {
-    ++syncs_here;
-    std::this_thread::sleep_for(sync_takes);
-    return static_cast<int>(::syscall(SYS_fdatasync, fd));
-}
 
 namespace ros2s {
 namespace {
@@ -50,7 +31,7 @@ class UringRing : public testing::Test {
   protected:
     void SetUp() override {
         waker_ = Waker::create(report_).value();
-        auto made = make_uring_ring(ready_, *waker_, made_with_, why_);
+        auto made = make_uring_ring(ready_, *waker_, {.submit_group = 4}, why_);
         if (!made) GTEST_SKIP() << why_;
         ring_ = std::move(*made);
         ring_->enter_thread();
@@ -67,7 +48,6 @@ class UringRing : public testing::Test {
         return before - ring_->in_flight();
     }
 
-    OsReactorOptions made_with_{.submit_group = 4};
     Report report_;
     ReadyQueue ready_;
     std::unique_ptr<Waker> waker_;
@@ -135,105 +115,6 @@ TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
     // Not to leave it with the kernel where that failed.
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
     while (ring_->in_flight() > 0) ring_->reap(false);
-}
-
-// ---- fdatasync in the loop --------------------------------------------------------------------
-
-class SyncInLoop : public UringRing {
-  protected:
-    void SetUp() override {
-        made_with_.sync_in_loop = true;
-        UringRing::SetUp();
-        syncs_here = 0;
-        sync_takes = {};
-    }
-    static Ring::Operation sync(int fd) { return {.opcode = Ring::Opcode::fdatasync, .fd = fd}; }
-    // Whether this thread executes it.
-    bool is_executed_here() {
-        const int before = syncs_here;
-        Ring::Operation operation = sync(file_.fd());
-        ring_->submit(operation);
-        ring_->flush_when_idle();
-        while (ring_->in_flight() > 0) ring_->reap(false);
-        EXPECT_EQ(operation.result, 0);
-        return syncs_here != before;
-    }
-    // A busy machine may stop this thread for as long as a slow device would.
-    bool is_soon_executed_here() {
-        bool is_here = false;
-        for (int i = 0; i < 5000 && !is_here; ++i) is_here = is_executed_here();
-        return is_here;
-    }
-    struct File {
-        File() : file(std::tmpfile()) {}
-        ~File() { std::fclose(file); }
-        File(const File&) = delete;
-        File& operator=(const File&) = delete;
-        [[nodiscard]] int fd() const { return ::fileno(file); }
-        std::FILE* file;
-    } file_;
-};
-
-TEST_F(SyncInLoop, AnIdleLoopSyncsItself) {
-    EXPECT_TRUE(is_soon_executed_here());
-    const int before = syncs_here;
-    Ring::Operation wrong = sync(-1);
-    for (int i = 0; i < 5000 && syncs_here == before; ++i) {
-        ring_->submit(wrong);
-        ring_->flush_when_idle();
-        EXPECT_EQ(ring_->in_flight() == 0, syncs_here != before) << "without a look at the kernel";
-        while (ring_->in_flight() > 0) ring_->reap(false);
-        EXPECT_EQ(wrong.result, -EBADF);
-    }
-    EXPECT_NE(syncs_here, before);
-}
-
-TEST_F(SyncInLoop, ALoopWithOtherWorkDoesNot) {
-    Ring::Operation operation = sync(file_.fd());
-    ring_->submit(operation);
-    ring_->flush();
-    while (ring_->in_flight() > 0) ring_->reap(false);
-    EXPECT_EQ(operation.result, 0);
-    EXPECT_EQ(syncs_here, 0);
-}
-
-TEST_F(SyncInLoop, TransfersAreNotKeptWaiting) {
-    std::array<char, 8> bytes{};
-    for (const bool sync_first : {true, false}) {
-        Ring::Operation synced = sync(file_.fd()), second = sync(file_.fd());
-        Ring::Operation read{.opcode = Ring::Opcode::read,
-                             .fd = file_.fd(),
-                             .address = bytes.data(),
-                             .length = bytes.size()};
-        ring_->submit(sync_first ? synced : read);
-        ring_->submit(sync_first ? read : synced);
-        ring_->submit(second);  // of another device
-        ring_->flush_when_idle();
-        while (ring_->in_flight() > 0) ring_->reap(false);
-        EXPECT_EQ(syncs_here, 0);
-        for (const auto* each : {&synced, &second, &read}) EXPECT_EQ(each->result, 0);
-    }
-    EXPECT_TRUE(is_soon_executed_here()) << "once they have ended";
-}
-
-TEST_F(SyncInLoop, ASlowDeviceIsLeftToTheKernel) {
-    sync_takes = std::chrono::milliseconds(2);
-    int here = 0;
-    for (int i = 0; i < 100; ++i) here += is_executed_here() ? 1 : 0;
-    EXPECT_LT(here, 10);
-    EXPECT_GT(here, 1) << "it may have become quick";
-    sync_takes = {};
-    EXPECT_TRUE(is_soon_executed_here());
-}
-
-TEST_F(UringRing, TheKernelSyncsUnlessTheLoopMay) {
-    Ring::Operation operation{.opcode = Ring::Opcode::fdatasync, .fd = -1};
-    const int before = syncs_here;
-    ring_->submit(operation);
-    ring_->flush_when_idle();
-    while (ring_->in_flight() > 0) ring_->reap(false);
-    EXPECT_EQ(operation.result, -EBADF);
-    EXPECT_EQ(syncs_here, before);
 }
 
 struct Nothing {

@@ -1,0 +1,252 @@
+// An fdatasync that the loop's thread executes itself: when it does, and that nobody else waits.
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "kernel_ring.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/run_blocking.h"
+
+namespace {
+
+std::atomic<int> syncs_here = 0;  // by threads of this program, not by the kernel
+std::chrono::nanoseconds sync_takes{};
+int sync_fails_with = 0;
+
+}  // namespace
+
+// In place of the C library's.
+extern "C" int fdatasync(int fd) {
+    ++syncs_here;
+    std::this_thread::sleep_for(sync_takes);
+    errno = sync_fails_with;
+    return sync_fails_with != 0 ? -1 : static_cast<int>(::syscall(SYS_fdatasync, fd));
+}
+
+namespace ros2s {
+namespace {
+
+using namespace std::chrono_literals;
+
+class SyncedFile : public testing::Test {
+  protected:
+    SyncedFile() : file_(std::tmpfile()) {
+        sync_takes = {};
+        sync_fails_with = 0;
+    }
+    ~SyncedFile() override { std::fclose(file_); }
+    [[nodiscard]] int fd() const { return ::fileno(file_); }
+    // A busy machine may stop a thread for as long as a slow device would.
+    template <class Try>
+    static bool soon(Try is_done) {
+        bool done = false;
+        for (int i = 0; i < 5000 && !done; ++i) done = is_done();
+        return done;
+    }
+    std::FILE* file_;
+};
+
+// ---- the ring ---------------------------------------------------------------------------------
+
+class SyncOfRing : public SyncedFile {
+  protected:
+    void SetUp() override {
+        waker_ = Waker::create(report_).value();
+        auto made = make_uring_ring(ready_, *waker_, {.sync_in_loop = true}, why_);
+        if (!made) GTEST_SKIP() << why_;
+        ring_ = std::move(*made);
+        ring_->enter_thread();
+    }
+    [[nodiscard]] Ring::Operation sync() const {
+        return {.opcode = Ring::Opcode::fdatasync, .fd = fd()};
+    }
+    void finish_all() {
+        while (ring_->in_flight() > 0) ring_->reap(false);
+    }
+    bool is_executed_here() {
+        const int before = syncs_here;
+        Ring::Operation operation = sync();
+        ring_->submit(operation);
+        ring_->flush();
+        const bool is_here = ring_->sync_here();
+        EXPECT_EQ(ring_->in_flight() == 0, is_here);
+        finish_all();
+        EXPECT_EQ(operation.result, 0);
+        EXPECT_EQ(syncs_here != before, is_here);
+        return is_here;
+    }
+
+    Report report_;
+    ReadyQueue ready_;
+    std::unique_ptr<Waker> waker_;
+    std::string why_;
+    std::unique_ptr<KernelRing> ring_;
+};
+
+TEST_F(SyncOfRing, IsExecutedHereOrByTheKernel) {
+    EXPECT_TRUE(soon([this] { return is_executed_here(); }));
+    const int before = syncs_here;
+    Ring::Operation kept = sync();
+    ring_->submit(kept);
+    ring_->flush();
+    EXPECT_FALSE(ring_->reap(false)) << "the kernel has nothing";
+    ring_->sync_elsewhere();
+    EXPECT_FALSE(ring_->sync_here());
+    finish_all();
+    EXPECT_EQ(kept.result, 0);
+    EXPECT_EQ(syncs_here, before);
+}
+
+TEST_F(SyncOfRing, ALoopThatGoesOnWorkingDoesNotKeepIt) {
+    EXPECT_TRUE(soon([this] { return is_executed_here(); }));
+    const int before = syncs_here;
+    Ring::Operation kept = sync();
+    ring_->submit(kept);
+    ring_->flush();
+    ring_->flush();
+    EXPECT_FALSE(ring_->sync_here());
+    finish_all();
+    EXPECT_EQ(kept.result, 0);
+    EXPECT_EQ(syncs_here, before);
+}
+
+TEST_F(SyncOfRing, TransfersAreNotKeptWaiting) {
+    std::array<char, 8> bytes{};
+    for (const bool sync_first : {true, false}) {
+        Ring::Operation first = sync(), second = sync();
+        Ring::Operation read{.opcode = Ring::Opcode::read,
+                             .fd = fd(),
+                             .address = bytes.data(),
+                             .length = bytes.size()};
+        ring_->submit(sync_first ? first : read);
+        ring_->submit(sync_first ? read : first);
+        ring_->submit(second);  // of another device
+        ring_->flush();
+        EXPECT_FALSE(ring_->sync_here());
+        finish_all();
+        for (const auto* each : {&first, &second, &read}) EXPECT_EQ(each->result, 0);
+    }
+    EXPECT_TRUE(soon([this] { return is_executed_here(); })) << "once they have ended";
+}
+
+TEST_F(SyncOfRing, ASlowDeviceIsLeftToTheKernel) {
+    sync_takes = 2ms;
+    int here = 0;
+    for (int i = 0; i < 100; ++i) here += is_executed_here() ? 1 : 0;
+    EXPECT_LT(here, 10);
+    EXPECT_GT(here, 1) << "it may have become quick";
+    sync_takes = {};
+    int in_a_row = 0;
+    EXPECT_TRUE(soon([&] {
+        in_a_row = is_executed_here() ? in_a_row + 1 : 0;
+        return in_a_row == 3;
+    }));
+    // What was slow before the quick ones is forgotten.
+    sync_takes = 2ms;
+    here = 0;
+    for (int i = 0; i < 8; ++i) here += is_executed_here() ? 1 : 0;
+    EXPECT_GE(here, 2);
+}
+
+TEST_F(SyncOfRing, ASignalIsNoFailureOfTheDevice) {
+    for (const int error : {EINTR, EIO}) {
+        Ring::Operation operation = sync();
+        EXPECT_TRUE(soon([&] {
+            finish_all();
+            sync_fails_with = error;
+            operation = sync();
+            ring_->submit(operation);
+            ring_->flush();
+            return ring_->sync_here();
+        }));
+        finish_all();
+        EXPECT_EQ(operation.result, error == EINTR ? 0 : -EIO);
+    }
+}
+
+// ---- the loop ---------------------------------------------------------------------------------
+
+class SyncInLoop : public SyncedFile {
+  protected:
+    void SetUp() override {
+        Report report;
+        auto made = OsReactor::create({.callers_lead = true, .sync_in_loop = true}, report);
+        ASSERT_TRUE(made) << report.text();
+        reactor_ = std::move(*made);
+        if (reactor_->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP();
+        ASSERT_TRUE(reactor_->start(report)) << report.text();
+    }
+    Task<> sync() { EXPECT_TRUE(co_await reactor_->ring()->fdatasync(fd())); }
+    Task<> wait(Duration duration) { (void)co_await sleep_for(*reactor_, duration); }
+    Task<> begin(Nursery& nursery, Task<> task) { co_await nursery.spawn(std::move(task)); }
+    // How many of them this thread, or another one of the program, executes.
+    int executed_here(int calls) {
+        const int before = syncs_here;
+        for (int i = 0; i < calls; ++i) run_blocking(*reactor_, [this] { return sync(); });
+        return syncs_here - before;
+    }
+
+    std::unique_ptr<OsReactor> reactor_;
+};
+
+TEST_F(SyncInLoop, ACallerThatIsAloneSyncsItself) {
+    EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
+}
+
+TEST_F(SyncInLoop, OtherCallersDoNotWait) {
+    std::atomic<bool> ends = false;
+    std::thread other([&] {
+        while (!ends) run_blocking(*reactor_, [this] { return wait(100us); });
+    });
+    std::this_thread::sleep_for(1ms);
+    EXPECT_LT(executed_here(500), 50);
+    ends = true;
+    other.join();
+}
+
+TEST_F(SyncInLoop, ACallThatHasEndedDoesNotWait) {
+    EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
+    for (int i = 0; i < 20; ++i) {
+        const int before = syncs_here;
+        Nursery nursery(*reactor_, 1);
+        run_blocking(*reactor_, [&] { return begin(nursery, sync()); });
+        EXPECT_EQ(syncs_here, before);
+        run_blocking(*reactor_, [&] { return nursery.join(); });
+        EXPECT_EQ(syncs_here, before);
+    }
+}
+
+struct Begun {
+    struct promise_type {
+        Begun get_return_object() { return {}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_never final_suspend() noexcept { return {}; }
+        void return_void() {}
+        void unhandled_exception() {}
+    };
+};
+Begun sync_at_once(Ring& ring, int fd, bool& done) {
+    EXPECT_TRUE(co_await ring.fdatasync(fd));
+    done = true;
+}
+TEST_F(SyncInLoop, ACallerWithATimeLimitDoesNot) {
+    EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
+    std::optional<Lead> lead;
+    ASSERT_TRUE(soon([&] { return static_cast<bool>(lead.emplace(*reactor_)); }));
+    const int before = syncs_here;
+    bool done = false;
+    sync_at_once(*reactor_->ring(), fd(), done);
+    for (int i = 0; i < 100'000 && !done; ++i) lead->turn(reactor_->now() + 1s);
+    EXPECT_TRUE(done);
+    EXPECT_EQ(syncs_here, before);
+}
+
+}  // namespace
+}  // namespace ros2s
