@@ -13,6 +13,7 @@
 #include "locked_file.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/fork.h"
+#include "write_cache.h"
 
 namespace ros2s::device {
 namespace {
@@ -51,8 +52,8 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
     const Medium medium = is_in_memory(fd)   ? Medium::memory
                           : options.buffered ? Medium::page_cache
                                              : Medium::direct;
-    co_return std::unique_ptr<BlockDevice>(
-        new FileDevice(reactor, fd, true, std::move(path), size, medium));
+    co_return std::unique_ptr<BlockDevice>(new FileDevice(reactor, fd, true, std::move(path), size,
+                                                          medium, has_write_cache(status.st_dev)));
 }
 
 Result<std::unique_ptr<BlockDevice>> FileDevice::handle_on(Reactor& reactor) {
@@ -60,7 +61,8 @@ Result<std::unique_ptr<BlockDevice>> FileDevice::handle_on(Reactor& reactor) {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) return fail_errno(errno);
     close_in_forked_child(fd);
-    return std::unique_ptr<BlockDevice>(new FileDevice(reactor, fd, false, path_, size_, medium_));
+    return std::unique_ptr<BlockDevice>(
+        new FileDevice(reactor, fd, false, path_, size_, medium_, has_write_cache_));
 }
 
 FileDevice::~FileDevice() { ROS2S_CHECK(fd_ < 0); }
@@ -134,6 +136,13 @@ Task<Result<>> FileDevice::flush() {
     count_flush();
     if (medium_ == Medium::memory) co_return Result<>{};
     began();
+    if (medium_ == Medium::direct && !has_write_cache_) {
+        // A thread of the kernel would take longer to wake than the call.
+        const int failure = ::fdatasync(fd_) == 0 ? 0 : errno;
+        if (failure == 0) co_return ended({});
+        // A signal for this thread says nothing about the disk.
+        if (failure != EINTR) co_return ended(fail(Error{Code::io, failure, 0}));
+    }
     const auto flushed = co_await ring_.fdatasync(fd_);
     if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));
     co_return ended({});

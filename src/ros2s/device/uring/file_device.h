@@ -1,5 +1,6 @@
 // FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
-// In tmpfs, small transfers are system calls and a flush does nothing.
+// In tmpfs, small transfers are system calls and a flush does nothing. On a disk without a volatile
+// write cache a flush is a system call, too: the kernel sends the disk nothing.
 //
 // One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
 // when the last operation of a dead owner has ended. handle_on() makes another descriptor of the
@@ -68,14 +69,15 @@ class FileDevice final : public CountedDevice {
   private:
     enum class Medium : uint8_t { direct, page_cache, memory };
     FileDevice(Reactor& reactor, int fd, bool is_first, std::string path, uint64_t size,
-               Medium medium)
+               Medium medium, bool has_write_cache)
         : CountedDevice(reactor),
           ring_(*reactor.ring()),
           fd_(fd),
           is_first_(is_first),
           path_(std::move(path)),
           size_(size),
-          medium_(medium) {}
+          medium_(medium),
+          has_write_cache_(has_write_cache) {}
     [[nodiscard]] bool is_open() const noexcept override { return fd_ >= 0; }
     Task<Result<>> transfer(Ring::Opcode opcode, uint64_t offset, std::byte* address,
                             uint64_t length);
@@ -89,6 +91,7 @@ class FileDevice final : public CountedDevice {
     std::string path_;
     uint64_t size_;
     const Medium medium_;
+    const bool has_write_cache_;
 };
 
 }  // namespace ros2s::device
