@@ -77,6 +77,13 @@ bool Leadership::is_alone() const noexcept {
            followers_.load(std::memory_order_relaxed) == 0 && monotonic() >= seen_until;
 }
 
+void Leadership::pass_by() noexcept {
+    const uint32_t leader = leader_.load(std::memory_order_relaxed);
+    if (leader == caller || leader == brief) {
+        crowded_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
+    }
+}
+
 void Leadership::ask() noexcept {
     asked_.store(true, std::memory_order_seq_cst);
     waker_.notify();

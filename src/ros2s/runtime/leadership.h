@@ -57,6 +57,8 @@ class Leadership {
     [[nodiscard]] bool stand_in() noexcept;
     // A caller leads, and no other one has been seen in the last `shared_for`.
     [[nodiscard]] bool is_alone() const noexcept;
+    // For a thread that has brought work and does not wait.
+    void pass_by() noexcept;
     // The own thread leads, and a caller wants to lead.
     [[nodiscard]] bool asked() const noexcept { return asked_.load(std::memory_order_relaxed); }
     void close() noexcept;
@@ -80,7 +82,7 @@ class Leadership {
     std::atomic<uint32_t> called_ = 1;  // a futex; at first the own thread leads
     std::atomic<bool> closed_ = false;
     std::atomic<Time> shared_until_{};
-    std::atomic<Time> crowded_until_{};  // a brief caller has seen another one
+    std::atomic<Time> crowded_until_{};  // a caller that did not follow has seen a leader
 };
 
 }  // namespace ros2s

@@ -304,14 +304,17 @@ void OsReactor::stand_in() {
 
 void OsReactor::advance() noexcept {
     const Lead lead(*this, loop_->leadership && loop_->leadership->try_lead());
-    if (!lead) return loop_->waker->notify();
+    if (!lead) return announce();
     for (int i = 0; i < turns_of_advance && loop_->turn_without_sleep(); ++i) {
     }
     // A poller can submit operations and leave nothing to resume.
     loop_->ring->flush();
 }
 
-void OsReactor::announce() noexcept { loop_->waker->notify(); }
+void OsReactor::announce() noexcept {
+    if (loop_->leadership) loop_->leadership->pass_by();
+    loop_->waker->notify();
+}
 
 Lead::Lead(OsReactor& reactor, Expects expected) noexcept
     : Lead(reactor, reactor.loop_->leadership &&

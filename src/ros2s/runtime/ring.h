@@ -30,6 +30,7 @@ class Ring {
         void* address = nullptr;
         uint32_t length = 0;  // poll: the event mask
         uint64_t offset = 0;
+        bool is_short = false;             // fdatasync: the disk has no cache to empty
         int32_t result = 0;                // bytes, or -errno
         std::coroutine_handle<> waiter{};  // posted on completion, and then null
         Operation* next = nullptr;         // used by the ring
@@ -91,8 +92,10 @@ class Ring {
                          .length = length_of(from),
                          .offset = offset});
     }
-    [[nodiscard]] auto fdatasync(int fd) noexcept {
-        return transfer({.opcode = Opcode::fdatasync, .fd = fd});
+    // `is_short`: probably takes less time than to wake a thread. Then the ring may execute it in
+    // submit().
+    [[nodiscard]] auto fdatasync(int fd, bool is_short = false) noexcept {
+        return transfer({.opcode = Opcode::fdatasync, .fd = fd, .is_short = is_short});
     }
     // co_await ring.poll(fd, POLLIN, stop): the events that occurred. Errors: cancelled.
     [[nodiscard]] auto poll(int fd, uint32_t events, StopToken stop = {}) noexcept {

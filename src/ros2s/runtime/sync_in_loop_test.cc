@@ -40,6 +40,7 @@ class SyncedFile : public testing::Test {
     SyncedFile() : file_(std::tmpfile()) {
         sync_takes = {};
         sync_fails_with = 0;
+        (void)fdatasync(fd());  // the first one may write the file system's journal
     }
     ~SyncedFile() override { std::fclose(file_); }
     [[nodiscard]] int fd() const { return ::fileno(file_); }
@@ -67,6 +68,11 @@ class SyncOfRing : public SyncedFile {
     [[nodiscard]] Ring::Operation sync() const {
         return {.opcode = Ring::Opcode::fdatasync, .fd = fd()};
     }
+    void finish_all_of_turn() {
+        ring_->flush();
+        ring_->sync_elsewhere();
+        finish_all();
+    }
     void finish_all() {
         while (ring_->in_flight() > 0) ring_->reap(false);
     }
@@ -92,29 +98,40 @@ class SyncOfRing : public SyncedFile {
 
 TEST_F(SyncOfRing, IsExecutedHereOrByTheKernel) {
     EXPECT_TRUE(soon([this] { return is_executed_here(); }));
-    const int before = syncs_here;
-    Ring::Operation kept = sync();
-    ring_->submit(kept);
-    ring_->flush();
-    EXPECT_FALSE(ring_->reap(false)) << "the kernel has nothing";
-    ring_->sync_elsewhere();
-    EXPECT_FALSE(ring_->sync_here());
-    finish_all();
-    EXPECT_EQ(kept.result, 0);
-    EXPECT_EQ(syncs_here, before);
+    for (const bool goes_on_working : {false, true}) {
+        const int before = syncs_here;
+        Ring::Operation kept = sync();
+        ring_->submit(kept);
+        ring_->flush();
+        goes_on_working ? ring_->flush() : ring_->sync_elsewhere();
+        EXPECT_FALSE(ring_->sync_here());
+        finish_all();
+        EXPECT_EQ(kept.result, 0);
+        EXPECT_EQ(syncs_here, before);
+    }
 }
 
-TEST_F(SyncOfRing, ALoopThatGoesOnWorkingDoesNotKeepIt) {
-    EXPECT_TRUE(soon([this] { return is_executed_here(); }));
-    const int before = syncs_here;
-    Ring::Operation kept = sync();
-    ring_->submit(kept);
-    ring_->flush();
-    ring_->flush();
-    EXPECT_FALSE(ring_->sync_here());
-    finish_all();
-    EXPECT_EQ(kept.result, 0);
-    EXPECT_EQ(syncs_here, before);
+TEST_F(SyncOfRing, AShortOneIsExecutedAtOnce) {
+    const auto is_at_once = [this] {
+        Ring::Operation read{.opcode = Ring::Opcode::read, .fd = fd()}, operation = sync();
+        operation.is_short = true;
+        ring_->submit(read);
+        const int before = syncs_here;
+        ring_->submit(operation);
+        const bool is_here = syncs_here != before;
+        finish_all_of_turn();
+        EXPECT_EQ(operation.result, is_here ? -sync_fails_with : 0);
+        EXPECT_LE(syncs_here, before + 1) << "a failed one is not repeated";
+        return is_here;
+    };
+    EXPECT_TRUE(soon(is_at_once));
+    sync_fails_with = EIO;
+    EXPECT_TRUE(soon(is_at_once));
+    sync_fails_with = 0;
+    sync_takes = 2ms;
+    int here = 0;
+    for (int i = 0; i < 20; ++i) here += is_at_once() ? 1 : 0;
+    EXPECT_LT(here, 8) << "it is not short";
 }
 
 TEST_F(SyncOfRing, TransfersAreNotKeptWaiting) {
@@ -202,11 +219,29 @@ TEST_F(SyncInLoop, ACallerThatIsAloneSyncsItself) {
 
 TEST_F(SyncInLoop, OtherCallersDoNotWait) {
     std::atomic<bool> ends = false;
+    std::atomic<int> calls = 0;
     std::thread other([&] {
-        while (!ends) run_blocking(*reactor_, [this] { return wait(100us); });
+        for (; !ends; ++calls) run_blocking(*reactor_, [this] { return wait(100us); });
     });
-    std::this_thread::sleep_for(1ms);
-    EXPECT_LT(executed_here(500), 50);
+    while (calls < 2) std::this_thread::sleep_for(100us);
+    EXPECT_TRUE(soon([this] { return executed_here(100) < 20; }));
+    ends = true;
+    other.join();
+}
+
+// It brings work from time to time, and waits in a poll of its own.
+TEST_F(SyncInLoop, ThreadsThatDoNotWaitHereAreSeen) {
+    EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
+    std::atomic<bool> ends = false;
+    std::atomic<int> calls = 0;
+    std::thread other([&] {
+        for (; !ends; ++calls) {
+            reactor_->announce();
+            std::this_thread::sleep_for(100us);
+        }
+    });
+    while (calls < 2) std::this_thread::sleep_for(100us);
+    EXPECT_TRUE(soon([this] { return executed_here(100) < 50; }));
     ends = true;
     other.join();
 }

@@ -135,17 +135,11 @@ class UringRing final : public KernelRing {
     bool sync_here() noexcept override {
         if (sync_ == nullptr) return false;
         submit_prepared();
-        const auto begun = std::chrono::steady_clock::now();
-        const int result = ::fdatasync(sync_->fd) == 0 ? 0 : -errno;
-        // A signal for this thread says nothing about the device: the kernel's thread gets none.
-        if (result == -EINTR) [[unlikely]] {
-            sync_elsewhere();
-            return true;
+        Operation& kept = *std::exchange(sync_, nullptr);
+        if (!execute(kept, sync_habit_)) {
+            prepare(kept);
+            submit_prepared();
         }
-        const bool is_quick = std::chrono::steady_clock::now() - begun <= sync_in_loop_most;
-        is_quick ? sync_habit_.found() : sync_habit_.in_vain();
-        --transfers_;
-        finish(*std::exchange(sync_, nullptr), result);
         return true;
     }
     void sync_elsewhere() noexcept override {
@@ -200,8 +194,11 @@ class UringRing final : public KernelRing {
     }
     void begin(Operation& operation) noexcept {
         if (operation.opcode != Opcode::poll) {
-            if (sync_ != nullptr) prepare(*std::exchange(sync_, nullptr));
             ++transfers_;
+            if (operation.is_short && short_habit_.begin() && execute(operation, short_habit_)) {
+                return;
+            }
+            if (sync_ != nullptr) prepare(*std::exchange(sync_, nullptr));
             if (may_keep(operation)) {
                 sync_ = &operation;
                 is_kept_ = false;
@@ -215,8 +212,21 @@ class UringRing final : public KernelRing {
         const bool is_large = is_transfer && operation.length >= large_transfer_bytes;
         if (is_large || unsubmitted_ >= group_) submit_prepared();
     }
-    // Another device with a ring of its own may have transfers in the kernel, too. Whether the
-    // device is quick enough is learned like whether a wait is worth a poll.
+    // An fdatasync. Returns false if a signal ended it: that says nothing about the device, and the
+    // kernel's thread gets none. Whether the device is quick enough is learned like whether a wait
+    // is worth a poll.
+    bool execute(Operation& operation, PollHabit& habit) noexcept {
+        const auto begun = std::chrono::steady_clock::now();
+        const int result = ::fdatasync(operation.fd) == 0 ? 0 : -errno;
+        if (result == -EINTR) [[unlikely]]
+            return false;
+        const bool is_quick = std::chrono::steady_clock::now() - begun <= sync_in_loop_most;
+        is_quick ? habit.found() : habit.in_vain();
+        --transfers_;
+        finish(operation, result);
+        return true;
+    }
+    // Another device with a ring of its own may have transfers in the kernel, too.
     bool may_keep(const Operation& operation) noexcept {
         return operation.opcode == Opcode::fdatasync && sync_in_loop_ && transfers_ == 1 &&
                followers_.empty() && sync_habit_.begin();
@@ -295,7 +305,7 @@ class UringRing final : public KernelRing {
     size_t transfers_ = 0;  // in the kernel
     unsigned unsubmitted_ = 0;
     const bool sync_in_loop_;
-    PollHabit sync_habit_;
+    PollHabit sync_habit_, short_habit_;
     Operation* sync_ = nullptr;  // an fdatasync that is the only transfer, not with the kernel
     bool is_kept_ = false;       // by a flush()
     OperationQueue backlog_;

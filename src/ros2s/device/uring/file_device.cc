@@ -136,14 +136,8 @@ Task<Result<>> FileDevice::flush() {
     count_flush();
     if (medium_ == Medium::memory) co_return Result<>{};
     began();
-    if (medium_ == Medium::direct && !has_write_cache_) {
-        // A thread of the kernel would take longer to wake than the call.
-        const int failure = ::fdatasync(fd_) == 0 ? 0 : errno;
-        if (failure == 0) co_return ended({});
-        // A signal for this thread says nothing about the disk.
-        if (failure != EINTR) co_return ended(fail(Error{Code::io, failure, 0}));
-    }
-    const auto flushed = co_await ring_.fdatasync(fd_);
+    const auto flushed =
+        co_await ring_.fdatasync(fd_, medium_ == Medium::direct && !has_write_cache_);
     if (!flushed) co_return ended(fail(Error{Code::io, flushed.error().os_errno, 0}));
     co_return ended({});
 }

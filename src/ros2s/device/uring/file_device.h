@@ -1,6 +1,6 @@
 // FileDevice: a BlockDevice in a file, by O_DIRECT through the core's Ring (io_uring or threads).
 // In tmpfs, small transfers are system calls and a flush does nothing. On a disk without a volatile
-// write cache a flush is a system call, too: the kernel sends the disk nothing.
+// write cache a flush is short (Ring::fdatasync): a written file has nothing to flush.
 //
 // One process at a time: the lock is on the descriptor that carries the I/O, so it is free only
 // when the last operation of a dead owner has ended. handle_on() makes another descriptor of the

@@ -6,32 +6,15 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <filesystem>
 #include <fstream>
 
 #include "ros2s/runtime/os_reactor.h"
 #include "write_cache.h"
-
-namespace {
-
-int syncs_here = 0;  // by this program, not by the kernel
-int sync_fails_with = 0;
-
-}  // namespace
-
-// In place of the C library's.
-extern "C" int fdatasync(int fd) {
-    ++syncs_here;
-    errno = sync_fails_with;
-    if (sync_fails_with != 0) return -1;
-    return static_cast<int>(::syscall(SYS_fdatasync, fd));
-}
 
 namespace ros2s::device {
 namespace {
@@ -186,32 +169,6 @@ TEST_F(FileDeviceTest, KnowsWhetherADiskHasAWriteCache) {
                                           {32, true}}) {  // nothing is known
         EXPECT_EQ(has_write_cache(makedev(8, number), sysfs), has_one) << number;
     }
-}
-
-Task<Result<>> flush_twice(BlockDevice& device) {
-    ROS2S_CO_TRY(co_await device.flush());
-    co_return co_await device.flush();
-}
-TEST_F(FileDeviceTest, FlushesADiskWithoutAWriteCacheBySystemCalls) {
-    if (reactor_->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "all are system calls";
-    ASSERT_TRUE(create(mebibyte));
-    auto device = open();
-    ASSERT_TRUE(device) << report_.text();
-    struct stat status{};
-    ASSERT_EQ(::stat(path_.c_str(), &status), 0);
-    const bool by_call = !has_write_cache(status.st_dev);
-    const int before = syncs_here;
-    EXPECT_TRUE(reactor_->run(flush_twice(**device)));
-    EXPECT_EQ(syncs_here - before, by_call ? 2 : 0);
-    if (by_call) {
-        sync_fails_with = EIO;
-        EXPECT_EQ(reactor_->run(flush_twice(**device)).error().code, Code::io);
-        EXPECT_EQ(syncs_here - before, 3) << "a failed flush is not repeated";
-        sync_fails_with = EINTR;
-        EXPECT_TRUE(reactor_->run(flush_twice(**device)));
-        sync_fails_with = 0;
-    }
-    close(**device);
 }
 
 Task<Result<>> read_at_the_end(BlockDevice& device) {
