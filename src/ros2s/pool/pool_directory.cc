@@ -346,7 +346,7 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
 Result<std::unique_ptr<OsReactor>> create_reactor(const PoolDirectory& pool, Report& report,
                                                   OsReactorOptions options) {
     pool.config.apply_to(options);
-    options.sync_in_loop = true;  // such a pool has one user: a program, or a mount
+    options.sync_in_loop = options.callers_lead;  // one program; a mount has many users
     Report refusal;
     auto reactor = OsReactor::create(options, refusal);
     if (reactor) return reactor;
