@@ -176,7 +176,7 @@ void OsReactor::Loop::idle(Time until) {
 
 // A device may take longer than a caller wants to wait, and other callers should not wait for it.
 bool OsReactor::Loop::may_sync(Time until) noexcept {
-    return until == Time::max() && (!leadership || leadership->is_alone());
+    return options.sync_in_loop && until == Time::max() && (!leadership || leadership->is_alone());
 }
 
 // Polls once if it is to go on polling. A wait begins with new work, which the poll of the wait
