@@ -21,10 +21,11 @@ class KernelRing : public Ring {
     // Submits operations that submit() kept back. With `sync_in_loop` the first call keeps an
     // fdatasync that is the only transfer, so that sync_here() can follow.
     virtual void flush() noexcept = 0;
-    // Executes that fdatasync on this thread, after it has submitted the rest. Returns false if
-    // there is none.
-    [[nodiscard]] virtual bool sync_here() noexcept { return false; }
-    // Passes that fdatasync to the kernel.
+    [[nodiscard]] virtual bool keeps_sync() const noexcept { return false; }
+    // Executes that fdatasync on this thread, after it has submitted the rest. keeps_sync() must
+    // be true.
+    virtual void sync_here() noexcept {}
+    // Passes that fdatasync to the kernel, if there is one.
     virtual void sync_elsewhere() noexcept {}
     // Sleeps until an operation completes, the waker notifies, or the time is over (nullopt: no
     // limit). May return early. The sleep must have been announced to the waker.

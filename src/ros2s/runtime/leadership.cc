@@ -35,8 +35,7 @@ bool Leadership::lead() noexcept {
     const Time begun = monotonic();
     if (is_shared(begun)) return false;
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
-        const uint32_t leader = leader_.load(std::memory_order_relaxed);
-        if (leader == caller || leader == brief) {
+        if (is_caller(leader_.load(std::memory_order_relaxed))) {
             shared_until_.store(now + shared_for, std::memory_order_relaxed);
             return false;
         }
@@ -52,9 +51,7 @@ bool Leadership::lead_briefly() noexcept {
     const Time begun = monotonic();
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
         const uint32_t leader = leader_.load(std::memory_order_relaxed);
-        if (leader == caller || leader == brief) {
-            crowded_until_.store(now + shared_for, std::memory_order_relaxed);
-        }
+        if (is_caller(leader)) crowded_until_.store(now + shared_for, std::memory_order_relaxed);
         if (leader == caller || (leader == brief && waker_.is_asleep())) return false;
         if (leader != brief) {
             ask();
@@ -70,16 +67,14 @@ bool Leadership::lead_briefly() noexcept {
 }
 
 bool Leadership::is_alone() const noexcept {
-    const uint32_t leader = leader_.load(std::memory_order_relaxed);
     const Time seen_until = std::max(shared_until_.load(std::memory_order_relaxed),
                                      crowded_until_.load(std::memory_order_relaxed));
-    return (leader == caller || leader == brief) &&
+    return is_caller(leader_.load(std::memory_order_relaxed)) &&
            followers_.load(std::memory_order_relaxed) == 0 && monotonic() >= seen_until;
 }
 
 void Leadership::pass_by() noexcept {
-    const uint32_t leader = leader_.load(std::memory_order_relaxed);
-    if (leader == caller || leader == brief) {
+    if (is_caller(leader_.load(std::memory_order_relaxed))) {
         crowded_until_.store(monotonic() + shared_for, std::memory_order_relaxed);
     }
 }

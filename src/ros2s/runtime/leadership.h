@@ -65,6 +65,9 @@ class Leadership {
 
   private:
     enum Leader : uint32_t { none, caller, brief, own };
+    [[nodiscard]] static bool is_caller(uint32_t leader) noexcept {
+        return leader == caller || leader == brief;
+    }
     [[nodiscard]] bool try_lead(Leader as) noexcept {
         uint32_t expected = none;
         return leader_.load(std::memory_order_relaxed) == none &&

@@ -86,7 +86,7 @@ struct OsReactor::Loop {
     void fire_timers();
     void resume_ready();
     void idle(Time until);
-    bool may_sync(Time until) noexcept;
+    bool may_sync(Time until) const noexcept;
     bool polls(bool new_work);
     void yield_once(Time before);
     void relax();
@@ -164,10 +164,9 @@ void OsReactor::Loop::resume_ready() {
 // Sleeps only after every poller has found no work: the work of one poller must be visible to the
 // others, such as that of a network that still has to notify the peer.
 void OsReactor::Loop::idle(Time until) {
-    if (!may_sync(until)) {
+    if (ring->keeps_sync()) {
+        if (may_sync(until)) return ring->sync_here();
         ring->sync_elsewhere();
-    } else if (ring->sync_here()) {
-        return;
     }
     ring->flush();
     const bool new_work = std::exchange(worked, false);
@@ -175,8 +174,8 @@ void OsReactor::Loop::idle(Time until) {
 }
 
 // A device may take longer than a caller wants to wait, and other callers should not wait for it.
-bool OsReactor::Loop::may_sync(Time until) noexcept {
-    return options.sync_in_loop && until == Time::max() && (!leadership || leadership->is_alone());
+bool OsReactor::Loop::may_sync(Time until) const noexcept {
+    return until == Time::max() && (!leadership || leadership->is_alone());
 }
 
 // Polls once if it is to go on polling. A wait begins with new work, which the poll of the wait

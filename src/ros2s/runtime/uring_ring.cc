@@ -132,15 +132,14 @@ class UringRing final : public KernelRing {
             prepare(*std::exchange(sync_, nullptr));
         submit_prepared();
     }
-    bool sync_here() noexcept override {
-        if (sync_ == nullptr) return false;
+    bool keeps_sync() const noexcept override { return sync_ != nullptr; }
+    void sync_here() noexcept override {
         submit_prepared();
         Operation& kept = *std::exchange(sync_, nullptr);
         if (!execute(kept, sync_habit_)) {
             prepare(kept);
             submit_prepared();
         }
-        return true;
     }
     void sync_elsewhere() noexcept override {
         if (sync_ == nullptr) return;
