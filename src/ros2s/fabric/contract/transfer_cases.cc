@@ -189,6 +189,37 @@ Task<> revoked_midway_server(Server& server) {
               1U);
 }
 
+// Transfers that come too late do not make a revocation fail, which would end the connection.
+constexpr int late_rounds = 600;
+Task<> late_client(Client& client) {
+    for (int round = 0; round < late_rounds && client.endpoint->alive(); ++round) {
+        Granted granted = co_await grant_memory(client, 64 * kib, Rights::read);
+        co_await expect_to_hear(*client.endpoint, "going");
+        co_await revoke_and_free(client, granted);
+        co_await expect_to_hear(*client.endpoint, "stopped");
+    }
+}
+Task<> until_often_refused(Server& server, const RemoteKey& key) {
+    AlignedBuffer buffer(4 * kib);
+    for (int refusals = 0; refusals < 20;) {
+        const auto done = co_await server.endpoint->get(key, 0, buffer.bytes());
+        if (!done) EXPECT_EQ(done.error().code, Code::stale);
+        if (!done && done.error().code != Code::stale) co_return;
+        refusals += done ? 0 : 1;
+        co_await yield(server.core);
+    }
+}
+Task<> late_server(Server& server) {
+    for (int round = 0; round < late_rounds && server.endpoint->alive(); ++round) {
+        const RemoteKey key = co_await receive_key(*server.endpoint);
+        Nursery nursery(server.core, 8);
+        for (int i = 0; i < 8; ++i) co_await nursery.spawn(until_often_refused(server, key));
+        co_await say(*server.endpoint, "going");
+        co_await nursery.join();
+        co_await say(*server.endpoint, "stopped");
+    }
+}
+
 // Grants are cheap enough to make one for each request, and their slots are reused.
 Task<> many_grants_client(Client& client) {
     auto memory = client.endpoint->allocate(64 * kib);
@@ -269,6 +300,7 @@ std::vector<Case> transfer_cases() {
          revoked_midway_server,
          {.answer_within = std::chrono::seconds(30)},
          {}},
+        {"late_transfers", late_client, late_server},
         {"many_grants", many_grants_client, many_grants_server},
         {"budgets", budgets_client, budgets_server, {.regions_max = 100}, {}},
     };

@@ -191,6 +191,9 @@ class ShmEndpoint final : public MessageEndpoint {
     Event released_;
     // Used by the server.
     std::vector<uint32_t> uses_of_slots_;
+    // Held by a transfer of more than a slice. Side by side, all would end together, and what
+    // follows each of them (the device, the client) would wait for the last one.
+    Semaphore copying_;
 
     Event drained_;
     StopSource stop_;
