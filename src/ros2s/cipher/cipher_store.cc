@@ -9,7 +9,6 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/location_text.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/runtime/slices.h"
 
 namespace ros2s::cipher {
 
@@ -59,7 +58,8 @@ CipherStore::CipherStore(Reactor& reactor, ObjectStore& below, ContainerId conta
       log_(std::move(log)),
       memory_(std::move(memory)),
       buffers_(*memory_),
-      kept_cells_(*memory_) {
+      kept_cells_(*memory_),
+      ciphering_(reactor) {
     for (size_t i = 0; i < locks_count; ++i) {
         locks_.push_back(std::make_unique<Semaphore>(reactor, lock_units));
     }
@@ -321,9 +321,9 @@ Task<bool> CipherStore::open(Fetching& fetching, uint64_t size) {
     FetchItem& item = *fetching.item;
     const Bytes window = item.window.bytes().first(item.extent.length);
     BlockBinding binding(cipher_.key_id(), item.object, item.dkey, item.akey);
-    SliceCount slices(reactor_);
+    SlicedJob job(ciphering_);
     for (uint64_t i = 0; i < fetching.count; ++i) {
-        co_await slices.add(block_bytes);
+        if (begins_slice(i, fetching.count)) co_await job.slice(slice_bytes);
         const uint64_t block = fetching.first + i;
         const uint64_t start = block * block_bytes;
         const uint64_t from = std::max(start, item.extent.offset);

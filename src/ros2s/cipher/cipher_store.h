@@ -39,6 +39,7 @@
 #include "ros2s/cipher/keyed_digest.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/slices.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::cipher {
@@ -116,6 +117,11 @@ class CipherStore final : public object::ForwardingStore {
 
   private:
     static constexpr size_t lock_units = size_t{1} << 20;  // more than there are updates
+    // Of `count` blocks, if they are more than a slice.
+    static bool begins_slice(uint64_t block, uint64_t count) {
+        constexpr uint64_t blocks = slice_bytes / block_bytes;
+        return count > blocks && block % blocks == 0;
+    }
 
     // The fetch of one item: its blocks, then their cells.
     struct Fetching;
@@ -178,6 +184,7 @@ class CipherStore final : public object::ForwardingStore {
     const std::shared_ptr<CipherMemory> memory_;
     BufferPool buffers_;
     CellCache kept_cells_;
+    SliceTurns ciphering_;
     std::vector<std::unique_ptr<Semaphore>> locks_;  // each array uses one
     CipherMetrics metrics_;
 };

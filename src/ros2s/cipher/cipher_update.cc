@@ -9,7 +9,6 @@
 #include "ros2s/base/digest.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/runtime/slices.h"
 
 namespace ros2s::cipher {
 
@@ -302,11 +301,11 @@ Task<Result<>> CipherStore::add_write(const Call& call, const Operation& operati
     const Bytes scratch = operation.window.shared ? take_memory(block_bytes, plan) : Bytes();
 
     BlockBinding binding(cipher_.key_id(), operation.object, operation.dkey, operation.akey);
-    SliceCount slices(reactor_);
+    SlicedJob job(ciphering_);
     const ConstBytes source = operation.window.bytes();
     const bool has_checksums = !operation.checksums.empty();
     for (uint64_t block = first; block <= last; ++block) {
-        co_await slices.add(block_bytes);
+        if (begins_slice(block - first, count)) co_await job.slice(slice_bytes);
         const uint64_t start = block * block_bytes;
         const uint64_t from = std::max(start, extent.offset);
         const uint64_t to = std::min(start + block_bytes, extent.end());

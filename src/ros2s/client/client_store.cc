@@ -36,7 +36,8 @@ ClientStore::ClientStore(Reactor& reactor, ObjectStore& below, Log log, Store wh
       below_(below),
       log_(std::move(log)),
       is_elsewhere_(where == Store::elsewhere),
-      verifies_(is_elsewhere_ && below.features().checksums) {
+      verifies_(is_elsewhere_ && below.features().checksums),
+      summing_(reactor) {
     copies_.reserve(copies_kept_max);
 }
 ClientStore::~ClientStore() = default;
@@ -126,7 +127,7 @@ std::optional<Extent> ClientStore::mismatch(const FetchItem& item) const {
 }
 
 Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
-                                                               const FetchItem& item) const {
+                                                               const FetchItem& item) {
     const auto [offset, length] = item.extent;
     const bool in_slices = !item.forwarded && item.status && !item.is_value &&
                            item.window.is_local() &&
@@ -134,10 +135,11 @@ Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
     if (!in_slices) co_return mismatch(item);
     const Bytes window = item.window.bytes().first(length);
     std::optional<Extent> bad;
+    SlicedJob job(summing_);
     for (uint64_t at = 0; at < length && !bad;) {
-        if (at > 0) co_await yield(reactor_);
-        ROS2S_CO_TRY(call.check(reactor_));
         const uint64_t count = slice_of_pieces(offset + at, length - at);
+        co_await job.slice(count);
+        ROS2S_CO_TRY(call.check(reactor_));
         const uint32_t* claimed = &item.checksums[piece_count(offset, at)];
         for_each_piece(offset + at, window.subspan(at, count), [&](uint64_t place, Bytes piece) {
             if (crc32c(piece) != *claimed++ && !bad) bad = Extent{place, piece.size()};
@@ -164,7 +166,7 @@ Task<Result<>> ClientStore::read_again(const Call& call, ContainerId container, 
     ROS2S_CO_TRY(bad);
     SlicedCopies copies;
     copies.add(ours.bytes(), theirs.bytes());
-    if (!copies.done()) co_await copies.finish(reactor_);
+    if (!copies.done()) co_await copies.finish(summing_);
     co_return Result<>{};
 }
 
@@ -226,7 +228,7 @@ std::unique_ptr<Transaction> ClientStore::take_copy(const Transaction& transacti
     return copy;
 }
 
-Task<Result<>> ClientStore::add_checksums(const Call& call, Transaction& transaction) const {
+Task<Result<>> ClientStore::add_checksums(const Call& call, Transaction& transaction) {
     SliceCount slices(reactor_);
     for (Operation& operation : transaction.operations) {
         if (!wants_checksums(operation)) continue;
@@ -242,7 +244,7 @@ Task<Result<>> ClientStore::add_checksums(const Call& call, Transaction& transac
             continue;
         }
         ROS2S_CO_TRY(
-            co_await array_checksums_in_slices(reactor_, call, offset, bytes, operation.checksums));
+            co_await array_checksums_in_slices(summing_, call, offset, bytes, operation.checksums));
     }
     co_return Result<>{};
 }

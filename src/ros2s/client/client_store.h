@@ -29,6 +29,7 @@
 #include "ros2s/client/client_metrics.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/slices.h"
 
 namespace ros2s::client {
 
@@ -84,7 +85,7 @@ class ClientStore final : public object::ObjectStore {
     [[nodiscard]] std::optional<object::Extent> mismatch(const object::FetchItem& item) const;
     // The same for more than one slice, in slices. Errors: cancelled, deadline.
     Task<Result<std::optional<object::Extent>>> long_mismatch(const Call& call,
-                                                              const object::FetchItem& item) const;
+                                                              const object::FetchItem& item);
     Task<Result<>> check_all(const Call& call, object::ContainerId container,
                              std::span<object::FetchItem> items);
     Task<Result<>> read_again(const Call& call, object::ContainerId container,
@@ -95,7 +96,7 @@ class ClientStore final : public object::ObjectStore {
     [[nodiscard]] std::unique_ptr<object::Transaction> take_copy(
         const object::Transaction& transaction);
     // In slices. Errors: cancelled, deadline.
-    Task<Result<>> add_checksums(const Call& call, object::Transaction& transaction) const;
+    Task<Result<>> add_checksums(const Call& call, object::Transaction& transaction);
     void give_back(std::unique_ptr<object::Transaction> copy);
 
     Reactor& reactor_;
@@ -104,6 +105,7 @@ class ClientStore final : public object::ObjectStore {
     bool is_elsewhere_;
     bool verifies_;
     ClientMetrics metrics_;
+    SliceTurns summing_;
     // Copies of transactions. They are kept to reuse the memory of their keys and vectors.
     std::vector<std::unique_ptr<object::Transaction>> copies_;
 };

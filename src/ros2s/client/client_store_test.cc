@@ -13,6 +13,7 @@
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/runtime/trace.h"
 
@@ -335,6 +336,48 @@ TEST(ClientStore, LeavesATrace) {
     ASSERT_EQ(trace.steps().size(), 2U);
     EXPECT_EQ(trace.steps()[0].name, "client.fetch");
     EXPECT_EQ(trace.steps()[1].name, "client.update");
+}
+
+// Notes the turn of the core in which each update arrives.
+struct Arrivals final : ForwardingStore {
+    using ForwardingStore::ForwardingStore;
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        arrived.push_back(turns);
+        return below().update(call, container, transaction);
+    }
+    std::vector<size_t> arrived;
+    size_t turns = 0;
+};
+Task<> count_turns(Reactor& core, size_t& turns, const bool& done) {
+    while (!done) {
+        ++turns;
+        co_await yield(core);
+    }
+}
+Task<> write(Rig& rig, ClientStore& client, const std::string& bytes) {
+    const Batch batch = Batch().write(Rig::array, 0, bytes);
+    EXPECT_TRUE(co_await client.update(rig.call, rig.container, batch.transaction()));
+}
+TEST(ClientStore, ALargeUpdateIsSentBeforeTheNextIsSummed) {
+    Rig rig;
+    rig.world.run([](Rig& self) -> Task<> {
+        Reactor& core = self.world.core();
+        constexpr size_t slices = 16;
+        const std::string bytes(slices * slice_bytes, 'b');
+        Arrivals arrivals(self.memory);
+        ClientStore client(core, arrivals);
+        bool done = false;
+        Nursery counting(core, 1), nursery(core, 2);
+        co_await counting.spawn(count_turns(core, arrivals.turns, done));
+        for (int i = 0; i < 2; ++i) co_await nursery.spawn(write(self, client, bytes));
+        co_await nursery.join();
+        done = true;
+        co_await counting.join();
+        EXPECT_EQ(arrivals.arrived.size(), 2U);
+        EXPECT_GE(arrivals.arrived.front(), slices / 2);
+        EXPECT_GE(arrivals.arrived.back(), arrivals.arrived.front() + slices / 2);
+    }(rig));
 }
 
 #ifndef ROS2S_SANITIZED

@@ -64,7 +64,8 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       locator_(locator),
       options_(std::move(options)),
       slots_(reactor, options_.client, 0, update_slots),
-      behind_(reactor, behind_max) {}
+      behind_(reactor, behind_max),
+      summing_(reactor) {}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
 // More groups than a request has room for are left out: the server then grants less.
@@ -154,7 +155,7 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         Method method = Method::write;
         if (pieces > 1 && pieces <= pieces_max) {
             method = Method::write_pieces;
-            object::array_checksums(within, part, checksums);
+            ROS2S_CO_TRY(co_await sum(call, within, part, checksums));
         } else {
             body.crc = crc32c(part);
         }
@@ -170,6 +171,15 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         (*still)->report.written_bytes += done;
     }
     co_return done;
+}
+
+Task<Result<>> LinkClient::sum(const Call& call, uint64_t offset, ConstBytes bytes,
+                               object::Checksums& checksums) {
+    if (bytes.size() <= slice_bytes) {
+        object::array_checksums(offset, bytes, checksums);
+        co_return Result<>{};
+    }
+    co_return co_await object::array_checksums_in_slices(summing_, call, offset, bytes, checksums);
 }
 
 Task<Result<>> LinkClient::punch_hole(const Call& call, fs::FileHandle handle, uint64_t offset,

@@ -26,6 +26,7 @@
 #include "ros2s/rpc/channel.h"
 #include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/slices.h"
 #include "ros2s/session/mount_location.h"
 
 namespace ros2s::hostlink {
@@ -166,6 +167,9 @@ class LinkClient final : public fs::FileSystem {
     // file is not lost: its next call tries again.
     Task<Result<>> reopen(const Call& call, fs::FileHandle handle);
     Task<Result<>> open_again(const Call& call, fs::FileHandle handle);
+    // The checksums of the pieces. Errors: cancelled, deadline.
+    Task<Result<>> sum(const Call& call, uint64_t offset, ConstBytes bytes,
+                       object::Checksums& checksums);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
                                   FileBody file, ConstBytes payload,
                                   std::span<const uint32_t> checksums);
@@ -204,6 +208,7 @@ class LinkClient final : public fs::FileSystem {
     std::vector<Forgotten> forgotten_;
     bool closing_ = false;
     Nursery behind_;  // requests that no call waits for
+    SliceTurns summing_;
 };
 
 }  // namespace ros2s::hostlink

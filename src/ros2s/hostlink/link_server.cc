@@ -38,7 +38,8 @@ LinkServer::LinkServer(Reactor& reactor, session::SessionTable& sessions, sessio
       sessions_(sessions),
       mounts_(mounts),
       placement_(placement),
-      replies_(reactor) {
+      replies_(reactor),
+      summing_(reactor) {
     sessions_.watch(*this);
 }
 LinkServer::~LinkServer() { sessions_.unwatch(*this); }
@@ -315,7 +316,7 @@ Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, co
     if (bytes.size() <= slice_bytes) {
         object::array_checksums(offset, bytes, checksums);
     } else {
-        ROS2S_CO_TRY(co_await object::array_checksums_in_slices(reactor_, request.call(), offset,
+        ROS2S_CO_TRY(co_await object::array_checksums_in_slices(summing_, request.call(), offset,
                                                                 bytes, checksums));
     }
     if (object::combined_checksum(offset, bytes.size(), checksums) != file.crc) {
@@ -327,7 +328,7 @@ Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, co
 
 Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes bytes) {
     uint32_t crc = crc32c({});
-    ROS2S_CO_TRY(co_await in_slices(reactor_, call, bytes.size(), [&](size_t at, size_t count) {
+    ROS2S_CO_TRY(co_await in_slices(summing_, call, bytes.size(), [&](size_t at, size_t count) {
         crc = crc32c_extend(crc, bytes.subspan(at, count));
     }));
     co_return crc;

@@ -25,6 +25,7 @@
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/method_times.h"
 #include "ros2s/rpc/server.h"
+#include "ros2s/runtime/slices.h"
 #include "ros2s/session/mounts.h"
 
 namespace ros2s::hostlink {
@@ -145,6 +146,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     LinkServerMetrics metrics_;
     rpc::MethodTimes times_{method_names};
     StoredReplies replies_;
+    SliceTurns summing_;
     std::vector<std::unique_ptr<Scratch>> unused_;
 };
 

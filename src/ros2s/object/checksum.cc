@@ -9,18 +9,19 @@ void array_checksums(uint64_t offset, ConstBytes bytes, Checksums& checksums) {
                    [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });
 }
 
-Task<Result<>> array_checksums_in_slices(Reactor& reactor, const Call& call, uint64_t offset,
+Task<Result<>> array_checksums_in_slices(SliceTurns& turns, const Call& call, uint64_t offset,
                                          ConstBytes bytes, Checksums& checksums) {
     checksums.clear();
     checksums.reserve(piece_count(offset, bytes.size()));
+    SlicedJob job(turns);
     while (!bytes.empty()) {
-        ROS2S_CO_TRY(call.check(reactor));
         const ConstBytes slice = bytes.first(slice_of_pieces(offset, bytes.size()));
+        co_await job.slice(slice.size());
+        ROS2S_CO_TRY(call.check(turns.reactor()));
         for_each_piece(offset, slice,
                        [&](uint64_t, ConstBytes piece) { checksums.push_back(crc32c(piece)); });
         bytes = bytes.subspan(slice.size());
         offset += slice.size();
-        if (!bytes.empty()) co_await yield(reactor);
     }
     co_return Result<>{};
 }

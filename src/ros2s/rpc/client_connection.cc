@@ -159,7 +159,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     if (exchange.answered) {
         SlicedCopies copies;
         outcome.result = read(exchange, request, windows, reader, copies);
-        if (!copies.done()) co_await copies.finish(reactor_);
+        if (!copies.done()) co_await copies.finish(staging_.copying());
     } else if (!is_alive()) {
         outcome.lost = true;
     } else if (outcome.result) {

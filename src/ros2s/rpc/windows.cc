@@ -98,11 +98,7 @@ Task<Result<>> Windows::open(std::span<const ConstBytes> source, std::span<const
             copies.add(range, rest.first(range.size()));
             rest = rest.subspan(range.size());
         }
-        if (!copies.done()) {
-            co_await staging_.copying().acquire();
-            const SemaphoreHold turn(staging_.copying());
-            co_await copies.finish(endpoint_.reactor());
-        }
+        if (!copies.done()) co_await copies.finish(staging_.copying());
         ROS2S_CO_TRY(grant(staged_source, fabric::Rights::read, source_));
     }
     if (!sink_lies) {

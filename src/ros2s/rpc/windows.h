@@ -11,6 +11,7 @@
 #include "ros2s/fabric/endpoint.h"
 #include "ros2s/rpc/frame.h"
 #include "ros2s/rpc/rpc_metrics.h"
+#include "ros2s/runtime/slices.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::rpc {
@@ -27,15 +28,14 @@ uint64_t bytes_of(const Pieces& pieces) {
 class Staging {
   public:
     Staging(Reactor& reactor, fabric::Endpoint& endpoint)
-        : endpoint_(endpoint), changed_(reactor), copying_(reactor, 1) {}
+        : endpoint_(endpoint), changed_(reactor), copying_(reactor) {}
     // Suspends while other requests have it. Errors: no_memory (more than there is), disconnected,
     // cancelled.
     Task<Result<Bytes>> take(uint64_t size, StopToken stop);
     void give(Bytes memory) noexcept;
-    // Held while a request copies more than a slice. Such requests copy one after the other: the
-    // server begins with the first one while the next one is copied. Side by side, all would arrive
-    // together.
-    [[nodiscard]] Semaphore& copying() noexcept { return copying_; }
+    // Of requests and replies: the server begins with the first request while the next one is
+    // copied.
+    [[nodiscard]] SliceTurns& copying() noexcept { return copying_; }
     // The connection has ended, or is about to end: all waits end.
     void end() noexcept {
         ended_ = true;
@@ -45,7 +45,7 @@ class Staging {
   private:
     fabric::Endpoint& endpoint_;
     Event changed_;
-    Semaphore copying_;
+    SliceTurns copying_;
     size_t taken_ = 0;
     bool ended_ = false;
     std::deque<const StopToken*> queue_;  // the waiting requests, each by its own token

@@ -11,7 +11,7 @@
 namespace ros2s::rpc {
 namespace {
 
-constexpr size_t slices = 64;
+constexpr size_t slices = SliceTurns::turn_bytes / slice_bytes;
 
 struct TwoRequests {
     sim::World world{1};

@@ -4,28 +4,68 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s {
 
 // A few microseconds of CRC32C or copying: several times the cost of a yield.
 inline constexpr size_t slice_bytes = size_t{64} << 10;
 
+// Jobs in slices, one after the other. Side by side all would end together, and what follows each
+// of them would wait for the last one. A job lets the others go first after each `turn_bytes`, so
+// that they do not wait for all of a long one.
+class SliceTurns {
+  public:
+    static constexpr size_t turn_bytes = size_t{1} << 20;
+
+    explicit SliceTurns(Reactor& reactor) noexcept : reactor_(reactor), one_(reactor, 1) {}
+    [[nodiscard]] Reactor& reactor() const noexcept { return reactor_; }
+
+  private:
+    friend class SlicedJob;
+    Reactor& reactor_;
+    Semaphore one_;
+};
+
+class SlicedJob {
+  public:
+    explicit SlicedJob(SliceTurns& turns) noexcept : turns_(turns) {}
+    // Before each slice. Waits for the job's turn, and lets other work run.
+    Task<> slice(size_t bytes) {
+        if (turn_) co_await yield(turns_.reactor_);
+        if (!turn_ || done_ >= SliceTurns::turn_bytes) {
+            turn_.reset();
+            co_await turns_.one_.acquire();
+            turn_.emplace(turns_.one_);
+            done_ = 0;
+        }
+        done_ += bytes;
+    }
+
+  private:
+    SliceTurns& turns_;
+    std::optional<SemaphoreHold> turn_;
+    size_t done_ = 0;  // in this turn
+};
+
 // Calls work(offset, count) for each slice of [0, size), in order. The data must not move until
 // this returns. Errors: cancelled, deadline: then the rest was not done.
 template <class Work>
-Task<Result<>> in_slices(Reactor& reactor, const Call& call, size_t size, Work work) {
+Task<Result<>> in_slices(SliceTurns& turns, const Call& call, size_t size, Work work) {
+    SlicedJob job(turns);
     for (size_t at = 0; at < size;) {
-        ROS2S_CO_TRY(call.check(reactor));
         const size_t count = std::min(slice_bytes, size - at);
+        co_await job.slice(count);
+        ROS2S_CO_TRY(call.check(turns.reactor()));
         work(at, count);
         at += count;
-        if (at < size) co_await yield(reactor);
     }
     co_return Result<>{};
 }
@@ -41,11 +81,12 @@ class SlicedCopies {
     }
     [[nodiscard]] bool done() const noexcept { return rest_.empty(); }
     // Must be called unless done(). All memory passed to add() must not move until it returns.
-    Task<> finish(Reactor& reactor) {
+    Task<> finish(SliceTurns& turns) {
+        SlicedJob job(turns);
         for (auto [from, to] : rest_) {
             while (!from.empty()) {
-                co_await yield(reactor);
                 const size_t count = std::min(slice_bytes, from.size());
+                co_await job.slice(count);
                 std::memcpy(to.data(), from.data(), count);
                 from = from.subspan(count);
                 to = to.subspan(count);

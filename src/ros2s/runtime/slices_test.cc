@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
@@ -12,6 +15,7 @@ namespace {
 struct Stage {
     sim::World world{1};
     Reactor& core = world.core();
+    SliceTurns slices{core};
     size_t turns = 0;
     bool done = false;
 
@@ -39,7 +43,7 @@ constexpr size_t size = 100 * slice_bytes + 1;
 TEST(Slices, OthersRunBetweenThem) {
     EXPECT_GE(Stage().turns_during([](Stage& stage) -> Task<> {
         size_t end = 0;
-        EXPECT_TRUE(co_await in_slices(stage.core, {}, size, [&end](size_t at, size_t count) {
+        EXPECT_TRUE(co_await in_slices(stage.slices, {}, size, [&end](size_t at, size_t count) {
             EXPECT_EQ(at, end);
             EXPECT_LE(count, slice_bytes);
             end = at + count;
@@ -59,7 +63,7 @@ TEST(Slices, OthersRunBetweenThem) {
         copies.add(from, Bytes(to).first(size));
         copies.add(from, Bytes(to).subspan(size));
         EXPECT_FALSE(copies.done());
-        co_await copies.finish(stage.core);
+        co_await copies.finish(stage.slices);
         EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin()));
         EXPECT_TRUE(std::equal(from.begin(), from.end(), to.begin() + size));
     }),
@@ -72,16 +76,36 @@ TEST(Slices, WhatIsStoppedGoesNoFurther) {
         StopSource stop;
         const Call call{.stop = stop.token()};
         size_t slices = 0;
-        EXPECT_EQ(co_await in_slices(self.core, call, size,
+        EXPECT_EQ(co_await in_slices(self.slices, call, size,
                                      [&](size_t, size_t) {
                                          if (++slices == 3) stop.request_stop();
                                      }),
                   Result<>(fail(Code::cancelled)));
         EXPECT_EQ(slices, 3U);
         const Call late{.deadline = self.core.now()};
-        EXPECT_EQ(co_await in_slices(self.core, late, 1, [&](size_t, size_t) { ++slices; }),
+        EXPECT_EQ(co_await in_slices(self.slices, late, 1, [&](size_t, size_t) { ++slices; }),
                   Result<>(fail(Code::deadline)));
         EXPECT_EQ(slices, 3U);
+    }(stage));
+}
+
+Task<> do_job(Stage& stage, size_t bytes, char name, std::string& ended) {
+    EXPECT_TRUE(co_await in_slices(stage.slices, {}, bytes, [](size_t, size_t) {}));
+    ended += name;
+}
+
+TEST(Slices, JobsFollowEachOther) {
+    Stage stage;
+    stage.world.run([](Stage& self) -> Task<> {
+        constexpr size_t turn = SliceTurns::turn_bytes;
+        std::string ended;
+        Nursery nursery(self.core, 4);
+        co_await nursery.spawn(do_job(self, turn, 'a', ended));
+        co_await nursery.spawn(do_job(self, 3 * turn, 'b', ended));
+        co_await nursery.spawn(do_job(self, slice_bytes, 'c', ended));
+        co_await nursery.spawn(do_job(self, 2 * turn, 'd', ended));
+        co_await nursery.join();
+        EXPECT_EQ(ended, "acdb") << "a long one lets the others go first after each turn";
     }(stage));
 }
 

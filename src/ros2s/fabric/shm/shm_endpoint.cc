@@ -93,7 +93,7 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
       peer_wants_(own(page().client_wants, page().server_wants)),
       extents_(session.initiates ? 0 : shm_session_.layout.payload_bytes),
       released_(reactor),
-      copying_(reactor, 1),
+      copying_(reactor),
       drained_(reactor),
       watching_(reactor, 1) {
     peer_ = peer_at(socket_.get(), "shm");

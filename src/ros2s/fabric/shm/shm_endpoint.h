@@ -35,6 +35,7 @@
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
 #include "ros2s/fabric/shm/shm.h"
+#include "ros2s/runtime/slices.h"
 #include "segment.h"
 
 namespace ros2s::fabric::shm {
@@ -113,9 +114,6 @@ class ShmEndpoint final : public MessageEndpoint {
     void woke() noexcept;
 
   private:
-    // Bytes that are copied between two checks of the key and two turns for other work.
-    static constexpr uint64_t slice_bytes = uint64_t{64} << 10;
-
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
     Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
     Task<> do_revoke(RemoteKey key) override;
@@ -191,9 +189,7 @@ class ShmEndpoint final : public MessageEndpoint {
     Event released_;
     // Used by the server.
     std::vector<uint32_t> uses_of_slots_;
-    // Held by a transfer of more than a slice. Side by side, all would end together, and what
-    // follows each of them (the device, the client) would wait for the last one.
-    Semaphore copying_;
+    SliceTurns copying_;  // of transfers of more than a slice
 
     Event drained_;
     StopSource stop_;

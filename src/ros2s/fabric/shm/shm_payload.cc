@@ -9,7 +9,6 @@
 //
 // All four are sequentially consistent, so one of the two sees the other.
 #include <algorithm>
-#include <optional>
 
 #include "ros2s/fabric/wake_on_stop.h"
 #include "shm_endpoint.h"
@@ -161,12 +160,9 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
     if (!initiates()) co_return refuse(Refusal::initiator);
     if (!alive()) co_return fail(Code::disconnected);
     if (auto allowed = check_key(key); !allowed) co_return refuse(allowed.error());
-    std::optional<SemaphoreHold> turn;
-    if (memory.size() > slice_bytes) {
-        co_await copying_.acquire();
-        turn.emplace(copying_);
-        if (!alive()) co_return fail(Code::disconnected);
-    }
+    SlicedJob job(copying_);
+    if (memory.size() > slice_bytes) co_await job.slice(slice_bytes);
+    if (!alive()) co_return fail(Code::disconnected);
     const Mark mark(*this, key.slot);
     while (true) {
         const auto place = locate(key, offset, memory.size(), right);
@@ -177,7 +173,7 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
         memory = memory.subspan(count);
         offset += count;
         if (memory.empty()) co_return Result<>{};
-        co_await yield(reactor_);
+        co_await job.slice(slice_bytes);
         if (!alive()) co_return fail(Code::disconnected);
     }
 }
