@@ -12,6 +12,7 @@ import sys
 import tempfile
 import types
 import unittest
+from pathlib import Path
 from unittest import mock
 
 SOURCE = sys.argv.pop(1)
@@ -127,6 +128,30 @@ class Nightly(unittest.TestCase):
                 mock.patch.object(nightly.base, "make", return_value=None):
             status, said, beside = self.bench()
             self.assertEqual((status, beside), (1, None), said)
+
+    def test_the_base_is_built_once_it_is_known_how_this_build_is(self):
+        built = []
+        with mock.patch.object(nightly.base, "commit", return_value="0123"), \
+                mock.patch.object(nightly.base, "make", side_effect=lambda _: built.append("base")), \
+                mock.patch.object(nightly.build, "make", side_effect=lambda preset, _: built.append(preset) or True):
+            self.run_parts({"bench": nightly.bench})
+        self.assertEqual(built, ["release", "base"])
+
+    def base(self, ours, before):
+        """Makes the base of a build with CMAKE_UNITY_BUILD=`ours`, where it was built with `before`. Returns the
+        command, and whether the earlier build is still there."""
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch), mock.patch.object(nightly.base, "git"), \
+                mock.patch.object(subprocess, "run", return_value=types.SimpleNamespace(returncode=0)) as ran:
+            for place, unity in (("build/release", ours), ("build/base/build/release", before)):
+                Path(place).mkdir(parents=True)
+                Path(place, "CMakeCache.txt").write_text(f"CMAKE_UNITY_BUILD:UNINITIALIZED={unity}\n", encoding="utf-8")
+            built = nightly.base.make("0123")
+            return ran.call_args.args[0], (built / "CMakeCache.txt").exists()
+
+    def test_the_base_is_compiled_as_this_build_is(self):
+        self.assertEqual(self.base("OFF", before="ON"), (["./dev", "build", "programs"], True))
+        self.assertEqual(self.base("ON", before="ON"), (["./dev", "build", "--unity", "programs"], True))
+        self.assertEqual(self.base("ON", before="OFF"), (["./dev", "build", "--unity", "programs"], False))
 
     def test_the_base_is_a_day_older(self):
         def git(*words):

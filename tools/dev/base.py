@@ -1,9 +1,11 @@
 """The base to which the nightly compares this revision: the last commit that is a day older, built in
 build/base."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
+import build
 import shown
 
 DAY_SECONDS = 24 * 3600
@@ -17,13 +19,20 @@ def commit():
 
 
 def make(revision):
-    """Returns the directory of its release build. None: the build failed."""
+    """Builds it as build/release is built: if inlining across sources differs, so does the speed. Returns the
+    directory of its release build. None: the build failed."""
     # It shares this repository's objects, so it has each commit without a fetch.
     if not (PLACE / ".git").exists():
         git("clone", "--quiet", "--shared", "--no-checkout", ".", str(PLACE))
     git("-C", str(PLACE), "checkout", "--quiet", "--detach", revision)
-    done = subprocess.run(["./dev", "build", "--unity", "programs"], cwd=PLACE, stdin=subprocess.DEVNULL, check=False)
-    return PLACE / "build" / "release" if done.returncode == 0 else None
+    built = PLACE / "build" / "release"
+    unity = not build.is_by_file(build.folder("release"))
+    # --unity keeps a build of single sources.
+    if unity and build.is_by_file(built):
+        shutil.rmtree(built, ignore_errors=True)
+    command = ["./dev", "build", *(["--unity"] if unity else []), "programs"]
+    done = subprocess.run(command, cwd=PLACE, stdin=subprocess.DEVNULL, check=False)
+    return built if done.returncode == 0 else None
 
 
 def git(*words):

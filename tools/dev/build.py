@@ -50,16 +50,25 @@ def log_of(preset):
     return folder(preset) / "build.log"
 
 
+def cached(built, name):
+    """Returns the value of a variable in the CMakeCache.txt of a build directory. None: it is not there."""
+    cache = built / "CMakeCache.txt"
+    found = cache.exists() and re.search(rf"^{name}:\w+=(.*)$", cache.read_text(encoding="utf-8", errors="replace"),
+                                         re.MULTILINE)
+    return found[1] if found else None
+
+
+def is_by_file(built):
+    return cached(built, "CMAKE_UNITY_BUILD") != "ON"
+
+
 def forget_another_checkout(preset):
     """Removes a build folder that was copied from another checkout: its cache names files there."""
-    cache = folder(preset) / "CMakeCache.txt"
-    if not cache.exists():
+    if not (folder(preset) / "CMakeCache.txt").exists():
         return
-    home = re.search(r"^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$",
-                     cache.read_text(encoding="utf-8", errors="replace"), re.MULTILINE)
-    if home is None or not Path(home[1]).exists() or not Path(home[1]).samefile("."):
-        print(f"dev: {folder(preset)} belongs to {home[1] if home else 'no checkout'}: "
-              "removed, and built again", flush=True)
+    home = cached(folder(preset), "CMAKE_HOME_DIRECTORY")
+    if home is None or not Path(home).exists() or not Path(home).samefile("."):
+        print(f"dev: {folder(preset)} belongs to {home or 'no checkout'}: removed, and built again", flush=True)
         shutil.rmtree(folder(preset))
 
 

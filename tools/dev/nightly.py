@@ -40,8 +40,11 @@ def tests(tally, _):
 
 def bench(tally, options):
     """the bench, beside a build of the last commit that is a day older (--against: beside another build)"""
+    # The base is built as build/release is, so this is first.
+    if not tally.add("release build", build.make("release", ["programs"])):
+        return
     built = options.against or build_of_base(tally)
-    if not built or not tally.add("release build", build.make("release", ["programs"])):
+    if not built:
         return
     command = [sys.executable, "-B", "tools/dev", "bench", "quick", "--no-build", "--against", str(built)]
     tally.add("bench beside the base", subprocess.run(command, check=False).returncode == 0)
