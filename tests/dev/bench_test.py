@@ -3,6 +3,7 @@
 
 Tests what ./dev bench computes from its measurements: rows, ratios, regressions, how often the disk was idle,
 which samples are polling, and the plot."""
+import contextlib
 import dataclasses
 import json
 import os
@@ -16,9 +17,11 @@ from xml.etree import ElementTree
 
 SOURCES = Path(sys.argv.pop(1)).absolute()
 sys.path.insert(0, f"{SOURCES}/tools/dev")
+import bench  # noqa: E402
 import compare  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
+import shown  # noqa: E402
 from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, request_costs, rows, samples, set_up_rows  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
 
@@ -86,6 +89,31 @@ class Rows(unittest.TestCase):
         self.assertEqual([told["regressed"] for told in set_up_rows.decided([once, lucky, once, same],
                                                                             [slower, slower, noise, slower])],
                          [True, True, False, False])
+
+
+class Against(unittest.TestCase):
+    def prepare(self, ours, base):
+        """Prepares to compare a build with another one, whose caches of CMake have these lines."""
+        room = types.SimpleNamespace(free=1 << 40)
+        with tempfile.TemporaryDirectory() as scratch, contextlib.chdir(scratch), \
+                mock.patch.object(bench.shutil, "disk_usage", return_value=room):
+            for built, lines in (("build/release", ours), ("other", base)):
+                Path(built, "bin").mkdir(parents=True)
+                Path(built, "bin/ros2store").touch()
+                Path(built, "CMakeCache.txt").write_text("\n".join(lines), encoding="utf-8")
+            bench.prepare(types.SimpleNamespace(kind="quick", against=Path("other"), turns=3, mib=0, no_build=True),
+                          bench.Kind(None, "", 3, 1, 0, pools=0), Path("build/bench"))
+
+    def test_builds_that_are_compiled_differently_are_refused(self):
+        release, unity = "CMAKE_BUILD_TYPE:STRING=Release", "CMAKE_UNITY_BUILD:UNINITIALIZED=ON"
+        self.prepare([release, unity], [unity, release.replace("STRING", "UNINITIALIZED")])
+        for base, said in (([release, unity.replace("ON", "OFF")], "CMAKE_UNITY_BUILD is ON in {} and OFF in {}"),
+                           ([release], "CMAKE_UNITY_BUILD is ON in {} and not set in {}"),
+                           (["CMAKE_BUILD_TYPE:STRING=Debug", unity], "CMAKE_BUILD_TYPE is Release in {} and Debug in {}")):
+            with self.assertRaises(shown.Failed) as failed:
+                self.prepare([release, unity], base)
+            self.assertIn(said.format("build/release/CMakeCache.txt", "other/CMakeCache.txt"), str(failed.exception))
+            self.assertIn("run `./dev build programs` in both checkouts", str(failed.exception))
 
 
 class Disk(unittest.TestCase):

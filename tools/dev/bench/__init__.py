@@ -52,6 +52,8 @@ KINDS = {
 
 
 IN_MEMORY = ("null", "fairness", "daos")
+# Builds that differ in these differ in speed, too, whatever their sources are.
+COMPILED_BY = ("CMAKE_BUILD_TYPE", "CMAKE_UNITY_BUILD")
 
 
 def add_arguments(parser):
@@ -126,5 +128,15 @@ def prepare(options, kind, place):
                            "take smaller files (--mib)")
     if not options.no_build and not build.make("release", ["programs"]):
         raise shown.Failed("the build failed")
+    if options.against is not None:
+        need_compiled_alike(build.folder("release"), options.against)
     guard.clear(place)
     place.mkdir(parents=True)
+
+
+def need_compiled_alike(ours, base):
+    for name in COMPILED_BY:
+        here, there = build.cached(ours, name), build.cached(base, name)
+        if here != there:
+            raise shown.Failed(f"the builds are compiled differently: {name} is {here or 'not set'} in {ours}/CMakeCache.txt "
+                               f"and {there or 'not set'} in {base}/CMakeCache.txt; run `./dev build programs` in both checkouts")
