@@ -5,6 +5,7 @@ Tests what ./dev bench computes from its measurements: rows, ratios, regressions
 which samples are polling, and the plot."""
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import sys
@@ -19,6 +20,7 @@ SOURCES = Path(sys.argv.pop(1)).absolute()
 sys.path.insert(0, f"{SOURCES}/tools/dev")
 import bench  # noqa: E402
 import compare  # noqa: E402
+import console  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
 import shown  # noqa: E402
@@ -27,12 +29,17 @@ from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
 DIRECT = compare.Side("direct, shm", [], daemons=("engine",), through="shm")
+OFFLOAD = compare.Side("offload, shm", [], daemons=("dpu", "engine"), through="shm")
 READ = next(row for row in compare.ROWS if row.key == "randread-32")
 
 
 def figures(*rates, cpu_us=None, empty=None):
     return [compare.Figure(1000, rate, rate * 4096, 10, 20, cpu_us or {"host": 4.0}, device_empty_share=empty)
             for rate in rates]
+
+
+def in_base(side):
+    return dataclasses.replace(side, name=f"base: {side.name}")
 
 
 class Rows(unittest.TestCase):
@@ -114,6 +121,40 @@ class Against(unittest.TestCase):
                 self.prepare([release, unity], base)
             self.assertIn(said.format("build/release/CMakeCache.txt", "other/CMakeCache.txt"), str(failed.exception))
             self.assertIn("run `./dev build programs` in both checkouts", str(failed.exception))
+
+    def measure(self, ours, base, **rates):
+        """Measures a row of builds with these sides. `rates`: of a side, if not 100. Returns the document, the tally
+        and the number of turns each time."""
+        document, tally, counts = {}, console.Tally(), []
+
+        def result(work, side, turns):
+            rate = rates.get(side.mode, 100) if side in ours else 100
+            return bench_turns.Result(work, side, figures(*[rate] * turns), None if side.is_raw else figures(*[100] * turns), {})
+
+        def results(_, works, sides, turns=3):
+            counts.append(turns)
+            yield [result(works[0], side, turns) for side in sides]
+
+        pools = [mock.Mock(**{"sides.return_value": sides}) for sides in (ours, base)]
+        with mock.patch.object(set_up_rows.pools, "Pools", side_effect=pools), \
+                mock.patch.object(set_up_rows.pools, "fill"), \
+                mock.patch.object(set_up_rows.turns.Turns, "results", results), \
+                contextlib.redirect_stdout(io.StringIO()):
+            set_up_rows.measure(types.SimpleNamespace(kind="quick", rows=READ.key, against=Path("other"), turns=3, mib=1,
+                                                      seconds=1), Path("."), document, tally)
+        return document, tally, counts
+
+    def test_each_side_is_compared_with_that_of_the_base(self):
+        document, tally, counts = self.measure([DIRECT, OFFLOAD], [in_base(OFFLOAD), in_base(DIRECT)], direct=80)
+        self.assertEqual([(told["side"], told["ratio_to_base"], told["regressed"]) for told in document["against"]],
+                         [("direct, shm", 0.8, True), ("offload, shm", 1, False)])
+        self.assertEqual((tally.failed, counts), (1, [3, 9]))
+
+    def test_a_side_that_only_one_build_has_is_an_error(self):
+        both, one = [DIRECT, OFFLOAD], [OFFLOAD]
+        for ours, base, said in ((both, one, "other has no direct, shm"), (one, both, "build/release has no direct, shm")):
+            with self.assertRaisesRegex(shown.Failed, said):
+                self.measure(ours, list(map(in_base, base)))
 
 
 class Disk(unittest.TestCase):

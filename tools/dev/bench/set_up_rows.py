@@ -21,7 +21,9 @@ def measure(options, place, document, tally):
     kind = "shm" if base and options.kind == "quick" else options.kind
     sides = [compare.raw_side((place / "raw").absolute()), *ours.sides(kind)]
     own = len(sides)
-    sides += base.sides(kind) if base else []
+    if base:
+        sides += base.sides(kind)
+        need_same_sides(sides, own, options.against)
     if options.kind == "null":
         sides = [sides[0], *map(pools.in_memory, sides[1:])]
     pools.fill(sides, f"{options.mib}m")
@@ -78,12 +80,25 @@ def summary(result):
         f"{result.side.name} {statistics.median(rows.ratios(result.figures, result.raw)):.2f}"
 
 
+def name_in_both(side):
+    return side.name.removeprefix("base: ")
+
+
+def need_same_sides(sides, own, against):
+    """A side that only one build has would be compared with nothing, and so would pass."""
+    ours, base = ({name_in_both(side) for side in of_build} for of_build in (sides[1:own], sides[own:]))
+    for there, names in (("build/release", base - ours), (against, ours - base)):
+        if names:
+            raise shown.Failed(f"the sides of the builds differ: {there} has no {'; '.join(sorted(names))}. If a provider did "
+                               "not start, build/bench.log says why; `./dev bench quick` needs only shm")
+
+
 def compared(of_row, own):
     """Compares each side of this build with the same side of the base."""
-    others = {each.side.name.removeprefix("base: "): each for each in of_row[own:]}
+    others = {name_in_both(each.side): each for each in of_row[own:]}
     return [rows.comparison({"row": each.row.key, "side": each.side.name}, each.figures,
                             others[each.side.name].figures)
-            for each in of_row[1:own] if each.side.name in others]
+            for each in of_row[1:own]]
 
 
 def decided(first, second):
