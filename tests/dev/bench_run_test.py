@@ -61,6 +61,33 @@ def every_set_up_is_measured():
 
 
 @test
+def another_build_is_compared():
+    def look(top):
+        # The build is compared with itself. Three turns are the fewest.
+        done = bench(top, "quick", "--seconds", "1", "--turns", "3", "--mib", "64", "--rows", "randread-32",
+                     "--against", BUILD, "--json", "build/out/bench.json")
+        out = top / "build" / "out" / "bench.json"
+        assert out.exists(), done.stdout[-3000:] + done.stderr[-3000:]
+        document = json.loads(out.read_text())
+        found = document["against"]
+        assert [told["side"] for told in found] == ["embedded", "direct, shm", "offload, shm"], found
+        for told in found:
+            assert set(told) == {"row", "side", "ratio_to_base", "least", "greatest", "regressed"}, told
+            assert told["row"] == "randread-32" and isinstance(told["regressed"], bool), told
+            assert 0 < told["least"] <= told["ratio_to_base"] <= told["greatest"], told
+            assert f"| {told['row']} | {told['side']} | {told['ratio_to_base']:.2f} (" in out.with_suffix(".md").read_text()
+        assert [row["mode"] for row in document["rows"]] == ["raw", "embedded", "direct", "offload"], document["rows"]
+        # By chance a build can be slower than itself. Nothing else may fail.
+        failed = [line for line in done.stdout.splitlines() if line.startswith("FAIL ")]
+        slower = [f"FAIL {told['row']}, {told['side']}: " for told in found if told["regressed"]]
+        assert len(failed) == len(slower) and all(map(str.startswith, failed, slower)), done.stdout[-3000:]
+        assert done.returncode == bool(failed), done.stdout[-3000:] + done.stderr[-3000:]
+        assert not (top / "build" / "bench").exists()
+
+    in_a_place(look)
+
+
+@test
 def an_aged_pool_is_measured():
     def look(top):
         done = bench(top, "aged", "--seconds", "1", "--turns", "1", "--mib", "128", "--rows", "randwrite-32",
