@@ -64,7 +64,12 @@ class Rows(unittest.TestCase):
     def test_the_ratio_is_the_median_of_the_turns_ratios(self):
         ours, raw = figures(50, 90, 30), figures(100, 100, 300)
         self.assertEqual(rows.row(DIRECT, READ, ours, raw, {})["ratio_to_raw"], 0.5)
-        self.assertEqual(rows.spread(ours, raw), {"iops": [30, 90], "ratio_to_raw": [0.1, 0.9]})
+        self.assertEqual(rows.spread(ours, raw), {"iops": [30, 90], "host_cpu_us_per_io": [4, 4], "ratio_to_raw": [0.1, 0.9]})
+
+    def test_the_spread_of_processor_time_is_of_the_measured_processes(self):
+        ours = [figures(100, cpu_us={"host": host, "engine": 8.0})[0] for host in (5.0, 3.0, 4.0)]
+        self.assertEqual(rows.spread(ours, None), {"iops": [100, 100], "host_cpu_us_per_io": [3, 5],
+                                                   "engine_cpu_us_per_io": [8, 8]})
 
     def test_a_report_without_a_plot_leaves_no_older_one(self):
         with tempfile.TemporaryDirectory() as place:
@@ -155,6 +160,34 @@ class Against(unittest.TestCase):
         for ours, base, said in ((both, one, "other has no direct, shm"), (one, both, "build/release has no direct, shm")):
             with self.assertRaisesRegex(shown.Failed, said):
                 self.measure(ours, list(map(in_base, base)))
+
+
+class Turns(unittest.TestCase):
+    def polling(self, turns, shares):
+        """Returns the shares of polling of raw and DIRECT, and the order of the turns in which they were sampled."""
+        sampled, shares = [], iter(shares)
+
+        def sample(_, side, __):
+            sampled.append(side.name)
+            return None, next(shares)
+
+        measured = bench_turns.Turns(Path(), types.SimpleNamespace(turns=turns, seconds=1, mib=1), True, None)
+        measured.sample = sample
+        with mock.patch.object(compare, "measure", lambda *_: figures(100)[0]), \
+                mock.patch.object(compare.console, "command"), \
+                mock.patch.object(samples, "poll_shares", lambda grouped: grouped):
+            of_row, = measured.results([READ], [RAW, DIRECT])
+        return [each.poll_shares for each in of_row], sampled
+
+    def test_polling_is_sampled_in_three_turns_of_five(self):
+        shares, sampled = self.polling(5, ({"host": 0.1}, {"host": 0.2, "engine": 0.9}, {"engine": 0.1},
+                                           {"host": 0.3}, {"host": 0.2}, {"host": 0.6, "engine": 0.4}))
+        self.assertEqual(sampled, ["raw", "direct, shm", "direct, shm", "raw", "raw", "direct, shm"])
+        self.assertEqual(shares, [{"host": 0.2}, {"host": 0.4, "engine": 0.4}])
+
+    def test_polling_is_sampled_once_of_three(self):
+        self.assertEqual(self.polling(3, ({"host": 0.1}, {"host": 0.2, "engine": 0.9})),
+                         ([{"host": 0.1}, {"host": 0.2, "engine": 0.9}], ["raw", "direct, shm"]))
 
 
 class Disk(unittest.TestCase):

@@ -49,12 +49,14 @@ def ratios(figures, base):
 
 
 def spread(figures, raw):
-    """Returns the least and the greatest value for each median of row()."""
-    iops = [figure.iops for figure in figures]
-    told = {"iops": [rounded(min(iops)), rounded(max(iops))]}
+    """Returns the least and the greatest value of the turns. Processor time contains polling, which is not measured
+    in these turns."""
+    values = {"iops": [figure.iops for figure in figures]}
+    for name in PROCESSES:
+        values[f"{name}_cpu_us_per_io"] = [figure.cpu_us[name] for figure in figures if name in figure.cpu_us]
     if raw:
-        told["ratio_to_raw"] = [rounded(each(ratios(figures, raw))) for each in (min, max)]
-    return told
+        values["ratio_to_raw"] = ratios(figures, raw)
+    return {name: [rounded(min(each)), rounded(max(each))] for name, each in values.items() if each}
 
 
 def comparison(name, figures, base):

@@ -2,6 +2,7 @@
 and how much of the processor time was polling."""
 
 import dataclasses
+import statistics
 
 import compare
 from bench import disk, samples
@@ -9,6 +10,7 @@ from bench import disk, samples
 # One read, to measure the cost of fio and its library before the first request and after the last.
 START = compare.Row("start", "one read", dict(rw="read", bs="4k", iodepth=1, number_ios=1))
 SAMPLED_SECONDS = 1
+REPEATED_FROM = 5  # turns; a bench with fewer should be quick
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,7 +20,7 @@ class Result:
     side: object
     figures: list
     raw: list  # raw's of the same turns; of raw itself: None
-    poll_shares: dict  # by process; empty: not measured
+    poll_shares: dict  # medians, by process; empty: not measured
 
 
 class Turns:
@@ -40,8 +42,8 @@ class Turns:
             self.start_us[side.name] = compare.measure(START, side, dict(size=self.size)).cpu_us
         for row, figures in compare.in_turn(rows, sides, turns or self.options.turns, self.shared,
                                               self.measure):
-            yield [Result(row, side, figures[number], None if number == 0 else figures[0],
-                          self.polling(row, side) if self.sampled else {})
+            shares = self.polling(row, sides) if self.sampled else [{} for _ in sides]
+            yield [Result(row, side, figures[number], None if number == 0 else figures[0], shares[number])
                    for number, side in enumerate(sides)]
 
     def measure(self, row, side, shared):
@@ -52,8 +54,14 @@ class Turns:
         return dataclasses.replace(figure, cpu_us=cpu_us, device_empty_share=disk.empty_share(
             sampler.samples, self.options.seconds))
 
-    def polling(self, row, side):
-        return samples.poll_shares(self.sample(row, side, SAMPLED_SECONDS)[1])
+    def polling(self, row, sides):
+        """Returns the shares of polling of each side, by process, from turns in alternation."""
+        shares = [[] for _ in sides]
+        for turn in range(3 if self.options.turns >= REPEATED_FROM else 1):
+            for number in compare.order(turn, sides):
+                shares[number].append(samples.poll_shares(self.sample(row, sides[number], SAMPLED_SECONDS)[1]))
+        return [{name: statistics.median(share[name] for share in own if name in share) for name in set().union(*own)}
+                for own in shares]
 
     def sample(self, row, side, seconds):
         """Runs a turn whose rate does not count. Returns its figure, and perf's samples by process."""
