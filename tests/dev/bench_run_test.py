@@ -103,16 +103,23 @@ def an_aged_pool_is_measured():
 @test
 def the_axes_of_the_paper():
     def look(top):
-        for kind, row, modes in (("fig3", "randread-4k-2", {"raw"}),
-                                 ("fig5", "randread-4k-2", {"raw", "embedded", "direct", "offload"})):
-            done = bench(top, kind, "--seconds", "1", "--mib", "64", "--rows", row, "--json", f"build/{kind}.json")
+        disks = [top / "d0", top / "d1"]
+        for each in disks:
+            each.mkdir()
+        set_ups = {"raw", "embedded", "direct", "offload"}
+        for kind, more, end, points in (
+                ("fig3", (), "one device: name directories", {("raw", 1)}),
+                ("fig5", ("--disks", ",".join(map(str, disks))), "4 devices: --disks names 2",
+                 {(mode, devices) for mode in set_ups for devices in (1, 2)})):
+            done = bench(top, kind, "--seconds", "1", "--mib", "64", "--rows", "randread-4k-2", *more, "--json", f"build/{kind}.json")
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-            assert "it ends here: 4 d" in done.stdout, done.stdout
+            assert f"it ends here: {end}" in done.stdout, done.stdout
             document = json.loads((top / "build" / f"{kind}.json").read_text())
-            assert {row["mode"] for row in document["rows"]} == modes, document["rows"]
+            assert {(row["mode"], row["devices"]) for row in document["rows"]} == points, document["rows"]
             for found in document["rows"]:
                 assert tuple(found) == rows.FIELDS and found["iops"] > 0 and found["jobs"] == 2, found
             assert (top / "build" / f"{kind}.svg").read_text().startswith("<svg ")
+        assert [list(each.iterdir()) for each in disks] == [[], []], "the devices are removed"
 
     in_a_place(look)
 

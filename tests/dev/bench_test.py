@@ -24,7 +24,7 @@ import console  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
 import shown  # noqa: E402
-from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, report, request_costs, rows, samples, set_up_rows  # noqa: E402
+from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, pools, report, request_costs, rows, samples, set_up_rows  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
 
 RAW = compare.Side("raw", [], is_raw=True)
@@ -113,7 +113,7 @@ class Against(unittest.TestCase):
                 Path(built, "bin").mkdir(parents=True)
                 Path(built, "bin/ros2store").touch()
                 Path(built, "CMakeCache.txt").write_text("\n".join(lines), encoding="utf-8")
-            bench.prepare(types.SimpleNamespace(kind="quick", against=Path("other"), turns=3, mib=0, no_build=True),
+            bench.prepare(types.SimpleNamespace(kind="quick", against=Path("other"), turns=3, mib=0, no_build=True, disks=None),
                           bench.Kind(None, "", 3, 1, 0, pools=0), Path("build/bench"))
 
     def test_builds_that_are_compiled_differently_are_refused(self):
@@ -339,6 +339,78 @@ class Kinds(unittest.TestCase):
                          ("MiB/s", ["1 MiB read, depth 8", "1 MiB read, depth 8, 2 jobs"]))
         self.assertEqual([(name, round(value, 1)) for name, value, _ in drawn.groups[1][1]],
                          [("raw", 2.0), ("raw, 4 disks", 2.0)])
+
+
+class Pools(unittest.TestCase):
+    def test_each_pool_has_a_device_in_each_directory(self):
+        with tempfile.TemporaryDirectory() as place, mock.patch.object(shown, "run") as run:
+            ours = pools.Pools("this", Path("built"), Path(place), 64, (Path("/a"), Path("/b")))
+            for make in (ours.embedded_directory, lambda: ours.with_daemons(("ucx+tcp",))):
+                make()
+                words = run.call_args.args
+                self.assertEqual([words[at + 1] for at, word in enumerate(words) if word == "--device-dir"],
+                                 [Path("/a"), Path("/b")])
+
+
+class Paper(unittest.TestCase):
+    """The figures of the paper, without fio and without pools."""
+
+    def setUp(self):
+        self.place = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.devices = []  # the directories of each pools.Pools
+        self.enterContext(mock.patch.object(bench_turns.Turns, "results", self.results))
+        self.enterContext(mock.patch.object(pools, "fill"))
+        self.enterContext(mock.patch.object(pools, "Pools", self.made))
+        self.enterContext(contextlib.redirect_stdout(io.StringIO()))
+
+    def results(self, works, sides):
+        for work in works:
+            yield [bench_turns.Result(work, side, figures(100), None if side.is_raw else figures(200), {}) for side in sides]
+
+    def made(self, name, built, place, mib, directories):
+        self.assertTrue(all(each.is_dir() for each in directories))
+        self.devices.append(directories)
+        (place / name).mkdir()
+        return types.SimpleNamespace(place=place / name, sides=lambda kind: [DIRECT], down=lambda: None)
+
+    def figure(self, measure, **options):
+        document = {}
+        measure(types.SimpleNamespace(**{"rows": "randread-4k-2", "turns": 1, "seconds": 1, "mib": 64, "disks": None} | options),
+                self.place, document, mock.Mock())
+        self.assertEqual(len(document["rows"]), len(document["spreads"]))
+        return [(row["mode"], row["devices"]) for row in document["rows"]], document["ends"]
+
+    def disks(self, count):
+        disks = [self.place / f"disk{number}" for number in range(count)]
+        for each in disks:
+            each.mkdir()
+        return disks
+
+    def test_one_device_without_further_disks(self):
+        end = "one device: name directories on further disks with --disks"
+        for measure, modes in ((paper.local, ["raw"]), (paper.set_ups, ["raw", "direct"])):
+            found, ends = self.figure(measure)
+            self.assertEqual((found, ends[0]), ([(mode, 1) for mode in modes], end))
+
+    def test_pools_have_one_device_on_each_disk(self):
+        disks = self.disks(4)
+        with mock.patch.object(paper, "share_a_disk", return_value=False):
+            found, ends = self.figure(paper.set_ups, disks=disks)
+        self.assertEqual(found, [("raw", 1), ("direct", 1), ("raw", 4), ("direct", 4)])
+        self.assertEqual([[each.parent for each in own] for own in self.devices], [disks[:1], disks])
+        self.assertEqual([list(each.iterdir()) for each in disks], [[]] * 4)
+        self.assertEqual([end.partition(":")[0] for end in ends], ["RDMA", "a SmartNIC"])
+
+    def test_directories_of_one_disk(self):
+        disks = self.disks(2)
+        with self.assertRaisesRegex(shown.Failed, "each directory must be on a disk of its own"):
+            self.figure(paper.local, disks=disks)
+        ends = self.figure(paper.set_ups, disks=disks)[1]
+        self.assertEqual(ends[:2], ["4 devices: --disks names 2", "disks of their own: directories of --disks share one"])
+
+    def test_the_table_tells_the_disks(self):
+        row = rows.row(RAW, paper.works()[0], figures(256), None, {}, 4)
+        self.assertIn("| raw, 4 disks |", report.rows_as_table([row], [rows.spread(figures(256), None)])[-1])
 
 
 class RequestCosts(unittest.TestCase):

@@ -27,10 +27,10 @@ class Served:
         below = f"/{path}" if path else ""
         return f"{scheme}:///pool/main{below}?dir={self.directory}{further}"
 
-    def make(self, size):
+    def make(self, size, *further):
         trust = () if self.provider == "shm" else ("--trusted-network",)
         shown.run(self.store, "up", self.directory, "--size", size, "--provider", self.provider,
-                  *trust)
+                  *trust, *further)
 
     def up(self):
         shown.run(self.store, "up", self.directory, quiet=True)

@@ -2,7 +2,8 @@
 
 All sides take turns in one run, so that other load of the machine affects them equally. The ratios of the
 turns are the result. Each build has its own pools. All files are in build/bench (of `null`: in memory);
-guard.py removes them, however the bench ends. The results go to a file. The commands are in build/bench.log."""
+guard.py removes them, however the bench ends. Files on further disks (--disks) stay if the bench is killed. The
+results go to a file. The commands are in build/bench.log."""
 
 import dataclasses
 import shutil
@@ -71,7 +72,8 @@ def add_arguments(parser):
     parser.add_argument("--daos", metavar="POOL/CONTAINER",
                         help="kind daos: the labels of a POSIX container of a DAOS that serves nobody else")
     parser.add_argument("--disks", metavar="DIR,…", type=lambda text: [Path(each) for each in text.split(",")],
-                        help="kind fig3: a directory on each disk (default: only the checkout's disk)")
+                        help="kinds fig3 and fig5: a directory on each disk; one disk and all are measured (default: only "
+                        "the checkout's disk)")
     parser.add_argument("--target", metavar="DEVICE", type=Path,
                         help="kind fig4: the block device of a connected target; it is only read")
     parser.add_argument("--turns", type=int, help="number of measurements of each side and row (3; full: 5)")
@@ -120,12 +122,17 @@ def prepare(options, kind, place):
         if options.turns < 3:
             raise shown.Failed("fewer than three turns show no spread, without which nothing is slower "
                                "than another build; take --turns 3")
+    if options.disks and options.kind not in ("fig3", "fig5"):
+        raise shown.Failed("--disks goes with fig3 and fig5")
     builds = 1 if options.against is None else 2
     needed = options.mib + builds * kind.pools * pools.mib_of(options.mib) + 512
-    free = shutil.disk_usage(place.parent).free >> 20
-    if free < needed:
-        raise shown.Failed(f"too little room: {free} MiB are free in {place.parent} where {needed} are needed; "
-                           "take smaller files (--mib)")
+    for folder in options.disks or [place.parent]:
+        if not folder.is_dir():
+            raise shown.Failed(f"{folder} is not a directory")
+        free = shutil.disk_usage(folder).free >> 20
+        if free < needed:
+            raise shown.Failed(f"too little room: {free} MiB are free in {folder} where {needed} are needed; "
+                               "take smaller files (--mib)")
     if not options.no_build and not build.make("release", ["programs"]):
         raise shown.Failed("the build failed")
     if options.against is not None:

@@ -1,8 +1,11 @@
 """Measures the axes of the figures of the paper (arXiv 2509.13997), as far as this machine allows. Each
 figure states its limits."""
 
+import contextlib
 import dataclasses
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import build
@@ -11,7 +14,7 @@ import shown
 from bench import plot, pools, report, rows, set_up_rows, turns
 
 JOBS = (1, 2, 4, 8, 16)
-DEVICES = (1, 4)
+DEVICES = 4  # the most in the paper
 WORKLOADS = (("read", "1m", 8), ("write", "1m", 8), ("randread", "4k", 32), ("randwrite", "4k", 32))
 
 
@@ -41,43 +44,61 @@ def rates(document):
     disks."""
     groups = {}
     for row in document["rows"]:
-        name = report.mode(row) + (f", {row['devices']} disks" if row["devices"] > 1 else "")
-        groups.setdefault(report.workload(row), []).append((name, row["bytes_per_s"] / 2**20, None))
+        groups.setdefault(report.workload(row), []).append((report.mode(row), row["bytes_per_s"] / 2**20, None))
     return plot.Plot(list(groups.items()), "MiB/s")
+
+
+def disks_of(options, place, ends):
+    """Returns a directory on each disk. Adds to `ends` what the paper has and these do not."""
+    disks = [each.absolute() for each in options.disks or [place]]
+    if len(disks) == 1:
+        ends.append("one device: name directories on further disks with --disks")
+    elif len(disks) < DEVICES:
+        ends.append(f"{DEVICES} devices: --disks names {len(disks)}")
+    return disks
+
+
+def share_a_disk(disks):
+    return len({os.stat(each).st_dev for each in disks}) < len(disks)
+
+
+def one_and_all(disks):
+    return [disks[:count] for count in sorted({1, len(disks)})]
+
+
+@contextlib.contextmanager
+def directories(disks):
+    """Makes a new directory on each disk, and removes it at the end."""
+    with contextlib.ExitStack() as stack:
+        yield [Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ros2store-bench.", dir=each))) for each in disks]
 
 
 def local(options, place, document, tally):
     """Measures figure 3: the limits of local disks."""
-    disks = options.disks or [place]
-    made, spreads, ends = [], [], []
-    for count in DEVICES:
-        if count > len(disks):
-            ends.append(f"{count} disks: {len(disks)} given (--disks)")
-            continue
-        folders = [Path(each).absolute() for each in disks[:count]]
-        if len({os.stat(each).st_dev for each in folders}) < count:
-            raise shown.Failed("--disks: each directory must be on a disk of its own")
-        files = [folder / "ros2store-bench.raw" for folder in folders]
-        try:
-            made_here, spread_here = points(options, place, [compare.raw_side(":".join(map(str, files)))],
-                                            works(), devices=count, on=folders[0] if count == 1 else None)
-        finally:
-            for file in files:
-                file.unlink(missing_ok=True)
-        made += made_here
-        spreads += spread_here
-    document["rows"], document["spreads"] = made, spreads
+    ends = []
+    disks = disks_of(options, place, ends)
+    if share_a_disk(disks):
+        raise shown.Failed("--disks: each directory must be on a disk of its own")
+    for some in one_and_all(disks):
+        with directories(some) as folders:
+            measure(options, place, document, folders)
     return table_of(document, tally, ends)
 
 
-def points(options, place, sides, which, devices=1, on=""):
-    pools.fill(sides, f"{options.mib}m")
-    results = []
-    for of_row in turns.Turns(place, options, False, on).results(chosen(options, which), sides):
+def measure(options, place, document, folders, sides=()):
+    """Adds the rows of raw, with a file in each folder, and of these sides to the document."""
+    every = [compare.raw_side(":".join(str(folder / "raw") for folder in folders)), *sides]
+    pools.fill(every, f"{options.mib}m")
+    measured = turns.Turns(place, options, False, folders[0] if len(folders) == 1 else None)
+    for of_row in measured.results(chosen(options, works()), every):
         print(f"     {of_row[0].row.key}: {'; '.join(map(set_up_rows.summary, of_row))}", flush=True)
-        results += of_row
-    return ([rows.row(each.side, each.row, each.figures, each.raw, each.poll_shares, devices) for each in results],
-            [rows.spread(each.figures, each.raw) for each in results])
+        add(document, of_row, len(folders))
+
+
+def add(document, of_row, devices=1):
+    document.setdefault("rows", []).extend(
+        rows.row(each.side, each.row, each.figures, each.raw, each.poll_shares, devices) for each in of_row)
+    document.setdefault("spreads", []).extend(rows.spread(each.figures, each.raw) for each in of_row)
 
 
 def target(options, place, document, tally):
@@ -91,7 +112,6 @@ def target(options, place, document, tally):
     document["transport"] = transport.read_text(encoding="ascii").strip() if transport.exists() else None
     raw = compare.raw_side(options.target.absolute())
     side = dataclasses.replace(raw, target=[*raw.target, "--readonly"], through=document["transport"] or "unknown")
-    made, spreads = [], []
     available = sorted(os.sched_getaffinity(0))
     reading = [each for each in WORKLOADS if "read" in each[0]]
     for count in JOBS:
@@ -104,18 +124,21 @@ def target(options, place, document, tally):
         measured.size = "100%"
         measured.shared = compare.time_based("100%", options.seconds)
         for of_row in measured.results(chosen(options, which), [side]):
-            made += [rows.row(each.side, each.row, each.figures, None, {}) for each in of_row]
-            spreads += [rows.spread(each.figures, None) for each in of_row]
-    document["rows"], document["spreads"] = made, spreads
+            add(document, of_row)
     return table_of(document, tally, ends)
 
 
 def set_ups(options, place, document, tally):
     """Measures figure 5: DFS over each provider, from the host and through the DPU."""
-    ours = pools.Pools("this", build.folder("release"), place, options.mib)
-    raw = compare.raw_side((place / "raw").absolute())
-    document["rows"], document["spreads"] = points(options, place, [raw, *ours.sides("full")], works())
-    ours.down()
-    ends = ["4 devices: pools of this bench have one", "RDMA: `./dev lab` has it, emulated",
-            "a SmartNIC: the DPU is a process of this machine"]
+    ends = []
+    disks = disks_of(options, place, ends)
+    if share_a_disk(disks):
+        ends.append("disks of their own: directories of --disks share one")
+    for some in one_and_all(disks):
+        with directories(some) as folders:
+            ours = pools.Pools("this", build.folder("release"), place, options.mib, folders)
+            measure(options, place, document, folders, ours.sides("full"))
+            ours.down()
+            shutil.rmtree(ours.place)
+    ends += ["RDMA: `./dev lab` has it, emulated", "a SmartNIC: the DPU is a process of this machine"]
     return table_of(document, tally, ends)

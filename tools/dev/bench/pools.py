@@ -28,20 +28,23 @@ class WithDirectory(served.Served):
 
 class Pools:
     """The pools of a build below `place`: one for the embedded engine, and pools with daemons. `name` is the
-    build's."""
+    build's. `directories`: each holds one device of each pool; none: a pool has one device, in its own
+    directory."""
 
-    def __init__(self, name, built, place, mib):
+    def __init__(self, name, built, place, mib, directories=()):
         self.name = name
         self.built = built
         self.place = place / name
         self.place.mkdir()
         self.size = f"{mib_of(mib)}M"
+        self.devices = [word for each in directories for word in ("--device-dir", each)]
         self.program = (built / "bin/ros2store").absolute()
         self.running = []
 
     def embedded_directory(self, name="embedded", size=None):
         directory = (self.place / name).absolute()
-        shown.run(self.program, "up", "--no-daemons", directory, "--size", size or self.size, quiet=True)
+        shown.run(self.program, "up", "--no-daemons", directory, "--size", size or self.size, *self.devices,
+                  quiet=True)
         return directory
 
     def embedded(self, name="embedded", size=None):
@@ -54,7 +57,7 @@ class Pools:
         directory = (self.place / (name or "-".join(each.partition(";")[0] for each in providers))).absolute()
         pool = served.Served(self.program, directory, ", ".join(providers))
         self.running.append(pool)
-        pool.make(self.size)
+        pool.make(self.size, *self.devices)
         return pool
 
     def with_directory(self, directory):

@@ -78,7 +78,8 @@ def workload(row):
 
 
 def mode(row):
-    return row["mode"] + (f", {row['provider']}" if row["provider"] else "")
+    disks = f", {row['devices']} disks" if row.get("devices", 1) > 1 else ""
+    return row["mode"] + (f", {row['provider']}" if row["provider"] else "") + disks
 
 
 def cells(row, spread):
