@@ -408,6 +408,11 @@ class Paper(unittest.TestCase):
         ends = self.figure(paper.set_ups, disks=disks)[1]
         self.assertEqual(ends[:2], ["4 devices: --disks names 2", "disks of their own: directories of --disks share one"])
 
+    def test_a_target_is_only_read(self):
+        found, ends = self.figure(paper.target, rows=None, target=Path("nvme"))
+        self.assertEqual(set(found), {("raw", 1)})
+        self.assertIn("writes: the target is only read", ends)
+
     def test_the_table_tells_the_disks(self):
         row = rows.row(RAW, paper.works()[0], figures(256), None, {}, 4)
         self.assertIn("| raw, 4 disks |", report.rows_as_table([row], [rows.spread(figures(256), None)])[-1])

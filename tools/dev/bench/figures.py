@@ -107,7 +107,8 @@ def target(options, place, document, tally):
     if options.target is None:
         raise shown.Failed("fig4 wants the block device of a connected NVMe-oF target (--target /dev/nvme1n1), "
                            "over TCP or RDMA; this is where it ends without one")
-    ends = ["processors of the server: set them at the target, and run this once for each number"]
+    ends = ["writes: the target is only read",
+            "processors of the server: set them at the target, and run this once for each number"]
     transport = Path(f"/sys/block/{options.target.resolve().name}/device/transport")
     document["transport"] = transport.read_text(encoding="ascii").strip() if transport.exists() else None
     raw = compare.raw_side(options.target.absolute())
