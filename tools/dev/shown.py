@@ -34,7 +34,7 @@ def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
                               timeout=timeout, env=environment)
 
     try:
-        done = fio(once) if arguments[0] == "fio" else once()
+        done = fio(once) if "fio" in arguments else once()
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{shlex.join(words(arguments))}: not done after {late.timeout:.0f} s") from late
     if check and done.returncode != 0:

@@ -155,18 +155,21 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         Method method = Method::write;
         if (pieces > 1 && pieces <= pieces_max) {
             method = Method::write_pieces;
-            ROS2S_CO_TRY(co_await sum(call, within, part, checksums));
+            const auto summed = co_await sum(call, within, part, checksums);
+            if (!summed && done > 0) break;  // a call with the rest gets the error
+            ROS2S_CO_TRY(summed);
         } else {
             body.crc = crc32c(part);
         }
         const auto bytes = co_await update(call, method, handle, body, part, checksums);
-        if (!bytes && done > 0) break;  // a call with the rest gets the error
+        if (!bytes && done > 0) break;
         if (!bytes) co_return fail(bytes.error());
         if (*bytes > part.size()) co_return fail(Code::corrupt);
         done += *bytes;
         if (*bytes < part.size()) break;  // the rest failed, as when space runs out
     } while (done < whole.size());
     if (const auto still = opened(handle)) {
+        (*still)->unsynced = true;  // also if it was synced before the last request
         ++(*still)->report.writes;
         (*still)->report.written_bytes += done;
     }

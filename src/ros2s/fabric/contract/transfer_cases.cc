@@ -300,7 +300,11 @@ std::vector<Case> transfer_cases() {
          revoked_midway_server,
          {.answer_within = std::chrono::seconds(30)},
          {}},
-        {"late_transfers", late_client, late_server},
+        {"late_transfers",
+         late_client,
+         late_server,
+         {.answer_within = std::chrono::seconds(30)},
+         {}},
         {"many_grants", many_grants_client, many_grants_server},
         {"budgets", budgets_client, budgets_server, {.regions_max = 100}, {}},
     };

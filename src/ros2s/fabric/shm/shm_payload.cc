@@ -163,13 +163,16 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
     SlicedJob job(copying_);
     if (memory.size() > slice_bytes) co_await job.slice(slice_bytes);
     if (!alive()) co_return fail(Code::disconnected);
-    const Mark mark(*this, key.slot);
     while (true) {
-        const auto place = locate(key, offset, memory.size(), right);
-        if (!place) co_return refuse(place.error());
         const size_t count = std::min<size_t>(memory.size(), slice_bytes);
-        if (count > 0 && right == Rights::write) std::memcpy(*place, memory.data(), count);
-        if (count > 0 && right == Rights::read) std::memcpy(memory.data(), *place, count);
+        {
+            // Not held while it waits for its turn: a revocation would wait, too.
+            const Mark mark(*this, key.slot);
+            const auto place = locate(key, offset, memory.size(), right);
+            if (!place) co_return refuse(place.error());
+            if (count > 0 && right == Rights::write) std::memcpy(*place, memory.data(), count);
+            if (count > 0 && right == Rights::read) std::memcpy(memory.data(), *place, count);
+        }
         memory = memory.subspan(count);
         offset += count;
         if (memory.empty()) co_return Result<>{};

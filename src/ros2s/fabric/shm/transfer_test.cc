@@ -53,12 +53,36 @@ Task<> large_ones_follow_each_other(Stage& stage) {
 }
 TEST(ShmTransfer, large_ones_follow_each_other) { Stage().run(large_ones_follow_each_other); }
 
-// What waits for its turn does not use the grant yet.
+// What waits for its turn does not use the grant.
+Task<> a_revocation_waits_for_none_that_waits(Stage& stage) {
+    Endpoint& client = *stage.bystander;
+    const Bytes memory = *client.allocate(large);
+    MemoryRegion region = *client.grant(memory.first(large / 2), Rights::read);
+    MemoryRegion other_region = *client.grant(memory.subspan(large / 2), Rights::read);
+    Transfer first(large / 2), second(large / 2);
+    bool ignored = false;
+    Nursery nursery(stage.core(), 2);
+    co_await nursery.spawn(get(*stage.bystander_server, region.key(), first, second, ignored));
+    co_await nursery.spawn(
+        get(*stage.bystander_server, other_region.key(), second, first, ignored));
+    co_await other_region.revoke();
+    EXPECT_FALSE(first.ended);
+    co_await nursery.join();
+    EXPECT_TRUE(first.result);
+    EXPECT_EQ(second.result.error().code, Code::stale);
+    co_await region.revoke();
+    client.free(memory);
+}
+TEST(ShmTransfer, a_revocation_waits_for_none_that_waits) {
+    Stage().run(a_revocation_waits_for_none_that_waits);
+}
+
 Task<> those_that_wait_end_with_the_connection(Stage& stage) {
     Report report;
     const auto client = (co_await stage.honest->connect(stage.address(), {}, report)).value();
     const auto server = (co_await stage.listener->accept()).value();
     const Bytes memory = *client->allocate(large);
+    std::memset(memory.data(), 'a', memory.size());
     MemoryRegion region = *client->grant(memory, Rights::read);
     Transfer first(large), second(large);
     bool ignored = false;
@@ -70,6 +94,7 @@ Task<> those_that_wait_end_with_the_connection(Stage& stage) {
     co_await nursery.join();
     EXPECT_EQ(first.result.error().code, Code::disconnected);
     EXPECT_EQ(second.result.error().code, Code::disconnected);
+    EXPECT_EQ(second.memory[0], std::byte{}) << "copied after the end";
     co_await region.revoke();
     client->free(memory);
     co_await client->close();
