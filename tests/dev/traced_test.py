@@ -75,7 +75,11 @@ def a_host_of_a_dpu_and_trusted_hosts():
                 ("ros2s", "&provider=shm", [f"it opened {top}/p/run/engine.data"]),
                 ("ros2s", "&provider=ucx+tcp", ["system calls moved", "it spoke to the engine at "])):
             side = compare.pool_side("host", BUILD, pool.uri(scheme, further=further), "traced")
-            trace, read, wrote = traced.run(["fio", *JOB, *side.target], top / "trace")
+            try:
+                trace, read, wrote = traced.run(["fio", *JOB, *side.target], top / "trace")
+            except shown.Failed as failed:
+                logs = [log.read_text(encoding="utf-8")[-1500:] for log in pool.directory.glob("run/*.log")]
+                raise shown.Failed("\n".join([str(failed), scheme + further, *logs])) from failed
             assert read == wrote == 24 << 20, (read, wrote)
             found = list(traced.faults(trace, read + wrote, pool.directory, engine))
             for each in expected:
@@ -93,6 +97,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(sys.argv[2]) / "tools" / "dev"))
     import compare  # noqa: E402
     import served  # noqa: E402
+    import shown  # noqa: E402
     import traced  # noqa: E402
     try:
         traced.probe()

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import runner  # noqa: E402
@@ -52,12 +53,16 @@ class Pool:
             if "job startup hung" not in said:
                 break
         assert (done.returncode != 0) == fails, \
-            f"{' '.join(options)}: status {done.returncode}: {done.stderr}{done.stdout[-3000:]}"
+            f"{' '.join(options)}: status {done.returncode}: {done.stderr}{done.stdout[-3000:]}\n{self.logs()}"
         start = done.stdout.find("{\n")
         report = json.loads(done.stdout[start:done.stdout.rfind("}") + 1]) if start >= 0 else None
         if not fails:
             assert all(job["error"] == 0 for job in report["jobs"]), said
         return report, said
+
+    def logs(self):
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-1500:]}"
+                         for log in Path(self.directory).glob("run/*.log"))
 
     def __enter__(self):
         return self
