@@ -24,6 +24,11 @@ def fio(call):
     return done
 
 
+def ends_of(said):
+    """Returns the beginning and the end of a long output: fio says what is wrong before its report."""
+    return said if len(said) <= 3000 else f"{said[:1000]}\n…\n{said[-2000:]}"
+
+
 def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
     """Prints and runs a command. Returns its standard output. Raises Failed with the command's output."""
     console.command(arguments)
@@ -38,7 +43,7 @@ def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{shlex.join(words(arguments))}: not done after {late.timeout:.0f} s") from late
     if check and done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}\n{done.stdout[-3000:]}")
+        raise Failed(f"exit status {done.returncode}\n{ends_of(done.stdout)}")
     if not quiet and done.stdout.strip():
         console.note("\n".join("  " + line for line in done.stdout.strip().splitlines()[-12:]))
     return done.stdout
@@ -51,5 +56,5 @@ def shell(line, timeout=600):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           errors="surrogateescape", check=False, timeout=timeout)
     if done.returncode != 0:
-        raise Failed(f"exit status {done.returncode}\n{done.stdout[-3000:]}")
+        raise Failed(f"exit status {done.returncode}\n{ends_of(done.stdout)}")
     return done.stdout
