@@ -155,7 +155,8 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         Method method = Method::write;
         if (pieces > 1 && pieces <= pieces_max) {
             method = Method::write_pieces;
-            const auto summed = co_await sum(call, within, part, checksums);
+            const auto summed =
+                co_await object::array_checksums_in_slices(summing_, call, within, part, checksums);
             if (!summed && done > 0) break;  // a call with the rest gets the error
             ROS2S_CO_TRY(summed);
         } else {
@@ -174,15 +175,6 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         (*still)->report.written_bytes += done;
     }
     co_return done;
-}
-
-Task<Result<>> LinkClient::sum(const Call& call, uint64_t offset, ConstBytes bytes,
-                               object::Checksums& checksums) {
-    if (bytes.size() <= slice_bytes) {
-        object::array_checksums(offset, bytes, checksums);
-        co_return Result<>{};
-    }
-    co_return co_await object::array_checksums_in_slices(summing_, call, offset, bytes, checksums);
 }
 
 Task<Result<>> LinkClient::punch_hole(const Call& call, fs::FileHandle handle, uint64_t offset,

@@ -167,9 +167,6 @@ class LinkClient final : public fs::FileSystem {
     // file is not lost: its next call tries again.
     Task<Result<>> reopen(const Call& call, fs::FileHandle handle);
     Task<Result<>> open_again(const Call& call, fs::FileHandle handle);
-    // The checksums of the pieces. Errors: cancelled, deadline.
-    Task<Result<>> sum(const Call& call, uint64_t offset, ConstBytes bytes,
-                       object::Checksums& checksums);
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
                                   FileBody file, ConstBytes payload,
                                   std::span<const uint32_t> checksums);

@@ -313,12 +313,8 @@ Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, co
         if (pieces == 1) checksums = {file.crc};
         if (checksums.size() == pieces) co_return Result<>{};
     }
-    if (bytes.size() <= slice_bytes) {
-        object::array_checksums(offset, bytes, checksums);
-    } else {
-        ROS2S_CO_TRY(co_await object::array_checksums_in_slices(summing_, request.call(), offset,
-                                                                bytes, checksums));
-    }
+    ROS2S_CO_TRY(co_await object::array_checksums_in_slices(summing_, request.call(), offset, bytes,
+                                                            checksums));
     if (object::combined_checksum(offset, bytes.size(), checksums) != file.crc) {
         metrics_.bad_checksums.add();
         co_return fail(Code::corrupt);

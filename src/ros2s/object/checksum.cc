@@ -11,6 +11,10 @@ void array_checksums(uint64_t offset, ConstBytes bytes, Checksums& checksums) {
 
 Task<Result<>> array_checksums_in_slices(SliceTurns& turns, const Call& call, uint64_t offset,
                                          ConstBytes bytes, Checksums& checksums) {
+    if (bytes.size() <= slice_bytes) {
+        array_checksums(offset, bytes, checksums);
+        co_return Result<>{};
+    }
     checksums.clear();
     checksums.reserve(piece_count(offset, bytes.size()));
     SlicedJob job(turns);

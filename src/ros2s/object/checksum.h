@@ -40,7 +40,7 @@ void for_each_piece(uint64_t offset, Span bytes, Visit visit) {
 
 // Replaces the contents of `checksums` and reuses its memory.
 void array_checksums(uint64_t offset, ConstBytes bytes, Checksums& checksums);
-// The same in slices. Errors: cancelled, deadline.
+// The same in slices, if there is more than one. Errors: cancelled, deadline.
 Task<Result<>> array_checksums_in_slices(SliceTurns& turns, const Call& call, uint64_t offset,
                                          ConstBytes bytes, Checksums& checksums);
 // The CRC32C of all the bytes, from their checksums.
