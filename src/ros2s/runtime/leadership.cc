@@ -31,9 +31,9 @@ Time monotonic() noexcept { return Time(std::chrono::steady_clock::now().time_si
 }  // namespace
 
 bool Leadership::lead() noexcept {
+    if (is_shared()) return false;
     if (try_lead()) return true;
     const Time begun = monotonic();
-    if (is_shared(begun)) return false;
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
         if (is_caller(leader_.load(std::memory_order_relaxed))) {
             shared_until_.store(now + shared_for, std::memory_order_relaxed);
@@ -52,7 +52,11 @@ bool Leadership::lead_briefly() noexcept {
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
         const uint32_t leader = leader_.load(std::memory_order_relaxed);
         if (is_caller(leader)) crowded_until_.store(now + shared_for, std::memory_order_relaxed);
-        if (leader == caller || (leader == brief && waker_.is_asleep())) return false;
+        if (leader == caller) {
+            shared_until_.store(now + shared_for, std::memory_order_relaxed);
+            return false;
+        }
+        if (leader == brief && waker_.is_asleep()) return false;
         if (leader != brief) {
             ask();
         } else if (now < begun + spins_for) {
@@ -85,11 +89,17 @@ void Leadership::ask() noexcept {
     ::sched_yield();
 }
 
-bool Leadership::is_shared(Time now) noexcept {
-    if (followers_.load(std::memory_order_relaxed) > 0) {
+bool Leadership::is_shared() noexcept {
+    const bool are_followed = followers_.load(std::memory_order_relaxed) > 0;
+    const Time until = shared_until_.load(std::memory_order_relaxed);
+    if (!are_followed && until == Time{}) return false;  // without a look at the clock
+    const Time now = monotonic();
+    if (are_followed) {
         shared_until_.store(now + shared_for, std::memory_order_relaxed);
+    } else if (now >= until) {
+        shared_until_.store(Time{}, std::memory_order_relaxed);
     }
-    return now < shared_until_.load(std::memory_order_relaxed);
+    return are_followed || now < until;
 }
 
 void Leadership::leave() noexcept {

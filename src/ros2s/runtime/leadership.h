@@ -14,9 +14,9 @@
 // - At most one thread leads; what it wrote is visible to the next one.
 // - A thread that follows never waits without a leader: leave() publishes "none" and then looks
 //   for followers, follow() counts itself and then looks for a leader, all sequentially consistent.
-// - If two callers overlap, the own thread leads for both: passing the lead back and forth would
-//   cost a wake-up for each request. A caller leads again when `shared_for` has passed without
-//   overlap.
+// - If two callers overlap, the own thread leads for both, even if no thread leads when one calls:
+//   passing the lead back and forth would cost a wake-up for each request. A caller leads again
+//   when `shared_for` has passed without overlap.
 // - Callers whose requests end in one turn pass the lead to each other without sleeping.
 //
 // Any thread may call it, except stand_in(): only the own thread calls that.
@@ -74,7 +74,7 @@ class Leadership {
                leader_.compare_exchange_strong(expected, as, std::memory_order_seq_cst);
     }
     void call() noexcept;
-    [[nodiscard]] bool is_shared(Time now) noexcept;
+    [[nodiscard]] bool is_shared() noexcept;
     void ask() noexcept;
 
     Waker& waker_;
