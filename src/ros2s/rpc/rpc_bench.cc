@@ -246,7 +246,21 @@ void checksum(benchmark::State& state) {
     state.SetBytesProcessed(state.iterations() * state.range(0));
 }
 
+// The blocks of so many MiB, in turn: more than the cache, they come from memory.
+void checksum_of_blocks(benchmark::State& state) {
+    constexpr size_t block = 4096;
+    const AlignedBuffer buffer(static_cast<size_t>(state.range(0)) << 20);
+    std::ranges::fill(buffer.bytes(), std::byte{1});
+    size_t at = 0;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(crc32c(buffer.bytes().subspan(at, block)));
+        at = (at + block) % buffer.bytes().size();
+    }
+    state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(block));
+}
+
 BENCHMARK(checksum)->Arg(128)->Arg(4096);
+BENCHMARK(checksum_of_blocks)->Arg(1)->Arg(256);
 BENCHMARK(ring)->Arg(1)->Arg(32)->UseRealTime();
 BENCHMARK_CAPTURE(call, nothing, 0, 0)->Arg(1)->Arg(32)->UseRealTime()->MeasureProcessCPUTime();
 BENCHMARK_CAPTURE(call, read_4k, 0, block)->Arg(1)->Arg(32)->UseRealTime()->MeasureProcessCPUTime();
