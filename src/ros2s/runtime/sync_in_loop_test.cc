@@ -1,5 +1,7 @@
-// An fdatasync that the loop's thread executes itself: when it does, and that nobody else waits.
+// An fdatasync: when the loop's thread executes it itself, that nobody else waits, and that the
+// kernel's thread gets a processor if the kernel executes it.
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,12 +19,17 @@
 namespace {
 
 std::atomic<int> syncs_here = 0;  // by threads of this program, not by the kernel
+std::atomic<int> processor_yields = 0;
 std::chrono::nanoseconds sync_takes{};
 int sync_fails_with = 0;
 
 }  // namespace
 
 // In place of the C library's.
+extern "C" int sched_yield() noexcept {
+    ++processor_yields;
+    return static_cast<int>(::syscall(SYS_sched_yield));
+}
 extern "C" int fdatasync(int fd) {
     ++syncs_here;
     std::this_thread::sleep_for(sync_takes);
@@ -114,6 +121,21 @@ TEST_F(SyncOfRing, IsExecutedHereOrByTheKernel) {
         EXPECT_EQ(kept.result, 0);
         EXPECT_EQ(syncs_here, before);
     }
+}
+
+TEST_F(SyncOfRing, TheLoopYieldsOnceToTheKernelsThread) {
+    Ring::Operation read{.opcode = Ring::Opcode::read, .fd = fd()}, first = sync(), second = sync();
+    const int before = processor_yields;
+    ring_->submit(read);
+    ring_->flush();
+    EXPECT_EQ(processor_yields, before) << "a read needs no thread";
+    ring_->submit(first);
+    ring_->submit(second);
+    finish_all_of_turn();
+    EXPECT_EQ(processor_yields, before + 1);
+    ring_->submit(read);
+    finish_all_of_turn();
+    EXPECT_EQ(processor_yields, before + 1);
 }
 
 TEST_F(SyncOfRing, AShortOneIsExecutedAtOnce) {

@@ -184,6 +184,9 @@ class UringRing final : public KernelRing {
         unsubmitted_ = 0;
         while (io_uring_sq_ready(&ring_) > 0) {
             const int result = io_uring_submit(&ring_);
+            // The kernel's thread that waits for a flush may be queued on this processor. A loop
+            // that goes on working would keep it until the kernel's next tick, up to 10 ms.
+            if (result >= 0 && std::exchange(sync_prepared_, false)) sched_yield();
             if (result >= 0 || result == -EINTR) continue;
             // The kernel is short of memory, or wants its completions fetched first. What stays
             // in the queue goes with the next turn's flush.
@@ -303,6 +306,7 @@ class UringRing final : public KernelRing {
     size_t in_flight_ = 0;
     size_t transfers_ = 0;  // in the kernel
     unsigned unsubmitted_ = 0;
+    bool sync_prepared_ = false;  // and not submitted
     const bool sync_in_loop_;
     PollHabit sync_habit_, short_habit_;
     Operation* sync_ = nullptr;  // an fdatasync that is the only transfer, not with the kernel
@@ -339,6 +343,7 @@ void UringRing::prepare(Operation& operation) noexcept {
         }
         case Opcode::fdatasync:
             io_uring_prep_fsync(sqe, operation.fd, IORING_FSYNC_DATASYNC);
+            sync_prepared_ = true;
             break;
         case Opcode::poll: io_uring_prep_poll_add(sqe, operation.fd, operation.length); break;
     }
