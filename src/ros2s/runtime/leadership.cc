@@ -13,6 +13,8 @@ namespace {
 // under way waits longer for its next step.
 constexpr Duration grace = std::chrono::microseconds(500);
 constexpr Duration shared_for = std::chrono::milliseconds(10);
+// Brief callers that are refused more rarely need not lead: each of their calls sleeps once.
+constexpr Duration refused_often = std::chrono::milliseconds(1);
 // For the own thread to wake and end its turn. A caller that did not become the leader follows.
 constexpr Duration asks_for = std::chrono::milliseconds(1);
 // For the turn of another brief caller. If it takes longer, that caller may need this processor.
@@ -34,9 +36,13 @@ bool Leadership::lead() noexcept {
     if (is_shared()) return false;
     if (try_lead()) return true;
     const Time begun = monotonic();
+    if (followers_.load(std::memory_order_relaxed) > 0) {
+        share(begun);
+        return false;
+    }
     for (Time now = begun; now < begun + asks_for; now = monotonic()) {
         if (is_caller(leader_.load(std::memory_order_relaxed))) {
-            shared_until_.store(now + shared_for, std::memory_order_relaxed);
+            share(now);
             return false;
         }
         ask();
@@ -53,7 +59,8 @@ bool Leadership::lead_briefly() noexcept {
         const uint32_t leader = leader_.load(std::memory_order_relaxed);
         if (is_caller(leader)) crowded_until_.store(now + shared_for, std::memory_order_relaxed);
         if (leader == caller) {
-            shared_until_.store(now + shared_for, std::memory_order_relaxed);
+            const Time before = brief_refused_.exchange(now, std::memory_order_relaxed);
+            if (now < before + refused_often) share(now);
             return false;
         }
         if (leader == brief && waker_.is_asleep()) return false;
@@ -90,16 +97,19 @@ void Leadership::ask() noexcept {
 }
 
 bool Leadership::is_shared() noexcept {
-    const bool are_followed = followers_.load(std::memory_order_relaxed) > 0;
     const Time until = shared_until_.load(std::memory_order_relaxed);
-    if (!are_followed && until == Time{}) return false;  // without a look at the clock
+    if (until == Time{}) return false;  // without a look at the clock
     const Time now = monotonic();
-    if (are_followed) {
-        shared_until_.store(now + shared_for, std::memory_order_relaxed);
-    } else if (now >= until) {
+    if (now >= until) {
         shared_until_.store(Time{}, std::memory_order_relaxed);
+        return false;
     }
-    return are_followed || now < until;
+    if (followers_.load(std::memory_order_relaxed) > 0) share(now);
+    return true;
+}
+
+void Leadership::share(Time now) noexcept {
+    shared_until_.store(now + shared_for, std::memory_order_relaxed);
 }
 
 void Leadership::leave() noexcept {

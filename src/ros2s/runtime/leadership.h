@@ -75,6 +75,7 @@ class Leadership {
     }
     void call() noexcept;
     [[nodiscard]] bool is_shared() noexcept;
+    void share(Time now) noexcept;
     void ask() noexcept;
 
     Waker& waker_;
@@ -84,7 +85,8 @@ class Leadership {
     std::atomic<bool> asked_ = false;
     std::atomic<uint32_t> called_ = 1;  // a futex; at first the own thread leads
     std::atomic<bool> closed_ = false;
-    std::atomic<Time> shared_until_{};
+    std::atomic<Time> shared_until_{};   // or none
+    std::atomic<Time> brief_refused_{};  // when a caller led
     std::atomic<Time> crowded_until_{};  // a caller that did not follow has seen a leader
 };
 
