@@ -116,6 +116,10 @@ class Against(unittest.TestCase):
             bench.prepare(types.SimpleNamespace(kind="quick", against=Path("other"), turns=3, mib=0, no_build=True, disks=None),
                           bench.Kind(None, "", 3, 1, 0, pools=0), Path("build/bench"))
 
+    def test_a_program_that_was_not_built_is_named(self):
+        with self.assertRaisesRegex(shown.Failed, "build/release/no_bench is not there: leave --no-build out"):
+            shown.run("build/release/no_bench")
+
     def test_builds_that_are_compiled_differently_are_refused(self):
         release, unity = "CMAKE_BUILD_TYPE:STRING=Release", "CMAKE_UNITY_BUILD:UNINITIALIZED=ON"
         self.prepare([release, unity], [unity, release.replace("STRING", "UNINITIALIZED")])

@@ -40,6 +40,9 @@ def run(*arguments, quiet=False, check=True, timeout=600, environment=None):
 
     try:
         done = fio(once) if "fio" in arguments else once()
+    except FileNotFoundError as absent:
+        raise Failed(f"{absent.filename} is not there: leave --no-build out if it is a program of the build, "
+                     "or install its package") from absent
     except subprocess.TimeoutExpired as late:
         raise Failed(f"{shlex.join(words(arguments))}: not done after {late.timeout:.0f} s") from late
     if check and done.returncode != 0:
