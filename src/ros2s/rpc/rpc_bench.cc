@@ -248,7 +248,6 @@ void checksum(benchmark::State& state) {
 
 // The blocks of so many MiB, in turn: more than the cache, they come from memory.
 void checksum_of_blocks(benchmark::State& state) {
-    constexpr size_t block = 4096;
     const AlignedBuffer buffer(static_cast<size_t>(state.range(0)) << 20);
     std::ranges::fill(buffer.bytes(), std::byte{1});
     size_t at = 0;
