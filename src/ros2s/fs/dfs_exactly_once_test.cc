@@ -98,6 +98,9 @@ class ExactlyOnce : public testing::Test {
     }
     // Longer than the mounts wait before they look for orphans.
     Task<> rest() { co_await sleep_for(world_.core(), std::chrono::minutes(1)); }
+    static void expect_done(const std::vector<Result<>>& results) {
+        for (const Result<>& result : results) EXPECT_TRUE(result) << describe(result.error());
+    }
     Result<Attributes> look(const char* name) { return run(first_->lookup({}, root_node, name)); }
 
     sim::World world_{1};
@@ -274,6 +277,25 @@ TEST_F(ExactlyOnce, ManyNamesAreCreatedAndRemovedOnce) {
         EXPECT_TRUE(run(first_->unlink({}, root_node, "f140")));
         run(rest());
         EXPECT_EQ(objects(), before);
+    }
+}
+
+// The first execution ended after the first name, which it had done by itself.
+TEST_F(ExactlyOnce, ANameThatWasDoneByItselfIsNotTakenForAGroup) {
+    const std::vector<std::string_view> names{"a", "b", "c"};
+    const Call first = next();
+    const std::span one = std::span(names).first(1);
+    expect_done(run(first_->Namespace::create_many(first, root_node, one, 0644, {})));
+    const NodeId made_first = look("a")->node;
+    expect_done(run(second_->create_many(again(), root_node, names, 0644, {})));
+    EXPECT_EQ(look("a")->node, made_first);
+    for (const char* name : {"b", "c"}) EXPECT_TRUE(look(name)) << name;
+
+    const Call removal = next();
+    expect_done(run(first_->Namespace::unlink_many(removal, root_node, one)));
+    expect_done(run(second_->unlink_many(again(), root_node, names)));
+    for (const std::string_view name : names) {
+        EXPECT_EQ(outcome_of(run(first_->lookup({}, root_node, name))), Code::not_found) << name;
     }
 }
 

@@ -2,9 +2,8 @@
 // all be done share a transaction. If some of them cannot, each name is done by itself, side by
 // side, and the transaction of each shows what became of it.
 //
-// The parts of a repeated call (dfs_exactly_once.cc): 0 to groups_max - 1 are its groups, and name
-// i by itself is part groups_max + i. A group whose transaction was done before is done. Otherwise
-// its names may have been done one by one, and are.
+// Of a repeated call (dfs_exactly_once.cc), a group whose transaction was done before is done.
+// Otherwise its names may have been done one by one, and are.
 #include <algorithm>
 
 #include "dfs_mount.h"
@@ -15,7 +14,7 @@ namespace {
 
 // Two items for the name and three for its node, in one chain.
 constexpr size_t group_names_max = object::chain_items_max / 5;
-constexpr uint32_t groups_max = (names_together_max + group_names_max - 1) / group_names_max;
+static_assert((names_together_max + group_names_max - 1) / group_names_max == name_groups_max);
 
 // The transaction is too much for the store, and smaller ones may not be.
 bool is_too_much(const Error& error) {
@@ -130,8 +129,8 @@ Task<std::vector<Result<>>> DfsMount::create_many(const Call& call, NodeId paren
     if (!together || *together) co_return results;
     Nursery nursery(reactor_, options_.fan_out);
     for (size_t i = 0; i < names.size(); ++i) {
-        co_await nursery.spawn(create_one(*this, call, parent, names[i], mode, owner,
-                                          groups_max + static_cast<uint32_t>(i), results[i]));
+        co_await nursery.spawn(
+            create_one(*this, call, parent, names[i], mode, owner, part_of_name(i), results[i]));
     }
     co_await nursery.join();
     co_return results;
@@ -211,8 +210,7 @@ Task<> DfsMount::unlink_group(DfsMount& self, const Call& call, NodeId parent,
     if (!together) std::ranges::fill(results, Result<>(fail(together.error())));
     if (!together || *together) co_return;
     for (size_t i = 0; i < names.size(); ++i) {
-        co_await unlink_one(self, call, parent, names[i],
-                            groups_max + static_cast<uint32_t>(begin + i), results[i]);
+        co_await unlink_one(self, call, parent, names[i], part_of_name(begin + i), results[i]);
     }
 }
 

@@ -21,7 +21,7 @@ Task<std::vector<Result<>>> Namespace::create_many(const Call& call, NodeId pare
     std::vector<Result<>> results;
     mode = S_IFREG | (mode & permission_bits);
     for (const std::string_view name : names) {
-        const PartOfCall part(call, static_cast<uint32_t>(results.size()));
+        const PartOfCall part(call, part_of_name(results.size()));
         const auto made = co_await mknod(part, parent, name, mode, 0, owner);
         if (made) forget(made->node, 1);
         results.push_back(made ? Result<>() : fail(made.error()));
@@ -33,7 +33,7 @@ Task<std::vector<Result<>>> Namespace::unlink_many(const Call& call, NodeId pare
                                                    std::span<const std::string_view> names) {
     std::vector<Result<>> results;
     for (const std::string_view name : names) {
-        const PartOfCall part(call, static_cast<uint32_t>(results.size()));
+        const PartOfCall part(call, part_of_name(results.size()));
         results.push_back(co_await unlink(part, parent, name));
     }
     co_return results;
