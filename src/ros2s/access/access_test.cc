@@ -118,6 +118,42 @@ TEST(CheckedFileSystem, EachOfManyNamesIsCheckedAsIfAlone) {
     subject.world().run(act_on_many(subject));
 }
 
+// ---- repetitions
+
+// A user removes own files of a sticky directory of another user, moves one to another directory,
+// and the DPU restarts before each reply.
+Task<> repeat(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), other = as_user(1001);
+    const Call as_owner{.caller = &owner};
+    const std::vector<std::string_view> many{"a", "b"};
+    const auto top = (co_await fs.mkdir(as_owner, fs::root_node, "top", 01777, {}))->node;
+    const auto second = (co_await fs.mkdir(as_owner, fs::root_node, "second", 0777, {}))->node;
+    const Call as_other{.caller = &other};
+    for (const char* name : {"a", "b", "f", "g"}) {
+        EXPECT_TRUE(co_await fs.mknod(as_other, top, name, S_IFREG | 0600, 0, {}));
+    }
+    UpdateName name{.client = Uuid::make(subject.world().secrets()), .sequence = 1};
+    const Call named{.update = &name, .caller = &other};
+    for (const bool repeated : {false, true}) {
+        name.repeated = repeated;
+        SCOPED_TRACE(repeated);
+        name.slot = 1;
+        EXPECT_TRUE(co_await fs.unlink(named, top, "f"));
+        name.slot = 2;
+        EXPECT_TRUE(co_await fs.rename(named, top, "g", second, "h", {}));
+        name.slot = 3;
+        EXPECT_EQ(errnos(co_await fs.unlink_many(named, top, many)), (Errnos{0, 0}));
+        name.slot = 4;
+        EXPECT_FALSE(co_await fs.unlink(named, top, "absent"));
+    }
+    co_await fs.close_all();
+}
+TEST(CheckedFileSystem, ARemovalThatIsRepeatedIsNotRefused) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(repeat(subject));
+}
+
 // ---- the cost, in requests to the store
 
 // Each operation runs after its names were looked up, as by a host's kernel.
