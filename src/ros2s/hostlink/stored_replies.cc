@@ -1,5 +1,7 @@
 #include "stored_replies.h"
 
+#include "ros2s/base/shares.h"
+
 namespace ros2s::hostlink {
 
 Result<StoredReplies::Entry*> StoredReplies::slot_of(session::SessionId session, uint64_t tenant,
@@ -10,7 +12,7 @@ Result<StoredReplies::Entry*> StoredReplies::slot_of(session::SessionId session,
     }
     uint32_t& of_tenant = slots_of_[tenant];
     if (of_tenant >= bounds_.of_tenant) return fail(Code::busy, bounds_.of_tenant);
-    if (slots_ >= bounds_.of_all && of_tenant >= bounds_.sure_of_tenant) {
+    if (of_tenant >= bounds_.sure_of_tenant && takes_the_rest(of_tenant, slots_, bounds_.of_all)) {
         return fail(Code::busy, bounds_.of_all);
     }
     ++of_tenant;

@@ -7,9 +7,10 @@
 // with the last one's name is refused, by the digest of its contents.
 //
 // Replies are in memory and do not survive the process. A slot is kept until its session ends, so
-// their number is bounded per tenant and in sum. A client uses as many slots as it had updates in
-// progress at once, which is far fewer. A tenant with few slots gets one also when others have used
-// the sum. A refused update was not done.
+// their number is bounded per tenant and in sum, and no tenant takes what is left for all others
+// (base/shares.h). A client uses as many slots as it had updates in progress at once, which is far
+// fewer. A tenant with few slots gets one also when others have used the sum. A refused update was
+// not done.
 //
 // Used on one core.
 #pragma once

@@ -8,7 +8,7 @@
 namespace ros2s::hostlink {
 namespace {
 
-constexpr uint64_t alice = 1, bob = 2;
+constexpr uint64_t alice = 1, bob = 2, carol = 3, dave = 4;
 constexpr session::SessionId hers{11}, hers_too{12}, his{21};
 
 Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64_t tenant,
@@ -20,24 +20,33 @@ Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64
 }
 
 Task<> use_all(StoredReplies& replies) {
-    // Ten for each, twelve in all, and three for whoever comes late.
-    for (uint32_t slot = 0; slot < 6; ++slot) {
-        EXPECT_TRUE(co_await update(replies, hers, alice, slot));
-        if (slot < 4) EXPECT_TRUE(co_await update(replies, hers_too, alice, slot));
-    }
-    EXPECT_EQ(co_await update(replies, hers_too, alice, 9), Result<>(fail(Code::busy, 10)));
-    // What has a slot goes on, and repetitions get their reply.
-    EXPECT_TRUE(co_await update(replies, hers, alice, 5, 2));
-    EXPECT_TRUE(co_await update(replies, hers, alice, 5, 2));
-    EXPECT_EQ(replies.returned().value(), 1U);
+    // Five for each, twelve in all, of which nobody takes what is left for the others, and two for
+    // whoever comes late.
     for (uint32_t slot = 0; slot < 3; ++slot) {
+        EXPECT_TRUE(co_await update(replies, hers, alice, slot));
+        if (slot < 2) EXPECT_TRUE(co_await update(replies, hers_too, alice, slot));
+    }
+    EXPECT_EQ(co_await update(replies, hers_too, alice, 9), Result<>(fail(Code::busy, 5)));
+    // What has a slot goes on, and repetitions get their reply.
+    EXPECT_TRUE(co_await update(replies, hers, alice, 2, 2));
+    EXPECT_TRUE(co_await update(replies, hers, alice, 2, 2));
+    EXPECT_EQ(replies.returned().value(), 1U);
+    for (uint32_t slot = 0; slot < 4; ++slot) {
         EXPECT_TRUE(co_await update(replies, his, bob, slot));
     }
-    EXPECT_EQ(co_await update(replies, his, bob, 3), Result<>(fail(Code::busy, 12)));
+    EXPECT_EQ(co_await update(replies, his, bob, 4), Result<>(fail(Code::busy, 12)));
+    for (const uint64_t tenant : {carol, dave}) {
+        const session::SessionId theirs{10 * tenant};
+        for (uint32_t slot = 0; slot < 2; ++slot) {
+            EXPECT_TRUE(co_await update(replies, theirs, tenant, slot));
+        }
+        EXPECT_EQ(co_await update(replies, theirs, tenant, 2), Result<>(fail(Code::busy, 12)));
+        replies.forget(theirs);
+    }
     // The end of a session frees its slots.
     replies.forget(hers_too);
-    EXPECT_EQ(replies.slots(), 9U);
-    EXPECT_TRUE(co_await update(replies, his, bob, 3));
+    EXPECT_EQ(replies.slots(), 7U);
+    EXPECT_TRUE(co_await update(replies, his, bob, 4));
     replies.forget(hers);
     replies.forget(his);
     replies.forget(his);
@@ -46,7 +55,7 @@ Task<> use_all(StoredReplies& replies) {
 
 TEST(StoredReplies, AreBoundedByTenantAndInSum) {
     sim::World world(1);
-    StoredReplies replies(world.core(), {.of_tenant = 10, .of_all = 12, .sure_of_tenant = 3});
+    StoredReplies replies(world.core(), {.of_tenant = 5, .of_all = 12, .sure_of_tenant = 2});
     world.run(use_all(replies));
 }
 
