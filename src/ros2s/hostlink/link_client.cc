@@ -14,7 +14,8 @@ namespace {
 // Longer writes are split at multiples of it. A chunk of at most this size is therefore written
 // atomically.
 constexpr uint64_t cut_bytes = uint64_t{1} << 20;
-constexpr size_t behind_max = 64;
+constexpr size_t forgets_at_once = 64;
+constexpr size_t closers_max = 64;
 // The checksums of more pieces would not fit into a message.
 constexpr uint64_t pieces_max = 2048;
 
@@ -64,7 +65,8 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       locator_(locator),
       options_(std::move(options)),
       slots_(reactor, options_.client, 0, update_slots),
-      behind_(reactor, behind_max),
+      forgetting_(reactor, forgets_at_once),
+      closers_(reactor, closers_max),
       summing_(reactor) {}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
@@ -79,8 +81,8 @@ fs::Caller LinkClient::user_of(const Call& call) const {
 
 Task<> LinkClient::close_all() {
     // If the server is away, its handles end with the session.
-    closing_ = true;
-    const Call call{.deadline = reactor_.now() + options_.close_within};
+    closes_until_ = reactor_.now() + options_.close_within;
+    const Call call{.deadline = closes_until_};
     while (!open_.empty()) {
         const auto first = open_.begin();
         const session::MountLocation place = first->second.place;
@@ -88,7 +90,8 @@ Task<> LinkClient::close_all() {
         open_.erase(first);
         (void)co_await close_there(call, place, there);
     }
-    co_await behind_.join();
+    co_await closers_.join();
+    co_await forgetting_.join();
 }
 
 // ---- bytes of files -------------------------------------------------------------------------

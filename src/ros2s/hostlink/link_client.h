@@ -158,8 +158,9 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<OpenedThere>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
     Task<Result<>> close_there(const Call& call, session::MountLocation place,
                                fs::FileHandle there);
-    static Task<> close_behind(LinkClient& self, session::MountLocation place,
-                               fs::FileHandle there);
+    void close_later(Where at);
+    static Task<> close_behind(LinkClient& self, Where at);
+    [[nodiscard]] bool is_closing() const { return closes_until_ < Time::max(); }
     [[nodiscard]] fs::Opened keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags);
     [[nodiscard]] fs::Caller user_of(const Call& call) const;
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
@@ -203,8 +204,11 @@ class LinkClient final : public fs::FileSystem {
     uint64_t last_handle_ = 0;
     rpc::UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
-    bool closing_ = false;
-    Nursery behind_;  // requests that no call waits for
+    Time closes_until_ = Time::max();  // in close_all()
+    // Requests that no call waits for.
+    Nursery forgetting_;
+    Nursery closers_;
+    std::vector<Where> unclosed_;  // handles that wait for a closer; at most the server's
     SliceTurns summing_;
 };
 

@@ -95,18 +95,31 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     Result<> closed;
     if (waits) closed = co_await close_there(call, place, there);
     const bool is_open = !closed && may_pass(closed.error());
-    if (!waits || is_open) co_await behind_.spawn(close_behind(*this, place, there));
+    if (!waits || is_open) close_later({place, there});
     co_return closed;
 }
 
-// Until the handle is closed: it counts against the bounds of the mount.
-Task<> LinkClient::close_behind(LinkClient& self, session::MountLocation place,
-                                fs::FileHandle there) {
+// The caller goes on, also while the server is away.
+void LinkClient::close_later(Where at) {
+    if (!closers_.try_spawn(close_behind(*this, at))) unclosed_.push_back(at);
+}
+
+// Until the handle is closed: it counts against the bounds of the mount. Then the handles that
+// found no room in `closers_`.
+Task<> LinkClient::close_behind(LinkClient& self, Where at) {
     for (;;) {
-        const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
-        const auto closed = co_await self.close_there(call, place, there);
-        if (closed || !may_pass(closed.error()) || self.closing_) co_return;
-        (void)co_await sleep_for(self.reactor_, retry_pause, {});
+        const Time until = self.reactor_.now() + self.options_.close_within;
+        const Call call{.deadline = std::min(until, self.closes_until_)};
+        const auto closed = co_await self.close_there(call, at.place, at.handle);
+        const bool is_open = !closed && may_pass(closed.error());
+        if (is_open && self.is_closing()) co_return;
+        if (is_open) {
+            (void)co_await sleep_for(self.reactor_, retry_pause, {});
+            continue;
+        }
+        if (self.unclosed_.empty()) co_return;
+        at = self.unclosed_.back();
+        self.unclosed_.pop_back();
     }
 }
 

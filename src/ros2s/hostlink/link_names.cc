@@ -137,7 +137,7 @@ void LinkClient::forget(NodeId node, uint64_t count) {
     const auto sent = static_cast<ptrdiff_t>(std::min(forgotten_.size(), forgets_max));
     const auto first = forgotten_.end() - sent;
     // References that cannot be sent now are sent with the next ones.
-    if (behind_.try_spawn(send_forgotten(*this, {first, forgotten_.end()}))) {
+    if (forgetting_.try_spawn(send_forgotten(*this, {first, forgotten_.end()}))) {
         forgotten_.erase(first, forgotten_.end());
     }
 }

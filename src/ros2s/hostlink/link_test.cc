@@ -535,5 +535,48 @@ Task<> closed_too_late(Stage& stage) {
 }
 TEST(HostLink, ACloseThatWasNotAnsweredIsSentAgain) { Stage().run(closed_too_late); }
 
+// More files than are closed side by side. They have no names, so their space shows that they are
+// closed.
+Task<> closed_while_away(Stage& stage) {
+    using namespace std::chrono_literals;
+    const std::vector<std::byte> block(4096, std::byte{7});
+    const auto before = co_await stage.host.link->space({});
+    std::vector<FileHandle> files;
+    for (int i = 0; i < 200; ++i) {
+        const std::string name = "f" + std::to_string(i);
+        const FileHandle file = files.emplace_back(co_await stage.create(name, {.write = true}));
+        EXPECT_TRUE(
+            co_await stage.host.link->pwrite({}, file, Window::local(ConstBytes(block)), 0));
+        EXPECT_TRUE(co_await stage.host.link->fsync({}, file));
+        EXPECT_TRUE(co_await stage.host.link->unlink({}, fs::root_node, name));
+    }
+    stage.network.stall("dpu", true);
+    const Time begun = stage.world.core().now();
+    for (const FileHandle file : files) EXPECT_TRUE(co_await stage.host.link->close({}, file));
+    EXPECT_LT(stage.world.core().now() - begun, 1ms);
+    co_await sleep_for(stage.world.core(), 20s);
+    stage.network.stall("dpu", false);
+    co_await sleep_for(stage.world.core(), 60s);
+    const auto after = co_await stage.host.link->space({});
+    EXPECT_TRUE(before && after && after->free_bytes == before->free_bytes);
+}
+TEST(HostLink, ACloseWaitsForNoOther) { Stage().run(closed_while_away); }
+
+// The server does not come back. Its handles end with the session.
+Task<> ended_while_away(Stage& stage) {
+    using namespace std::chrono_literals;
+    std::vector<FileHandle> files;
+    for (int i = 0; i < 200; ++i) {
+        files.push_back(co_await stage.create("f" + std::to_string(i), {.write = true}));
+    }
+    stage.network.stall("dpu", true);
+    for (const FileHandle file : files) EXPECT_TRUE(co_await stage.host.link->close({}, file));
+    const Time begun = stage.world.core().now();
+    co_await stage.host.link->close_all();
+    EXPECT_LE(stage.world.core().now() - begun, LinkClient::Options::close_within + 1s);
+    stage.network.stall("dpu", false);
+}
+TEST(HostLink, TheEndWaitsForAServerThatIsAwayForSecondsOnly) { Stage().run(ended_while_away); }
+
 }  // namespace
 }  // namespace ros2s::hostlink
