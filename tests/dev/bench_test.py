@@ -207,7 +207,11 @@ class Disk(unittest.TestCase):
         self.assertIsNone(disk.empty_share([(at / 10, 1) for at in range(10)], 1))
 
 
-PERF = """fio 7/7 10.5:
+STARTER = 5  # the process that started perf, process 6
+PERF = """perf-exec     0     0.000000: PERF_RECORD_FORK(7:7):(6:6)
+perf-exec     0     0.000000: PERF_RECORD_COMM: perf-exec:7/7
+perf     0     0.000000: PERF_RECORD_FORK(6:6):(5:5)
+fio 7/7 10.5:
 \tffffffff81000010 do_sched_yield ([kernel.kallsyms])
 \t    7f00aa __sched_yield (/lib/libc.so.6)
 
@@ -226,7 +230,7 @@ swapper     0 10.0:
 
 class Samples(unittest.TestCase):
     def setUp(self):
-        self.grouped = samples.by_process(samples.parse(PERF), {"engine": 9})
+        self.grouped = samples.by_process(samples.parse(PERF, STARTER), {"engine": 9})
 
     def test_each_sample_is_of_a_process(self):
         self.assertEqual({name: len(found) for name, found in self.grouped.items()}, {"host": 2, "engine": 1})
@@ -235,6 +239,18 @@ class Samples(unittest.TestCase):
     def test_polling(self):
         self.assertEqual(samples.poll_shares(self.grouped), {"host": 0.5, "engine": 0})
 
+    def test_a_fio_that_others_started_is_not_the_host(self):
+        text = PERF + """
+fio     7 10.2: PERF_RECORD_FORK(10:10):(7:7)
+bash     4 10.3: PERF_RECORD_FORK(8:8):(4:4)
+fio    10 10.9:
+\t    7f00dd io_uring_enter (/lib/libc.so.6)
+
+fio     8 11.5:
+\t    7f00dd io_uring_enter (/lib/libc.so.6)
+"""
+        kept = samples.during(samples.by_process(samples.parse(text, STARTER), {"engine": 9}), 0.3)
+        self.assertEqual({name: [sample.pid for sample in found] for name, found in kept.items()}, {"host": [7, 10], "engine": [9]})
 
     def test_the_start_is_left_out(self):
         kept = samples.during(self.grouped, 0.4)
@@ -242,7 +258,7 @@ class Samples(unittest.TestCase):
 
     def test_layers(self):
         of = layers.Layers(SOURCES / "src/ros2s").of
-        self.assertEqual([of(sample) for sample in samples.parse(PERF)],
+        self.assertEqual([of(sample) for sample in samples.parse(PERF, STARTER)],
                          ["polling", "engine", "kernel: I/O", "kernel: other"])
         for name, library, layer in (("ros2s::OsReactor::Loop::turn()", "/b/libros2store.so", "runtime"),
                                      ("ros2s::UringRing::begin()", "/b/libros2store.so", "runtime"),

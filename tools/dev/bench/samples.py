@@ -9,6 +9,8 @@ from dataclasses import dataclass
 HERTZ = 997  # a prime, so that it does not coincide with periodic work
 HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s+(\d+\.\d+):\s*$")
 FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
+EVENT = " PERF_RECORD_"  # in the line of an event that is no sample
+FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")  # the new process, and its parent
 KERNEL = 1 << 63  # addresses from here on
 
 
@@ -21,6 +23,7 @@ class Sample:
     """A sample. Frames are (symbol, library), the innermost first."""
     command: str
     pid: int
+    descends: bool  # from the process that started perf
     at: float  # seconds
     kernel: tuple
     user: tuple
@@ -43,22 +46,33 @@ def recorded(file):
 
 
 def read(file):
-    text = subprocess.run(["perf", "script", "-i", file, "-F", "comm,pid,time,ip,sym,dso"],
+    text = subprocess.run(["perf", "script", "-i", file, "-F", "comm,pid,time,ip,sym,dso", "--show-task-events"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                           check=True, env=os.environ | {"PERF_PAGER": "cat"}).stdout
-    return parse(text)
+    return parse(text, os.getpid())
 
 
-def parse(text):
-    """Parses the output of `perf script`: for each sample a head, then a line for each frame."""
+def descendants(text, ancestor):
+    """Returns a process and all below it. perf also names the parents of processes that ran before it, in any order."""
+    forks = [(int(child), int(parent)) for child, parent in FORK.findall(text)]
+    found = {ancestor}
+    while more := {child for child, parent in forks if parent in found} - found:
+        found |= more
+    return found
+
+
+def parse(text, starter):
+    """Parses the output of `perf script`: for each sample a head, then a line for each frame. `starter`: the process
+    that started perf."""
+    started = descendants(text, starter)
     found = []
     for part in text.split("\n\n"):
-        lines = [line for line in part.splitlines() if line.strip()]
+        lines = [line for line in part.splitlines() if line.strip() and EVENT not in line]
         head = HEAD.match(lines[0]) if lines else None
         if not head:
             continue
         frames = [(int(frame[1], 16), (frame[2].replace("(anonymous namespace)::", ""), frame[3])) for frame in map(FRAME.match, lines[1:]) if frame]
-        found.append(Sample(head[1].strip(), int(head[2]), float(head[3]),
+        found.append(Sample(head[1].strip(), int(head[2]), int(head[2]) in started, float(head[3]),
                             tuple(frame for at, frame in frames if at >= KERNEL),
                             tuple(frame for at, frame in frames if at < KERNEL)))
     return found
@@ -66,10 +80,10 @@ def parse(text):
 
 def by_process(samples, daemons, host="fio"):
     """Groups the samples by process: the host, whose main threads are called `host`, and the daemons, given
-    as process numbers by name."""
+    as process numbers by name. Processes of that name that others started, such as another user's fio, do not count."""
     names = {pid: name for name, pid in daemons.items()}
     # The library's threads have names of their own.
-    names |= {sample.pid: "host" for sample in samples if sample.command == host}
+    names |= {sample.pid: "host" for sample in samples if sample.command == host and sample.descends}
     grouped = {}
     for sample in samples:
         if sample.pid in names:
