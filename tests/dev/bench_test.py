@@ -3,6 +3,7 @@
 
 Tests what ./dev bench computes from its measurements: rows, ratios, regressions, how often the disk was idle,
 which samples are polling, and the plot."""
+import argparse
 import contextlib
 import dataclasses
 import io
@@ -23,6 +24,7 @@ import compare  # noqa: E402
 import console  # noqa: E402
 import hops  # noqa: E402
 import path_report  # noqa: E402
+import profiled  # noqa: E402
 import shown  # noqa: E402
 from bench import ceph_costs, costs, disk, fairness, figures as paper, host_cpu, layers, micro, names, plot, pools, report, request_costs, rows, samples, set_up_rows  # noqa: E402
 from bench import turns as bench_turns  # noqa: E402
@@ -40,6 +42,63 @@ def figures(*rates, cpu_us=None, empty=None):
 
 def in_base(side):
     return dataclasses.replace(side, name=f"base: {side.name}")
+
+
+def given(command, *words):
+    """Returns the options of a command with these words."""
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(words)
+
+
+class Arguments(unittest.TestCase):
+    WORDS = {"rows": "randread-32", "against": "build", "daos": "tank/train", "disks": "/a,/b", "target": "/dev/nvme1n1",
+             "costs": "costs.json", "turns": "7", "seconds": "7", "mib": "7"}
+
+    def test_each_argument_is_in_the_table(self):
+        known = set(vars(given(bench))) - {"kind", "json", "no_build"}
+        self.assertEqual((set(bench.NOT_USED), set(self.WORDS)), (known, known))
+        for kind in bench.KINDS.values():
+            self.assertLessEqual(set(kind.arguments), known)
+
+    def test_what_a_kind_does_not_use_is_refused(self):
+        for name, kind in bench.KINDS.items():
+            for argument, word in self.WORDS.items():
+                options = given(bench, name, f"--{argument}", word, "--no-build")
+                before = getattr(options, argument)
+                with self.subTest(kind=name, argument=argument):
+                    if argument in kind.arguments:
+                        bench.complete(options)
+                        self.assertEqual(getattr(options, argument), before)
+                    else:
+                        with self.assertRaisesRegex(shown.Failed, f"^--{argument} has no effect on the kind {name}: leave it out"):
+                            bench.prepare(options, kind, Path("no place"))
+        self.assertEqual(bench.users("rows"), ["quick", "full", "null", "aged", "fig3", "fig4", "fig5"])
+        self.assertNotIn("memory", bench.users("turns"))
+
+    def test_what_is_not_given_is_the_default_of_the_kind(self):
+        for kind, turns, seconds, mib in (("full", 5, 4, 1024), ("mount", 3, 0, 0), ("memory", 1, 4, 512), ("fig4", 1, 2, 0)):
+            options = given(bench, kind)
+            bench.complete(options)
+            self.assertEqual((options.turns, options.seconds, options.mib, options.rows), (turns, seconds, mib, None))
+
+    def test_numbers_that_measure_nothing_are_refused(self):
+        for command, words, names_of in ((bench, (), ("turns", "seconds", "mib")),
+                                         (profiled, ("raw", "read-1m"), ("seconds", "mib"))):
+            for name in names_of:
+                for value in ("0", "-1", "nan", "inf", "1.5", "1e9", "9" * 20, ""):
+                    with self.subTest(command=command, name=name, value=value), self.assertRaises(SystemExit), \
+                            contextlib.redirect_stderr(io.StringIO()) as said:
+                        given(command, *words, f"--{name}={value}")
+                    self.assertIn(f"argument --{name}: {value!r} is not a whole number from 1 to ", said.getvalue())
+
+    def test_the_help_has_the_defaults_of_each_kind(self):
+        parser = argparse.ArgumentParser()
+        bench.add_arguments(parser)
+        told = " ".join(parser.format_help().split())
+        for text in ("5 for full, aged, scale, daos; 1 for fig3, fig4, fig5)", "3 for aged; 1 for meta, directory)",
+                     "512 for memory, fig5; 128 for scale, daos)", "(for quick, full, directory)", "(docs/costs.json for costs)"):
+            self.assertIn(text, told)
 
 
 class Rows(unittest.TestCase):
@@ -113,8 +172,7 @@ class Against(unittest.TestCase):
                 Path(built, "bin").mkdir(parents=True)
                 Path(built, "bin/ros2store").touch()
                 Path(built, "CMakeCache.txt").write_text("\n".join(lines), encoding="utf-8")
-            bench.prepare(types.SimpleNamespace(kind="quick", against=Path("other"), turns=3, mib=0, no_build=True, disks=None),
-                          bench.Kind(None, "", 3, 1, 0, pools=0), Path("build/bench"))
+            bench.prepare(given(bench, "quick", "--against", "other", "--no-build"), bench.KINDS["quick"], Path("build/bench"))
 
     def test_a_program_that_was_not_built_is_named(self):
         with self.assertRaisesRegex(shown.Failed, "build/release/no_bench is not there: leave --no-build out"):
@@ -432,6 +490,13 @@ class Paper(unittest.TestCase):
         found, ends = self.figure(paper.target, rows=None, target=Path("nvme"))
         self.assertEqual(set(found), {("raw", 1)})
         self.assertIn("writes: the target is only read", ends)
+
+    def test_rows_of_the_target_are_chosen(self):
+        with mock.patch.object(os, "sched_getaffinity", return_value={0, 1}):
+            found, _ = self.figure(paper.target, rows="randread-4k-2", target=Path("nvme"))
+            self.assertEqual(found, [("raw", 1)])
+            with self.assertRaisesRegex(shown.Failed, "there is no row randread-4k-4; there are read-1m-1, "):
+                self.figure(paper.target, rows="randread-4k-2,randread-4k-4", target=Path("nvme"))
 
     def test_the_table_tells_the_disks(self):
         row = rows.row(RAW, paper.works()[0], figures(256), None, {}, 4)

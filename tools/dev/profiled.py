@@ -6,6 +6,7 @@ samples."""
 
 from pathlib import Path
 
+import bench
 import build
 import compare
 import console
@@ -21,8 +22,8 @@ LEAST = 0.005  # a layer with a smaller share is not shown
 def add_arguments(parser):
     parser.add_argument("mode", choices=("raw", "embedded", "direct", "offload"))
     parser.add_argument("workload", choices=WORKLOADS)
-    parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--mib", type=int, default=512, help="size of the file (512)")
+    parser.add_argument("--seconds", type=bench.whole_number(bench.SECONDS_MOST), default=5, help="duration of the operation (5)")
+    parser.add_argument("--mib", type=bench.whole_number(bench.MIB_MOST), default=512, help="size of the file (512)")
     parser.add_argument("--provider", choices=("shm", pools.TCP), default="shm", help="between the client of the engine and the engine (shm)")
     parser.add_argument("--memory", action="store_true", help="put the pool in /dev/shm, to leave out the disk")
     parser.add_argument("--no-build", action="store_true", help="measure the present build/release")

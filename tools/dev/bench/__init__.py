@@ -5,6 +5,7 @@ turns are the result. Each build has its own pools. All files are in build/bench
 guard.py removes them, however the bench ends. Files on further disks (--disks) stay if the bench is killed. The
 results go to a file. The commands are in build/bench.log."""
 
+import argparse
 import dataclasses
 import shutil
 import tempfile
@@ -25,68 +26,105 @@ LOG = Path("build/bench.log")
 class Kind:
     measure: Callable  # (options, place, document, tally) to the Markdown's lines and the plot, or None
     what: str
-    turns: int
-    seconds: int
-    mib: int  # of each file
+    arguments: dict  # each that it uses, with its default; mib: of each file
     pools: int = 2  # of each build
 
 
 KINDS = {
-    "quick": Kind(set_up_rows.measure, "at most six minutes", 3, 2, 256),
-    "full": Kind(set_up_rows.measure, "more rows, providers and turns", 5, 4, 1024, 4),
-    "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", 3, 2, 256),
-    "aged": Kind(aged.measure, "an embedded pool, full and overwritten at random, beside a fresh one", 5, 3, 1024),
-    "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", 3, 1, 64),
-    "directory": Kind(directory.measure, "a directory behind a DPU: names and reads, beside the directory itself", 3, 1, 64, 1),
-    "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", 3, 0, 0),
-    "memory": Kind(memory.measure, "of each process, idle and after load", 1, 4, 512),
-    "micro": Kind(micro.measure, "the modules' own benchmarks", 3, 0, 0, 0),
-    "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`", 3, 2, 256, 6),
-    "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse", 5, 2, 128, 0),
-    "daos": Kind(daos.measure, "beside DAOS, in memory (--daos): fio's dfs engine on DAOS and on ROS2, and DAOS behind a DPU", 5, 2, 128),
-    "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults", 3, 2, 256),
-    "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", 3, 4, 64),
-    "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", 1, 2, 1024, 0),
-    "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client", 1, 2, 0, 0),
-    "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", 1, 2, 512, 4),
+    "quick": Kind(set_up_rows.measure, "at most six minutes", dict(turns=3, seconds=2, mib=256, rows=None, against=None)),
+    "full": Kind(set_up_rows.measure, "more rows, providers and turns", dict(turns=5, seconds=4, mib=1024, rows=None, against=None), pools=4),
+    "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", dict(turns=3, seconds=2, mib=256, rows=None)),
+    "aged": Kind(aged.measure, "an embedded pool, full and overwritten at random, beside a fresh one",
+                 dict(turns=5, seconds=3, mib=1024, rows=None)),
+    "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", dict(turns=3, seconds=1)),
+    "directory": Kind(directory.measure, "a directory behind a DPU: names and reads, beside the directory itself",
+                      dict(turns=3, seconds=1, mib=64, against=None), pools=1),
+    "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", dict(turns=3)),
+    "memory": Kind(memory.measure, "of each process, idle and after load", dict(seconds=4, mib=512)),
+    "micro": Kind(micro.measure, "the modules' own benchmarks", dict(turns=3), pools=0),
+    "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`",
+                  dict(turns=3, seconds=2, mib=256, costs=Path("docs/costs.json")), pools=6),
+    "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse",
+                  dict(turns=5, seconds=2, mib=128), pools=0),
+    "daos": Kind(daos.measure, "beside DAOS, in memory (--daos): fio's dfs engine on DAOS and on ROS2, and DAOS behind a DPU",
+                 dict(turns=5, seconds=2, mib=128, daos=None)),
+    "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults",
+                     dict(turns=3, seconds=2, mib=256)),
+    "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", dict(turns=3, seconds=4, mib=64)),
+    "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", dict(turns=1, seconds=2, mib=1024, rows=None, disks=None), pools=0),
+    "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client",
+                 dict(turns=1, seconds=2, rows=None, target=None), pools=0),
+    "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", dict(turns=1, seconds=2, mib=512, rows=None, disks=None), pools=4),
 }
-
-
+# The values of the arguments that a kind does not use.
+NOT_USED = dict(rows=None, against=None, daos=None, disks=None, target=None, costs=None, turns=1, seconds=0, mib=0)
+TURNS_MOST = 1000
+SECONDS_MOST = 50  # five operations on names end within the 300 s after which a program is stopped
+MIB_MOST = 1 << 20
 IN_MEMORY = ("null", "fairness", "daos")
 # Builds that differ in these differ in speed, too, whatever their sources are.
 COMPILED_BY = ("CMAKE_BUILD_TYPE", "CMAKE_UNITY_BUILD")
 
 
+def users(argument):
+    """Returns the kinds that use an argument."""
+    return [name for name, kind in KINDS.items() if argument in kind.arguments]
+
+
+def defaults(argument):
+    """Returns the kinds that use an argument, and its defaults, for the help."""
+    found = {}
+    for name in users(argument):
+        found.setdefault(KINDS[name].arguments[argument], []).append(name)
+    return "; ".join(f"{'' if default is None else f'{default} '}for {', '.join(kinds)}" for default, kinds in found.items())
+
+
+def whole_number(most):
+    """Returns the type of an argument that is a number from 1 to `most`."""
+    def parse(text):
+        if not text.isdecimal() or not 1 <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to {most}")
+        return int(text)
+
+    return parse
+
+
 def add_arguments(parser):
+    def add(name, what, **more):
+        parser.add_argument(f"--{name}", help=f"{what} ({defaults(name)})", **more)
+
     parser.add_argument("kind", nargs="?", choices=KINDS, default="quick",
                         help="; ".join(f"{name}: {kind.what}" for name, kind in KINDS.items()))
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE",
                         help="the output (build/bench.json); Markdown and a plot are written beside it")
-    parser.add_argument("--costs", type=Path, default=Path("docs/costs.json"), metavar="FILE",
-                        help="kind costs: the file for `ros2store plan` (docs/costs.json)")
-    parser.add_argument("--rows", metavar="ROW,…",
-                        help="only these rows (in the paper's figures, for example randread-4k-16): " + ", ".join(row.key for row in compare.ROWS))
-    parser.add_argument("--against", metavar="BUILD_DIR", type=Path,
-                        help="kinds quick, full and directory: also measure another build of ros2store, for example of "
-                        "main; in quick and full, a row that is more than 5 %% slower than there fails")
-    parser.add_argument("--daos", metavar="POOL/CONTAINER",
-                        help="kind daos: the labels of a POSIX container of a DAOS that serves nobody else")
-    parser.add_argument("--disks", metavar="DIR,…", type=lambda text: [Path(each) for each in text.split(",")],
-                        help="kinds fig3 and fig5: a directory on each disk; one disk and all are measured (default: only "
-                        "the checkout's disk)")
-    parser.add_argument("--target", metavar="DEVICE", type=Path,
-                        help="kind fig4: the block device of a connected target; it is only read")
-    parser.add_argument("--turns", type=int, help="number of measurements of each side and row (3; full: 5)")
-    parser.add_argument("--seconds", type=int, help="duration of each measurement (2; full: 4)")
-    parser.add_argument("--mib", type=int, help="size of the files (256; full: 1024)")
+    add("costs", "the file for `ros2store plan`", type=Path, metavar="FILE")
+    add("rows", "only these rows (in the paper's figures, for example randread-4k-16): " +
+        ", ".join(row.key for row in compare.ROWS), metavar="ROW,…")
+    add("against", "also measure another build of ros2store, for example of main; in quick and full, a row that is more than "
+        "5 %% slower than there fails", type=Path, metavar="BUILD_DIR")
+    add("daos", "the labels of a POSIX container of a DAOS that serves nobody else", metavar="POOL/CONTAINER")
+    add("disks", "a directory on each disk; one disk and all are measured; without it, only the checkout's disk",
+        type=lambda text: [Path(each) for each in text.split(",")], metavar="DIR,…")
+    add("target", "the block device of a connected target; it is only read", type=Path, metavar="DEVICE")
+    add("turns", "number of measurements of each side and row", type=whole_number(TURNS_MOST))
+    add("seconds", "duration of each measurement", type=whole_number(SECONDS_MOST))
+    add("mib", "size of each file", type=whole_number(MIB_MOST))
     parser.add_argument("--no-build", action="store_true", help="measure the present build/release")
+
+
+def complete(options):
+    """Sets what was not given to the default of the kind. Refuses what the kind does not use."""
+    used = KINDS[options.kind].arguments
+    for name, value in (NOT_USED | used).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+        elif name not in used:
+            raise shown.Failed(f"--{name} has no effect on the kind {options.kind}: leave it out, or choose "
+                               f"a kind that uses it: {', '.join(users(name))}")
 
 
 def run(options):
     kind = KINDS[options.kind]
-    for name in ("turns", "seconds", "mib"):
-        if getattr(options, name) is None:
-            setattr(options, name, getattr(kind, name))
     tally = console.Tally("bench")
     Path("build").mkdir(exist_ok=True)
     with open("build/bench.lock", "w", encoding="ascii") as lock:
@@ -113,17 +151,14 @@ def run(options):
 
 
 def prepare(options, kind, place):
+    complete(options)
     if options.against is not None:
-        if options.kind not in ("quick", "full", "directory"):
-            raise shown.Failed("--against goes with quick, full and directory")
         if not (options.against / "bin/ros2store").exists():
             raise shown.Failed(f"{options.against} is not a build: it has no bin/ros2store; give "
                                "the build/release of a checkout")
         if options.turns < 3:
             raise shown.Failed("fewer than three turns show no spread, without which nothing is slower "
                                "than another build; take --turns 3")
-    if options.disks and options.kind not in ("fig3", "fig5"):
-        raise shown.Failed("--disks goes with fig3 and fig5")
     builds = 1 if options.against is None else 2
     needed = options.mib + builds * kind.pools * pools.mib_of(options.mib) + 512
     for folder in options.disks or [place.parent]:

@@ -26,11 +26,7 @@ def works(workloads=WORKLOADS, jobs=JOBS, **more):
 
 
 def chosen(options, which):
-    wanted = options.rows and options.rows.split(",")
-    found = [row for row in which if not wanted or row.key in wanted]
-    if not found:
-        raise shown.Failed(f"there is no row {options.rows}; there are {', '.join(row.key for row in which)}")
-    return found
+    return set_up_rows.chosen_rows(options, [row.key for row in which], which)
 
 
 def table_of(document, tally, ends):
@@ -115,17 +111,18 @@ def target(options, place, document, tally):
     side = dataclasses.replace(raw, target=[*raw.target, "--readonly"], through=document["transport"] or "unknown")
     available = sorted(os.sched_getaffinity(0))
     reading = [each for each in WORKLOADS if "read" in each[0]]
+    which = []
     for count in JOBS:
         if count > len(available):
             ends.append(f"{count} processors of the client: it has {len(available)}")
             continue
         processors = ",".join(map(str, available[:count]))
-        which = works(reading, (count,), cpus_allowed=processors)
-        measured = turns.Turns(place, options, False, options.target)
-        measured.size = "100%"
-        measured.shared = compare.time_based("100%", options.seconds)
-        for of_row in measured.results(chosen(options, which), [side]):
-            add(document, of_row)
+        which += works(reading, (count,), cpus_allowed=processors)
+    measured = turns.Turns(place, options, False, options.target)
+    measured.size = "100%"
+    measured.shared = compare.time_based("100%", options.seconds)
+    for of_row in measured.results(chosen(options, which), [side]):
+        add(document, of_row)
     return table_of(document, tally, ends)
 
 

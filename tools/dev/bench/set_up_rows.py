@@ -65,13 +65,14 @@ def may_sample():
     return True
 
 
-def chosen_rows(options, usual):
-    keys = [row.key for row in compare.ROWS]
-    wanted = options.rows.split(",") if options.rows else usual
+def chosen_rows(options, usual, there=compare.ROWS):
+    """Returns the rows of --rows, or the usual ones, of those that are there."""
+    keys = [row.key for row in there]
+    wanted = usual if options.rows is None else options.rows.split(",")
     for name in wanted:
         if name not in keys:
             raise shown.Failed(f"there is no row {name}; there are {', '.join(keys)}")
-    return [row for row in compare.ROWS if row.key in wanted]
+    return [row for row in there if row.key in wanted]
 
 
 def summary(result):
