@@ -103,9 +103,11 @@ void Committer::add_device(device::BlockDevice* device) {
 Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
     const uint64_t bytes_max = journal_.record_blocks_max() * block_bytes - sizeof(RecordHeader);
     if (record_bytes_more > bytes_max) co_return fail(Code::too_large, bytes_max);
+    // A large group is sealed before the next request is copied, not after all that have arrived:
+    // they would all end together, and the device would have nothing to do until they come again.
     while (!dead_ && !open_->is_empty() &&
            (open_->record.payload_bytes() + record_bytes_more > bytes_max ||
-            open_->blocks + blocks > group_blocks_max_)) {
+            open_->blocks + blocks > group_blocks_max_ || (is_large() && can_seal()))) {
         co_await opened_;
     }
     if (dead_) co_return fail(Code::read_only);

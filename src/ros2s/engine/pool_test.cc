@@ -61,6 +61,27 @@ TEST(Pool, ASmallGroupWaitsForTheOneBeforeAndALargeOneDoesNot) {
     EXPECT_EQ(both.world.run(before_the_flush(both, large)), (BeforeTheFlush{2 * large, 2}));
 }
 
+// So that they do not all end together, and the device writes the first while the next is copied.
+Task<> large_writes_at_once(Pool& pool) {
+    constexpr uint64_t large = (1 << 20) / block_bytes;
+    co_await pool.start();
+    for (uint64_t dkey = 1; dkey <= 4; ++dkey) co_await write_into(pool, dkey, large);
+    const uint64_t done = pool.metric("ros2store_engine_groups_total");
+    {
+        Nursery nursery(pool.env.reactor, 4);
+        for (uint64_t dkey = 1; dkey <= 4; ++dkey) {
+            co_await nursery.spawn(write_into(pool, dkey, large));
+        }
+        co_await nursery.join();
+    }
+    EXPECT_EQ(pool.metric("ros2store_engine_groups_total") - done, 4U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Pool, LargeRequestsThatArriveTogetherDoNotShareAGroup) {
+    Pool pool(1);
+    pool.world.run(large_writes_at_once(pool));
+}
+
 // Its record and its flush wait for the previous group; its data need not.
 TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
     Pool a_run_worth_a_write(1);

@@ -18,7 +18,8 @@ void LinkServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_link_read_bytes_total", "Bytes that hosts read.", read_bytes.value());
     visit("ros2store_link_writes_total", "Writes to files by hosts.", writes.value());
     visit("ros2store_link_written_bytes_total", "Bytes that hosts wrote.", written_bytes.value());
-    visit("ros2store_link_lookups_total", "Requests of hosts about names that change nothing.",
+    visit("ros2store_link_lookups_total",
+          "Requests of hosts that change nothing: look-ups, space, handles and nodes let go.",
           lookups.value());
     visit("ros2store_link_changes_total",
           "Changes of names and attributes by hosts, and files that they opened.", changes.value());
