@@ -161,16 +161,19 @@ Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view pat
     ROS2S_CO_TRY_ASSIGN(Walked walked, co_await walk(call, path, last));
     // An earlier execution of this call may have created the file that exists.
     const bool repeats = how.creates && call.update != nullptr && call.update->repeated;
-    Result<Opened> opened = fail(Code::not_found);
-    if (const auto may = check_opens(walked, how); !may) {
-        opened = fail(may.error());
-    } else if (walked.attributes && !repeats) {
-        opened = co_await open(call, walked.attributes->node, how.flags);
-        if (opened) walked.attributes.reset();  // the caller gets its reference
-    } else if (how.creates) {
+    const auto may = check_opens(walked, how);
+    Result<Opened> opened = may ? fail(Code::not_found) : fail(may.error());
+    bool opens = may && walked.attributes;
+    if (may && how.creates && (repeats || !walked.attributes)) {
         opened = wants_directory(path) ? fail(Code::is_directory)
                                        : co_await create(call, walked.parent, walked.name, how.mode,
                                                          how.flags, how.owner);
+        // Where nothing can be created, the file that exists was there before.
+        opens = opens && !opened && opened.error().code == Code::read_only;
+    }
+    if (opens) {
+        opened = co_await open(call, walked.attributes->node, how.flags);
+        if (opened) walked.attributes.reset();  // the caller gets its reference
     }
     fs::forget(*this, walked);
     co_return opened;

@@ -102,6 +102,22 @@ Task<> rights_that_come_back(Stage& stage) {
 }
 TEST(HostLink, AFileIsUsedAgainWhenTheRightIsBack) { Stage().run(rights_that_come_back); }
 
+// As flock(1) opens a file. The request may be repeated although nothing of it arrived.
+Task<> open_to_create(Stage& stage) {
+    EXPECT_TRUE(co_await stage.host.link->close({}, co_await stage.create("f", {.write = true})));
+    session::MountNames& read_only = *stage.other.names;
+    const fs::PathOpen creating{.creates = true, .mode = 0644};
+    for (const bool repeated : {false, true}) {
+        const UpdateName name{.client = stage.other.client, .sequence = 1, .repeated = repeated};
+        const auto opened = co_await read_only.open_path({.update = &name}, "f", creating);
+        EXPECT_TRUE(opened) << repeated;
+        if (opened) EXPECT_TRUE(co_await read_only.close({}, opened->handle));
+        const auto absent = co_await read_only.open_path({.update = &name}, "g", creating);
+        EXPECT_EQ(absent.error().code, Code::read_only);
+    }
+}
+TEST(HostLink, AReadOnlyMountOpensWhatExists) { Stage().run(open_to_create); }
+
 // Refused requests are in the audit log, and a flood of them is not.
 Task<> refused_requests(Stage& stage) {
     std::vector<std::string>& log = stage.dpu.log;
