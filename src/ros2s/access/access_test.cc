@@ -31,6 +31,13 @@ Task<> drop_set_ids(CheckedDfs& subject) {
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0766), EPERM) << "drops other bits, too";
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0776), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 04776), EPERM) << "sets one";
+    UpdateName name{.client = Uuid::make(subject.world().secrets()), .sequence = 1};
+    const Call named{.update = &name, .caller = &other};
+    EXPECT_EQ(co_await change_mode(fs, {}, file, 04776), 0);
+    EXPECT_EQ(co_await change_mode(fs, named, file, 0776), 0);
+    EXPECT_EQ(co_await change_mode(fs, named, file, 0776), EPERM);
+    name.repeated = true;
+    EXPECT_EQ(co_await change_mode(fs, named, file, 0776), 0) << "it was done";
     EXPECT_EQ(co_await change_mode(fs, {}, file, 04774), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0774), EPERM) << "may not write";
 }

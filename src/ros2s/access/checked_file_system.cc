@@ -11,9 +11,10 @@ const Caller* ordinary(const Call& call) {
     return call.caller == nullptr || call.caller->is_root() ? nullptr : call.caller;
 }
 
+bool is_repeated(const Call& call) { return call.update != nullptr && call.update->repeated; }
 // Its first execution may have removed what the checks look for. The file system below knows.
 bool may_be_done(const Call& call, const Error& error) {
-    return error.code == Code::not_found && call.update != nullptr && call.update->repeated;
+    return error.code == Code::not_found && is_repeated(call);
 }
 
 bool has_set_id(mode_t type, mode_t mode) {
@@ -335,6 +336,9 @@ bool drops_set_ids(mode_t now, mode_t wanted) {
     const mode_t changed = (now ^ wanted) & fs::permission_bits;
     return changed != 0 && (changed & ~set_ids) == 0 && (wanted & changed) == 0;
 }
+bool changes_nothing(mode_t now, mode_t wanted) {
+    return ((now ^ wanted) & fs::permission_bits) == 0;
+}
 
 // Times near the clock are those of touch(1): who may write may set them. Hosts' clocks differ.
 constexpr Duration near = std::chrono::seconds(60);
@@ -366,9 +370,9 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
         is_owner && changes.gid && (*changes.gid == rights.gid || caller->in_group(*changes.gid));
     if (changes.gid && !may_give) co_return fs::fail_permission();
     if (changes.mode) {
-        if (!is_owner && !(may_write && drops_set_ids(rights.mode, *changes.mode))) {
-            co_return fs::fail_permission();
-        }
+        const bool is_done = is_repeated(call) && changes_nothing(rights.mode, *changes.mode);
+        const bool may_drop = may_write && (drops_set_ids(rights.mode, *changes.mode) || is_done);
+        if (!is_owner && !may_drop) co_return fs::fail_permission();
         if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();
         if (!caller->in_group(changes.gid.value_or(rights.gid))) {
             *changes.mode &= ~mode_t{S_ISGID};
