@@ -6,6 +6,7 @@
 
 #include "reader.h"
 #include "ros2s/object/validate.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::engine {
 
@@ -79,7 +80,11 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
-    while (running_.contains(slot) && cores_.rules().await_first_try) co_await slot_done_;
+    while (running_.contains(slot) && cores_.rules().await_first_try) {
+        ROS2S_CO_TRY(call.check(reactor_));
+        const WakeOnStop wake(call.stop, slot_done_);
+        co_await slot_done_;
+    }
     ROS2S_CO_TRY_ASSIGN(const auto reply, state_.replies.look_up(id, container, transaction.is_new,
                                                                  reactor_.wall_time()));
     if (reply) {

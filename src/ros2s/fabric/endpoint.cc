@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/frame_pool.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::fabric {
 

@@ -190,10 +190,11 @@ Task<> DfsMount::close_all() {
     co_await letting_go_.join();
 }
 
-Task<Result<Commit>> DfsMount::commit(const Call& call, const OperationSlots::Lease& lease) {
+Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::Lease& lease) {
     if (stopped_) co_return fail(Code::name_taken);
     const bool own = lease.is_own();
     const auto done = co_await store_.update(call, container_, lease.transaction());
+    if (!done) lease.failed(done.error());
     // Another client's request was done under a name that only this mount should know. The store's
     // replies for this mount's names can no longer be trusted.
     if (!done && done.error().code == Code::name_taken && own && !std::exchange(stopped_, true)) {

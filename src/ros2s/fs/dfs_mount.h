@@ -177,7 +177,7 @@ class DfsMount final : public Dfs {
     // ---- dfs_mount.cc
     // Errors also: name_taken. If the name was the mount's own, every later update also fails with
     // it.
-    Task<Result<Commit>> commit(const Call& call, const OperationSlots::Lease& lease);
+    Task<Result<Commit>> commit(const Call& call, OperationSlots::Lease& lease);
     // Commits the transaction that decides a call, under the call's name if it has one, so that the
     // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
     // The result of a `replayed` transaction comes from an earlier execution. Errors also:

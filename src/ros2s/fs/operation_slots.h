@@ -1,6 +1,7 @@
 // OperationSlots: the request slots of one mounted file system. An update borrows a slot. The slot
 // gives it a unique name (client instance, slot, sequence) and a transaction whose vectors keep
-// their capacity, so the steady state allocates nothing.
+// their capacity, so the steady state allocates nothing. As in rpc::UpdateSlots, the slot that was
+// used last is the next one, and one whose request may still run is used again after all others.
 //
 // Used on one core. The holder of a slot never waits for another one.
 #pragma once
@@ -10,6 +11,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/base/digest.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::fs {
@@ -44,7 +46,7 @@ class OperationSlots {
         Lease(OperationSlots& owner, RequestSlot& slot) : owner_(owner), slot_(slot) { restart(); }
         Lease(const Lease&) = delete;
         Lease& operator=(const Lease&) = delete;
-        ~Lease() { owner_.give_back(slot_); }
+        ~Lease() { owner_.give_back(slot_, rests_); }
 
         // Empties the transaction and gives it the slot's next sequence number.
         void restart() {
@@ -70,10 +72,13 @@ class OperationSlots {
             return slot_.transaction.operations.back().checksums;
         }
         [[nodiscard]] const object::Transaction& transaction() const { return slot_.transaction; }
+        // The request has failed.
+        void failed(const Error& error) { rests_ = rests_ || may_run_on(error.code); }
 
       private:
         OperationSlots& owner_;
         RequestSlot& slot_;
+        bool rests_ = false;
     };
 
     [[nodiscard]] object::Holder holder() const { return slots_.front().transaction.holder; }
@@ -88,8 +93,8 @@ class OperationSlots {
     }
 
   private:
-    void give_back(RequestSlot& slot) {
-        free_.push_back(slot.own.slot);
+    void give_back(const RequestSlot& slot, bool rests) {
+        free_.insert(rests ? free_.begin() : free_.end(), slot.own.slot);
         free_count_.release();
     }
 

@@ -72,11 +72,15 @@ template <class Reply, class Body>
 Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body body,
                                        session::MountLocation* place) {
     co_await slots_.wait();
-    const auto slot = slots_.take();
+    auto slot = slots_.take();
     ReadAs<Reply> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
-    ROS2S_CO_TRY_ASSIGN(const auto done_at, co_await send(call, request, body, reader));
-    if (place != nullptr) *place = done_at;
+    const auto done_at = co_await send(call, request, body, reader);
+    if (!done_at) {
+        slot.failed(done_at.error());
+        co_return fail(done_at.error());
+    }
+    if (place != nullptr) *place = *done_at;
     co_return reader.take();
 }
 

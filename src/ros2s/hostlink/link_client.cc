@@ -192,7 +192,7 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
                                           FileBody file, ConstBytes payload,
                                           std::span<const uint32_t> checksums) {
     co_await slots_.wait();
-    const auto slot = slots_.take();
+    auto slot = slots_.take();
     Buffer body;
     ReadAs<MovedBody> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
@@ -207,8 +207,10 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
         }
         return rpc::build(body, file_fields, file);
     };
-    ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
-    co_return reader.value.bytes;
+    const auto done = co_await ask(call, handle, request, reader, encode);
+    if (done) co_return reader.value.bytes;
+    slot.failed(done.error());
+    co_return fail(done.error());
 }
 
 Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {

@@ -252,8 +252,9 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     const session::SessionId session = entered.session->id;
     const uint64_t digest =
         digest_of(request, file).add(file.mount.value).add(file.handle.value).value();
-    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
-                        co_await replies_.begin(session, entered.session->tenant, id, digest));
+    ROS2S_CO_TRY_ASSIGN(
+        const StoredReplies::Reply* stored,
+        co_await replies_.begin(request.call(), session, entered.session->tenant, id, digest));
     StoredReplies::Reply reply;
     if (stored != nullptr) {
         reply = *stored;

@@ -124,8 +124,9 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
     const uint64_t digest = Digest().add(request.method()).add(request.body()).value();
     Report report;
     StoredReplies::Reply reply;
-    ROS2S_CO_TRY_ASSIGN(const StoredReplies::Reply* stored,
-                        co_await replies_.begin(session, entered.session->tenant, id, digest));
+    ROS2S_CO_TRY_ASSIGN(
+        const StoredReplies::Reply* stored,
+        co_await replies_.begin(request.call(), session, entered.session->tenant, id, digest));
     if (stored != nullptr) {
         reply = *stored;
     } else {

@@ -529,6 +529,22 @@ Task<> nonsense(Stage& stage) {
 }
 TEST(HostLink, NonsenseIsRefusedAndTheConnectionLives) { Stage().run(nonsense); }
 
+// An update hangs below the DPU, and its caller does not wait any longer. The next update, about
+// another file, does not wait for it either.
+Task<> after_one_that_hangs(Stage& stage) {
+    using namespace std::chrono_literals;
+    WireToStore& wire = static_cast<DfsSource&>(*stage.dpu.source).wire();
+    wire.held_on = &stage.world.core();
+    const Call call{.deadline = stage.world.core().now() + 1s};
+    const auto made = co_await stage.host.link->mkdir(call, fs::root_node, "a", 0755, {});
+    EXPECT_EQ(made.error().code, Code::deadline);
+    wire.held_on = nullptr;
+    const Time begun = stage.world.core().now();
+    EXPECT_TRUE(co_await stage.host.link->mkdir({}, fs::root_node, "b", 0755, {}));
+    EXPECT_LT(stage.world.core().now() - begun, 1s);
+}
+TEST(HostLink, AnUpdateDoesNotWaitForOneThatHangs) { Stage().run(after_one_that_hangs); }
+
 // ---- closing -------------------------------------------------------------------------------
 
 // The caller cannot close it again. Until it is closed, the file keeps its space, and the handle

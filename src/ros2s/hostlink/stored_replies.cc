@@ -1,6 +1,7 @@
 #include "stored_replies.h"
 
 #include "ros2s/base/shares.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::hostlink {
 
@@ -33,7 +34,8 @@ void StoredReplies::forget(session::SessionId session) {
     sessions_.erase(found);
 }
 
-Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionId session,
+Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(const Call& call,
+                                                               session::SessionId session,
                                                                uint64_t tenant,
                                                                const rpc::OperationId& id,
                                                                uint64_t digest) {
@@ -53,6 +55,8 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(session::SessionI
             returned_.add();
             co_return &slot.reply;
         }
+        ROS2S_CO_TRY(call.check(reactor_));
+        const WakeOnStop wake(call.stop, ended_);
         co_await ended_;
     }
 }

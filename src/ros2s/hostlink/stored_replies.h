@@ -35,7 +35,8 @@ class StoredReplies {
         uint32_t sure_of_tenant = 256;  // also if others have used the sum
     };
     explicit StoredReplies(Reactor& reactor) : StoredReplies(reactor, Bounds()) {}
-    StoredReplies(Reactor& reactor, Bounds bounds) : bounds_(bounds), ended_(reactor) {}
+    StoredReplies(Reactor& reactor, Bounds bounds)
+        : reactor_(reactor), bounds_(bounds), ended_(reactor) {}
 
     struct Reply {
         Result<> status{};
@@ -45,8 +46,9 @@ class StoredReplies {
     // Returns null for a new update; end() must be called when it is done. Otherwise returns its
     // reply, and suspends while the first execution runs. The reply stays valid until the next
     // await. Errors: invalid (an impossible slot or number), stale (older than the slot's last),
-    // name_taken (not the update that the slot had under this number), busy (a bound of slots).
-    Task<Result<const Reply*>> begin(session::SessionId session, uint64_t tenant,
+    // name_taken (not the update that the slot had under this number), busy (a bound of slots),
+    // cancelled and deadline (while it waited).
+    Task<Result<const Reply*>> begin(const Call& call, session::SessionId session, uint64_t tenant,
                                      const rpc::OperationId& id, uint64_t digest);
     // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
     [[gnu::noinline]] void end(session::SessionId session, const rpc::OperationId& id, Reply reply);
@@ -70,6 +72,7 @@ class StoredReplies {
     [[nodiscard]] Result<Entry*> slot_of(session::SessionId session, uint64_t tenant,
                                          uint32_t number);
 
+    Reactor& reactor_;
     const Bounds bounds_;
     std::map<session::SessionId, OfSession> sessions_;
     std::map<uint64_t, uint32_t> slots_of_;  // by tenant

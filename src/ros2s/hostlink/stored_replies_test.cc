@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::hostlink {
@@ -14,7 +15,8 @@ constexpr session::SessionId hers{11}, hers_too{12}, his{21};
 Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64_t tenant,
                       uint32_t slot, uint64_t sequence = 1) {
     const rpc::OperationId id{.slot = slot, .sequence = sequence};
-    ROS2S_CO_TRY_ASSIGN(const auto* const stored, co_await replies.begin(session, tenant, id, 7));
+    ROS2S_CO_TRY_ASSIGN(const auto* const stored,
+                        co_await replies.begin({}, session, tenant, id, 7));
     if (stored == nullptr) replies.end(session, id, {});
     co_return Result<>{};
 }
@@ -57,6 +59,30 @@ TEST(StoredReplies, AreBoundedByTenantAndInSum) {
     sim::World world(1);
     StoredReplies replies(world.core(), {.of_tenant = 5, .of_all = 12, .sure_of_tenant = 2});
     world.run(use_all(replies));
+}
+
+// The update before it in its slot hangs.
+Task<> wait_for(StoredReplies& replies, Call call, Result<>& outcome) {
+    const rpc::OperationId second{.slot = 1, .sequence = 2};
+    const auto begun = co_await replies.begin(call, hers, alice, second, 8);
+    outcome = begun ? Result<>() : fail(begun.error());
+}
+Task<> wait_in_vain(StoredReplies& replies, Reactor& core) {
+    const rpc::OperationId first{.slot = 1, .sequence = 1};
+    EXPECT_TRUE(co_await replies.begin({}, hers, alice, first, 7));
+    StopSource stop;
+    Result<> outcome;
+    Nursery nursery(core, 1);
+    co_await nursery.spawn(wait_for(replies, {.stop = stop.token()}, outcome));
+    stop.request_stop();
+    co_await nursery.join();
+    EXPECT_EQ(outcome, Result<>(fail(Code::cancelled)));
+    replies.end(hers, first, {});
+}
+TEST(StoredReplies, AnUpdateThatWaitsCanBeCancelled) {
+    sim::World world(1);
+    StoredReplies replies(world.core());
+    world.run(wait_in_vain(replies, world.core()));
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "client_connection.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
-#include "ros2s/fabric/wake_on_stop.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -151,7 +151,7 @@ void Channel::try_again() noexcept {
 Task<Result<ClientConnection*>> Channel::connected(StopToken stop) {
     fabric::Deadline patience(reactor_, reactor_.now() + options_.patience, stop);
     {
-        const fabric::WakeOnStop wake(patience.token(), changed_);
+        const WakeOnStop wake(patience.token(), changed_);
         while ((connection_ == nullptr || !connection_->is_alive()) && !refusal_ &&
                !closing_.stop_requested() && !patience.token().stop_requested()) {
             co_await changed_;

@@ -5,7 +5,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
-#include "ros2s/fabric/wake_on_stop.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -146,7 +146,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     }
     if (outcome.result) {
         {
-            const fabric::WakeOnStop wake(stop, exchange.changed);
+            const WakeOnStop wake(stop, exchange.changed);
             while (is_waiting(exchange, stop)) co_await exchange.changed;
         }
         if (!exchange.answered && is_alive()) co_await give_up(exchange);
@@ -257,7 +257,7 @@ Task<> ClientConnection::give_up(Exchange& exchange) {
     fabric::Deadline within(reactor_, reactor_.now() + options_.answer_within, {});
     const ConstBytes frame = encode_frame(header, {}, {}, {}, memory);
     if (co_await endpoint_->send(frame, {}, within.token())) {
-        const fabric::WakeOnStop wake(within.token(), exchange.changed);
+        const WakeOnStop wake(within.token(), exchange.changed);
         while (is_waiting(exchange, within.token())) co_await exchange.changed;
     }
     co_await within.finish();

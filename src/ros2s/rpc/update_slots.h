@@ -2,6 +2,10 @@
 // them until it has its reply, over connections, servers and restarts. A slot has one update at a
 // time, so a server need keep only one reply for each.
 //
+// The slot that was used last is the next one, so that a client uses few of them. A slot whose
+// call ended without a reply is used again after all others: its update may still run, and the
+// server would let the slot's next update wait for it.
+//
 // Owned by the sender. Several senders of one client instance have different slots. Used on one
 // core.
 #pragma once
@@ -9,6 +13,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/rpc/frame.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::rpc {
@@ -29,9 +34,11 @@ class UpdateSlots {
         Lease(const Lease&) = delete;
         Lease& operator=(const Lease&) = delete;
         ~Lease() {
-            owner_.free_.push_back(slot_);
+            owner_.free_.insert(rests_ ? owner_.free_.begin() : owner_.free_.end(), slot_);
             owner_.free_count_.release();
         }
+        // The call has failed.
+        void failed(const Error& error) { rests_ = may_run_on(error.code); }
         [[nodiscard]] OperationId id() const {
             return {.client = owner_.client_,
                     .slot = owner_.first_ + slot_,
@@ -41,6 +48,7 @@ class UpdateSlots {
       private:
         UpdateSlots& owner_;
         uint32_t slot_;
+        bool rests_ = false;
     };
 
     // co_await slots.wait(), then take(): a Lease cannot move, so the two are apart.

@@ -3,13 +3,13 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/slices.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::rpc {
 
 Task<Result<Bytes>> Staging::take(uint64_t size, StopToken stop) {
-    const fabric::WakeOnStop wake(stop, changed_);
+    const WakeOnStop wake(stop, changed_);
     queue_.push_back(&stop);
     Result<Bytes> memory = fail(Code::disconnected);
     while (!ended_ && endpoint_.alive()) {

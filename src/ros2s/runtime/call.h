@@ -53,4 +53,10 @@ struct Call {
     }
 };
 
+// The error of a call that may have ended before its update did.
+[[nodiscard]] constexpr bool may_run_on(Code code) noexcept {
+    return code == Code::deadline || code == Code::cancelled || code == Code::disconnected ||
+           code == Code::closed;
+}
+
 }  // namespace ros2s

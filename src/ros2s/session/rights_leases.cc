@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "ros2s/fabric/deadline.h"
-#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/rpc/options.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::session {
 
@@ -25,7 +25,7 @@ Task<Result<>> RightsLeases::wait(const Call& call, std::string pool, Duration m
     ROS2S_CO_TRY(call.check(reactor_));
     fabric::Deadline limit(reactor_, std::min(call.deadline, reactor_.now() + most), call.stop);
     {
-        const fabric::WakeOnStop wake(limit.token(), renewed_);
+        const WakeOnStop wake(limit.token(), renewed_);
         while (!holds(pool) && !limit.token().stop_requested()) co_await renewed_;
     }
     co_await limit.finish();

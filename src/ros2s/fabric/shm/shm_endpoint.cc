@@ -7,8 +7,8 @@
 #include <array>
 #include <cerrno>
 
-#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::fabric::shm {
 namespace {

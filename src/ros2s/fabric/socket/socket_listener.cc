@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "ros2s/base/random.h"
-#include "ros2s/fabric/wake_on_stop.h"
 #include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::fabric {
 namespace {

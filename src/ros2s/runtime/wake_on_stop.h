@@ -4,7 +4,7 @@
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 
-namespace ros2s::fabric {
+namespace ros2s {
 
 class WakeOnStop : StopCallback {
   public:
@@ -19,4 +19,4 @@ class WakeOnStop : StopCallback {
     Event& event_;
 };
 
-}  // namespace ros2s::fabric
+}  // namespace ros2s
