@@ -140,6 +140,9 @@ Task<> repeat(CheckedDfs& subject) {
     for (const char* name : {"a", "b", "f", "g"}) {
         EXPECT_TRUE(co_await fs.mknod(as_other, top, name, S_IFREG | 0600, 0, {}));
     }
+    const Caller third = as_user(1002);
+    const Call as_third{.caller = &third};
+    EXPECT_TRUE(co_await fs.mknod(as_third, second, "theirs", S_IFREG | 0600, 0, {}));
     UpdateName name{.client = Uuid::make(subject.world().secrets()), .sequence = 1};
     const Call named{.update = &name, .caller = &other};
     for (const bool repeated : {false, true}) {
@@ -153,6 +156,11 @@ Task<> repeat(CheckedDfs& subject) {
         EXPECT_EQ(errnos(co_await fs.unlink_many(named, top, many)), (Errnos{0, 0}));
         name.slot = 4;
         EXPECT_FALSE(co_await fs.unlink(named, top, "absent"));
+        // Another user's file gets a name in a sticky directory, where it is guarded from then on.
+        name.slot = 5;
+        EXPECT_TRUE(co_await fs.rename(named, second, "theirs", top, "theirs", {}));
+        name.slot = 6;
+        EXPECT_FALSE(co_await fs.rename(named, top, "theirs", second, "theirs", {}));
     }
     co_await fs.close_all();
 }

@@ -12,10 +12,6 @@ const Caller* ordinary(const Call& call) {
 }
 
 bool is_repeated(const Call& call) { return call.update != nullptr && call.update->repeated; }
-// Its first execution may have removed what the checks look for. The file system below knows.
-bool may_be_done(const Call& call, const Error& error) {
-    return error.code == Code::not_found && is_repeated(call);
-}
 
 bool has_set_id(mode_t type, mode_t mode) {
     return !S_ISDIR(type) && (mode & (S_ISUID | S_ISGID)) != 0;
@@ -225,11 +221,9 @@ Task<Result<>> CheckedFileSystem::check_sticky(const Call& call, NodeId parent,
                                                std::string_view name) {
     ROS2S_CO_TRY_ASSIGN(const Rights directory, co_await rights_of(call, parent));
     if (!is_guarded(*call.caller, directory)) co_return Result<>{};
-    const auto node = co_await inner_.lookup(call, parent, name);
-    if (!node && may_be_done(call, node.error())) co_return Result<>{};
-    if (!node) co_return fail(node.error());
-    inner_.forget(node->node, 1);
-    if (node->uid != call.caller->uid) co_return fs::fail_permission();
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node, co_await inner_.lookup(call, parent, name));
+    inner_.forget(node.node, 1);
+    if (node.uid != call.caller->uid) co_return fs::fail_permission();
     co_return Result<>{};
 }
 
@@ -240,13 +234,23 @@ Task<Result<>> CheckedFileSystem::check_removal(const Call& call, NodeId parent,
     co_return co_await check_sticky(call, parent, name);
 }
 
+// The first execution of a repeated call changed what the checks look at: the name is gone, or
+// another user's file has the new name.
+Task<Result<>> CheckedFileSystem::unless_done(const Call& call, Result<> refusal) {
+    if (!is_repeated(call)) co_return refusal;
+    ROS2S_CO_TRY_ASSIGN(const bool was_done, co_await inner_.was_done(call));
+    co_return was_done ? Result<>{} : refusal;
+}
+
 Task<Result<>> CheckedFileSystem::unlink(const Call& call, NodeId parent, std::string_view name) {
-    ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+    const auto may = co_await check_removal(call, parent, name);
+    if (!may) co_return co_await unless_done(call, may);
     co_return co_await inner_.unlink(call, parent, name);
 }
 
 Task<Result<>> CheckedFileSystem::rmdir(const Call& call, NodeId parent, std::string_view name) {
-    ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+    const auto may = co_await check_removal(call, parent, name);
+    if (!may) co_return co_await unless_done(call, may);
     co_return co_await inner_.rmdir(call, parent, name);
 }
 
@@ -254,31 +258,35 @@ Task<Result<>> CheckedFileSystem::rmdir(const Call& call, NodeId parent, std::st
 Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
                                              std::string_view name) {
     const uint64_t since = changes_;
-    const auto node = seen(since, co_await inner_.lookup(call, parent, name));
-    if (!node && may_be_done(call, node.error())) co_return Result<>{};
-    if (!node) co_return fail(node.error());
-    inner_.forget(node->node, 1);
-    if (S_ISDIR(node->mode) && !allows(*call.caller, rights_in(*node), Wanted::write)) {
+    ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
+                        seen(since, co_await inner_.lookup(call, parent, name)));
+    inner_.forget(node.node, 1);
+    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node), Wanted::write)) {
         co_return fs::fail_access();
     }
+    co_return Result<>{};
+}
+
+Task<Result<>> CheckedFileSystem::check_rename(const Call& call, NodeId parent,
+                                               std::string_view name, NodeId new_parent,
+                                               std::string_view new_name, RenameFlags flags) {
+    if (ordinary(call) == nullptr) co_return Result<>{};
+    ROS2S_CO_TRY(co_await check_removal(call, parent, name));
+    ROS2S_CO_TRY(co_await require_in(call, new_parent, Wanted::search | Wanted::write));
+    // The node of the new name is removed, or moved. It need not exist.
+    const auto replaced = co_await check_sticky(call, new_parent, new_name);
+    if (!replaced && replaced.error().code != Code::not_found) co_return replaced;
+    if (parent == new_parent) co_return Result<>{};
+    ROS2S_CO_TRY(co_await check_move(call, parent, name));
+    if (flags.exchange) ROS2S_CO_TRY(co_await check_move(call, new_parent, new_name));
     co_return Result<>{};
 }
 
 Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::string_view name,
                                          NodeId new_parent, std::string_view new_name,
                                          RenameFlags flags) {
-    if (ordinary(call) != nullptr) {
-        ROS2S_CO_TRY(co_await check_removal(call, parent, name));
-        const auto may = co_await require_in(call, new_parent, Wanted::search | Wanted::write);
-        if (!may) co_return may;
-        // The node of the new name is removed, or moved. It need not exist.
-        const auto replaced = co_await check_sticky(call, new_parent, new_name);
-        if (!replaced && replaced.error().code != Code::not_found) co_return replaced;
-        if (parent != new_parent) {
-            ROS2S_CO_TRY(co_await check_move(call, parent, name));
-            if (flags.exchange) ROS2S_CO_TRY(co_await check_move(call, new_parent, new_name));
-        }
-    }
+    const auto may = co_await check_rename(call, parent, name, new_parent, new_name, flags);
+    if (!may) co_return co_await unless_done(call, may);
     co_return co_await inner_.rename(call, parent, name, new_parent, new_name, flags);
 }
 

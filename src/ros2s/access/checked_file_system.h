@@ -113,6 +113,9 @@ class CheckedFileSystem final : public FilesBelow {
     Task<Result<>> check_removal(const Call& call, NodeId parent, std::string_view name);
     Task<Result<>> check_sticky(const Call& call, NodeId parent, std::string_view name);
     Task<Result<>> check_move(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<>> check_rename(const Call& call, NodeId parent, std::string_view name,
+                                NodeId new_parent, std::string_view new_name, RenameFlags flags);
+    Task<Result<>> unless_done(const Call& call, Result<> refusal);
     Task<Result<fs::SetAttributes>> checked_changes(const Call& call, NodeId node,
                                                     fs::SetAttributes changes);
     Task<Result<>> check_xattr(const Call& call, NodeId node, std::string_view name, bool changes);

@@ -16,6 +16,7 @@ class FilesBelow : public fs::FileSystem {
     using AttributesTask = Task<Result<fs::Attributes>>;
     using OpenedTask = Task<Result<fs::Opened>>;
 
+    Task<Result<bool>> was_done(const Call& call) override { return inner_.was_done(call); }
     Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
         return inner_.space(call);
     }

@@ -38,6 +38,12 @@ Task<Result<std::optional<Commit>>> DfsMount::done_before(const Call& call, uint
     co_return fail(done.error());
 }
 
+Task<Result<bool>> DfsMount::was_done(const Call& call) {
+    ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
+    if (before) sweep_later();  // it may have left an orphan
+    co_return before.has_value();
+}
+
 Task<Result<>> DfsMount::unless_done(const Call& call, Result<> outcome) {
     if (outcome) co_return outcome;
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));

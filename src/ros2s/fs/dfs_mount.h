@@ -69,6 +69,7 @@ class DfsMount final : public Dfs {
     Task<Result<>> rename(const Call&, NodeId parent, std::string_view name, NodeId new_parent,
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
+    Task<Result<bool>> was_done(const Call&) override;
 
     Task<std::vector<Result<Attributes>>> lookup_many(
         const Call&, NodeId parent, std::span<const std::string_view> names) override;

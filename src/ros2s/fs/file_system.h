@@ -216,6 +216,11 @@ class Namespace {
     // one readlink.
     virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
+    // Whether it is known that an earlier execution of this call, which is marked as repeated,
+    // removed or moved what it names. Whoever refuses a call for what it finds asks first: it may
+    // be what the call has left.
+    virtual Task<Result<bool>> was_done(const Call&) { co_return false; }
+
     // ---- many names of one directory. At most names_together_max; they belong to the caller until
     // the task is done. The results are those of single calls, in the order of the names. Of equal
     // names in one call, one is created or removed.
