@@ -35,8 +35,9 @@
  * THREADS. Any number of threads may use a ros2s_fs, its files and its directories at once.
  * ros2s_*_close and _destroy must not run concurrently with another call on the same handle. A
  * ros2s_queue has one submitting and one reaping thread at a time, which may be the same. A call
- * blocks only the calling thread. A thread that waits in a call does the library's work meanwhile,
- * on its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
+ * blocks only the calling thread. But one thread at a time opens or closes the same pool, or the
+ * same container of a server. A thread that waits in a call does the library's work meanwhile, on
+ * its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
  * waits. ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
  *
  * FORK. After fork() the handles belong to the parent. In the child every call on them fails with

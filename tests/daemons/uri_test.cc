@@ -8,6 +8,9 @@
 #include <stdlib.h>
 
 #include <array>
+#include <chrono>
+#include <functional>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
@@ -227,6 +230,56 @@ TEST_F(NetworkUri, ATimeoutEndsCallsToAServerThatHangs) {
         }
         read_from_a_stopped_process(uri("ros2s+dpu", "&timeout=2"), dpu.pid(), content);
     }
+    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+// While a call of another thread waits for the stopped engine, opens and closes a pool in this
+// process.
+void open_a_pool_meanwhile(const EngineProcess& stopped, const std::function<void()>& waits,
+                           const std::string& local) {
+    using std::chrono::seconds;
+    ASSERT_EQ(::kill(stopped.pid(), SIGSTOP), 0);
+    const auto waiting = std::async(std::launch::async, waits);
+    EXPECT_EQ(waiting.wait_for(seconds(1)), std::future_status::timeout);
+    const auto meanwhile = std::async(std::launch::async, [&local] {
+        const Opened opened(local);
+        EXPECT_EQ(opened.result, 0) << opened.sentence;
+    });
+    // The control plane's client gives up after 10 s.
+    EXPECT_EQ(meanwhile.wait_for(seconds(8)), std::future_status::ready);
+    EXPECT_EQ(waiting.wait_for(seconds(0)), std::future_status::timeout);
+    EXPECT_EQ(::kill(stopped.pid(), SIGCONT), 0);
+}
+
+TEST_F(NetworkUri, AServerThatHangsDelaysOnlyItsOwnUsers) {
+    ASSERT_TRUE(engine.start());
+    const EngineProcess never_started;
+    const std::string local =
+        fmt::format("ros2s+local:///pool/main?dir={}", never_started.pool_directory());
+    std::optional<Opened> used;
+    used.emplace(uri("ros2s"));
+    ASSERT_EQ(used->result, 0) << used->sentence;
+    open_a_pool_meanwhile(engine, [&] { const Opened other(uri("ros2s", "&timeout=60")); }, local);
+    open_a_pool_meanwhile(engine, [&] { used.reset(); }, local);
+    EXPECT_EQ(engine.stop(), 0) << engine.log();
+}
+
+TEST_F(NetworkUri, ThreadsOpenAndCloseAllWaysAtOnce) {
+    ASSERT_TRUE(engine.start() && dpu.start());
+    std::vector<std::future<void>> running;
+    for (const std::string& way :
+         {uri("ros2s"), uri("ros2s", "&provider=ucx+tcp"),
+          uri("ros2s", "&provider=ucx+tcp&timeout=60"), uri("ros2s", "&provider=ofi+tcp%3Bofi_rxm"),
+          uri("ros2s+dpu"), uri("ros2s+local")}) {
+        running.push_back(std::async(std::launch::async, [way] {
+            for (int round = 0; round < 10; ++round) {
+                const Opened opened(way);
+                ASSERT_EQ(opened.result, 0) << way << ": " << opened.sentence;
+            }
+        }));
+    }
+    for (auto& each : running) each.get();
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <cerrno>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <set>
 
 #include "ros2s/runtime/fork.h"
 
@@ -53,16 +55,46 @@ class Instances {
   private:
     using Shared = std::shared_ptr<Instance>;
 
+    // While it exists, only this thread opens, joins or closes what has this key. The table's lock
+    // is not held meanwhile: a server that hangs would block the users of all other keys.
+    class KeyLock {
+      public:
+        // `key` must outlive it.
+        KeyLock(Instances& table, const std::string& key) : table_(table), key_(key) {
+            std::unique_lock lock(table_.mutex_);
+            table_.key_released_.wait(lock,
+                                      [&] { return table_.locked_keys_.insert(key_).second; });
+        }
+        ~KeyLock() {
+            {
+                const std::scoped_lock lock(table_.mutex_);
+                table_.locked_keys_.erase(key_);
+            }
+            table_.key_released_.notify_all();
+        }
+        KeyLock(const KeyLock&) = delete;
+        KeyLock& operator=(const KeyLock&) = delete;
+
+      private:
+        Instances& table_;
+        const std::string& key_;
+    };
+
+    // Null if none has this key.
+    Shared find(const std::string& key);
+    // The caller holds the key.
     Result<Attachment> open(const Uri& uri, const std::string& program, const std::string& key,
                             Report& report);
     Result<Attachment> join(Shared instance, const Uri& uri, Report& report);
 
     ForkMark mark_;
-    // Another thread may be opening while this one forks: read without the lock.
+    // Another thread may be opening while this one forks: read without a lock.
     std::atomic<bool> used_ = false;  // uses_threads()
     std::atomic<uint32_t> opening_ = 0;
     bool forked_from_user_ = false;
-    std::mutex mutex_;
+    std::mutex mutex_;  // never held while something opens or closes
+    std::condition_variable key_released_;
+    std::set<std::string> locked_keys_;
     std::map<std::string, Shared> instances_;  // by key_of()
 };
 
@@ -80,10 +112,11 @@ Log log_of_process() {
     return log_to_stderr(LogLevel::warning);
 }
 
-Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, Report& report) {
+Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, const std::string& key,
+                                                 Report& report) {
     ROS2S_TRY_ASSIGN(auto reactor, create_reactor(uri, report, {.callers_lead = true}));
     ROS2S_TRY(reactor->start(report));
-    return std::make_shared<Instance>(std::move(reactor), log_of_process());
+    return std::make_shared<Instance>(key, std::move(reactor), log_of_process());
 }
 
 // A pool directory has one key, whatever path leads to it. A container of a server has its name as
@@ -116,18 +149,22 @@ bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& ope
 }  // namespace
 
 Result<Attachment> Instances::attach(const Uri& uri, const std::string& program, Report& report) {
-    const std::scoped_lock lock(mutex_);
     ROS2S_TRY_ASSIGN(const std::string key, key_of(uri, report));
-    if (const auto found = instances_.find(key); found != instances_.end()) {
-        return join(found->second, uri, report);
-    }
+    const KeyLock held(*this, key);
+    if (Shared found = find(key); found != nullptr) return join(std::move(found), uri, report);
     return open(uri, program, key, report);
+}
+
+Instances::Shared Instances::find(const std::string& key) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = instances_.find(key);
+    return found == instances_.end() ? nullptr : found->second;
 }
 
 Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
                                    const std::string& key, Report& report) {
     if (forked_from_user_) ROS2S_TRY(find_mount_for_forked_child(uri, report));
-    ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, report));
+    ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, key, report));
     const Call call;
     ++opening_;
     auto opened = instance->run([&] {
@@ -135,13 +172,16 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
             call, instance->environment(), uri,
             {.embedded = {.program = program}, .in_forked_child = forked_from_user_}, report);
     });
-    used_ = used_ || uses_threads(uri, opened);
+    if (uses_threads(uri, opened)) used_ = true;
     --opening_;
     if (!opened) return fail(opened.error());
     instance->deployment_ = std::move(*opened);
     // An instance that works through another owner is not shared: each opening looks for the owner
     // again.
-    if (!instance->deployment_->is_through_owner()) instances_.emplace(key, instance);
+    if (!instance->deployment_->is_through_owner()) {
+        const std::scoped_lock lock(mutex_);
+        instances_.emplace(key, instance);
+    }
     Mounted& mounted = instance->mounted_[uri.container];
     mounted.users = 1;
     // A pool alone has none.
@@ -169,9 +209,9 @@ Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& repo
 }
 
 void Instances::detach(Attachment attachment) {
-    const std::scoped_lock lock(mutex_);
-    if (--attachment.mounted->users > 0) return;
     Instance& instance = *attachment.instance;
+    const KeyLock held(*this, instance.key_);
+    if (--attachment.mounted->users > 0) return;
     if (instance.mounted_.size() > 1) {
         if (auto* const file_system = attachment.mounted->file_system; file_system != nullptr) {
             instance.run([&] { return instance.deployment_->unmount(*file_system); });
@@ -181,7 +221,11 @@ void Instances::detach(Attachment attachment) {
         return;
     }
     instance.run([&] { return instance.deployment_->close(); });
-    std::erase_if(instances_, [&](const auto& each) { return each.second == attachment.instance; });
+    {
+        const std::scoped_lock lock(mutex_);
+        std::erase_if(instances_,
+                      [&](const auto& each) { return each.second == attachment.instance; });
+    }
     instance.reactor_->stop();
     instance.reactor_->join();
 }

@@ -7,7 +7,8 @@
 // the thread's error sentence. A forked child starts with an empty one: what the parent opened
 // stays the parent's.
 //
-// Thread rule: attach() and detach() from any thread, one at a time (they wait for each other).
+// Thread rule: attach() and detach() from any thread. Those of one pool, or of one container of a
+// server, wait for each other. They do not wait for others, because a server may hang.
 #pragma once
 #include <map>
 #include <memory>
@@ -45,8 +46,8 @@ void detach(Attachment attachment);
 
 class Instance {
   public:
-    Instance(std::unique_ptr<OsReactor> reactor, Log log)
-        : reactor_(std::move(reactor)), log_(std::move(log)) {}
+    Instance(std::string key, std::unique_ptr<OsReactor> reactor, Log log)
+        : key_(std::move(key)), reactor_(std::move(reactor)), log_(std::move(log)) {}
     ~Instance();
     Instance(const Instance&) = delete;
     Instance& operator=(const Instance&) = delete;
@@ -75,11 +76,12 @@ class Instance {
     friend class Instances;
     static constexpr size_t blocking_threads_max = 8;
 
+    const std::string key_;  // in the table
     std::unique_ptr<OsReactor> reactor_;
     Log log_;
     ThreadPool blocking_{blocking_threads_max};
     std::unique_ptr<Deployment> deployment_;
-    std::map<std::string, Mounted> mounted_;  // by container; protected by the table's lock
+    std::map<std::string, Mounted> mounted_;  // by container; protected by the key's lock
     std::vector<Queue*> queues_;
 };
 
