@@ -28,15 +28,20 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
         ASSERT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
         ASSERT_TRUE(engine.start() && (!is_dpu() || dpu.start()));
+        connect_as("client");
+    }
+    // The requests that follow are this subject's.
+    void connect_as(const std::string& name) {
         auto connected = ControlClient::create(
             *reactor,
             {.address = "unix:" +
                         (is_dpu() ? engine.places().dpu_control : engine.places().engine_control),
              .identity = pki::identity_in(
-                 is_dpu() ? engine.places().host_certs : engine.places().storage_certs, "client"),
+                 is_dpu() ? engine.places().host_certs : engine.places().storage_certs, name),
              .server_name = "localhost"},
             report);
         ASSERT_TRUE(connected) << report.text();
+        run_blocking(*reactor, [&] { return drop(); });
         client = std::move(*connected);
     }
     void TearDown() override {
@@ -136,6 +141,45 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
                   .error()
                   .code,
               Code::not_found);
+}
+
+// CN=maker may destroy only what it owns. This right ends with the container.
+TEST_P(ContainersOnce, AnOwnerRepeatsADestruction) {
+    if (is_dpu()) GTEST_SKIP() << "what hosts create belongs to this DPU";
+    std::string said;
+    ASSERT_EQ(run_program(fmt::format("'{}' certs issue '{}' maker", PROGRAM_CLI,
+                                      engine.places().storage_certs),
+                          said),
+              0)
+        << said;
+    engine.give("CN=maker", "create: pool/own-*");
+    engine.write_settings();
+    kill_and_start();
+    connect_as("maker");
+    const UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
+    ASSERT_TRUE(create("own-1", creation)) << report.text();
+    UpdateName removal{.client = creation.client, .slot = 4, .sequence = 1};
+    ASSERT_TRUE(destroy("own-1", removal)) << report.text();
+    kill_and_start();
+    removal.repeated = true;
+    EXPECT_TRUE(destroy("own-1", removal)) << report.text();
+    EXPECT_THAT(engine.log(),
+                testing::Not(testing::HasSubstr("may not destroy the container pool/own-1")));
+
+    // Another owner has the label now.
+    connect_as("client");
+    const UpdateName others{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
+    const auto next = create("own-1", others);
+    ASSERT_TRUE(next) << report.text();
+    connect_as("maker");
+    EXPECT_TRUE(destroy("own-1", removal)) << report.text();
+    // What was not done is refused as before.
+    const UpdateName never{.client = creation.client, .slot = 5, .sequence = 1, .repeated = true};
+    EXPECT_EQ(destroy("own-1", never).error().code, Code::denied);
+    EXPECT_EQ(destroy("own-2", never).error().code, Code::denied);
+    connect_as("client");
+    ASSERT_EQ(found().size(), 1U);
+    EXPECT_EQ(found().front().id, next->id);
 }
 
 TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {

@@ -300,12 +300,10 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                                            .container = request.label()}));
     ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
     const object::ContainerRecord* const found = with_label(all, request.label());
-    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
-        ROS2S_CO_TRY(
-            state_.permit(served, session::Right::destroy, request.pool(), request.label()));
-    }
     ROS2S_CO_TRY(name_change(served, request));
     used.turn.end();
+    // Before the right is checked: an owner's right ends with the container, which is gone if this
+    // was done. Only the subject that sent the first request finds its stored reply.
     const auto done = co_await look_for_answer(served, *used.store);
     if (done) {
         state_.audit(served, AuditAction::destroy,
@@ -314,6 +312,10 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                  request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;
+    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
+        ROS2S_CO_TRY(
+            state_.permit(served, session::Right::destroy, request.pool(), request.label()));
+    }
     if (found == nullptr) co_return no_container(served, request.pool(), request.label());
     const session::Mounts* const mounts = state_.parts.mounts;
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
