@@ -7,6 +7,7 @@
 #include "delegated.h"
 #include "eventually.h"
 #include "open_files.h"
+#include "strike.h"
 
 namespace ros2s::tests {
 namespace {
@@ -432,6 +433,46 @@ TEST_P(DelegatedDpu, RestartsOnEitherSideAreSurvived) {
     EXPECT_TRUE(write(alice, "three", 'c')) << dpu.log() << engine.log();
     EXPECT_EQ(read(alice, "one"), Result<char>('a'));
     alice.close(*reactor);
+    stop();
+}
+
+// It is killed before the engine has the request, and after the engine has done it. The one that is
+// started has another key, and no capability.
+TEST_P(DelegatedDpu, ContainersAreMadeAndDestroyedOnceWhileItIsKilled) {
+    start();
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    // CN=bob may destroy only what it owns. This right ends with the container.
+    ASSERT_EQ(change(Change::create, "bob",
+                     {{"subjects", "CN=bob"}, {"create", "bob-*"}, {"root_squash", "no"}}),
+              "");
+    const auto kill_at = [&](const char* at, auto work) {
+        dpu.strike_at(at);
+        std::thread host([&] { EXPECT_TRUE(on(*reactor, work)) << at << ": " << said.text(); });
+        dpu.expect_struck();
+        EXPECT_TRUE(dpu.start()) << dpu.log();
+        host.join();
+    };
+    for (const std::string name : {"alice", "bob"}) {
+        const auto client = dpu_as(name);
+        const std::string label = name + "-1";
+        const auto made = [&] {
+            return client->create_container(call, "pool", {.label = label}, {}, said);
+        };
+        const auto destroyed = [&] { return client->destroy_container(call, "pool", label, said); };
+        for (const auto& [creating, destroying] :
+             {std::pair(point::dpu_asks_to_create, point::dpu_asks_to_destroy),
+              std::pair(point::audit_line, point::audit_line)}) {
+            kill_at(creating, made);
+            EXPECT_EQ(record(label).properties.owner, name);
+            EXPECT_EQ(create(name, label).error().code, Code::exists);
+            Client files;
+            EXPECT_TRUE(files.open(*reactor, host(name, label), said)) << said.text();
+            files.close(*reactor);
+            kill_at(destroying, destroyed);
+            EXPECT_TRUE(create(name, label)) << said.text();
+            EXPECT_TRUE(on(*reactor, destroyed)) << said.text();
+        }
+    }
     stop();
 }
 

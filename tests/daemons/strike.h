@@ -4,12 +4,17 @@
 
 namespace ros2s::tests {
 
-// The points at which daemons are struck: the change is committed, and no client has the reply.
+// The points at which daemons are struck: the change is committed, and no client has the reply. At
+// the last two the engine does not have the request yet.
 namespace point {
 inline constexpr const char* engine_commit = "ros2s::remote::encode_commit";
 inline constexpr const char* dpu_write = "ros2s::hostlink::encode_moved";
 inline constexpr const char* dpu_change = "ros2s::hostlink::StoredReplies::end";
 inline constexpr const char* control_reply = "ros2s::control::ServedCall::end";
+// Also where a request is refused.
+inline constexpr const char* audit_line = "ros2s::session::AuditLines::write";
+inline constexpr const char* dpu_asks_to_create = "ros2s::remote::RemoteStore::create_container";
+inline constexpr const char* dpu_asks_to_destroy = "ros2s::remote::RemoteStore::destroy_container";
 }  // namespace point
 
 // The next thread that enters the function (full name, no overloads) kills the process by SIGTRAP

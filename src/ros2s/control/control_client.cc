@@ -84,49 +84,78 @@ constexpr Duration renewal_glance = std::chrono::seconds(1);
 constexpr Duration patience = std::chrono::seconds(30);
 constexpr Duration pause_between = std::chrono::milliseconds(20);
 
+// A creation or destruction of a container.
+struct Change {
+    std::string pool;
+    capability::Use use;  // what a delegated DPU needs for it
+    const Message& request;
+    v1::ContainerChange& name;  // of the request
+    Message& reply;
+};
+
+// Hands a delegated DPU what it needs for the change. A restarted one has another key, and nothing
+// of what was handed to the earlier one.
+Task<Result<>> delegate_for(ControlClient& client, const Call& call, const Change& change,
+                            Report& report) {
+    Report said;
+    const auto done = co_await client.delegate(call, change.pool, change.use, said);
+    if (done) co_return Result<>{};
+    const bool may_be_gone = done.error().code == Code::denied && change.name.repeated() &&
+                             (change.use.rights & capability::right_destroy) != 0;
+    if (!may_be_gone) co_return report.fail(done.error(), said.text());
+    // The owner of a container that is gone has no right to destroy it any more. Whoever may see
+    // the pool's containers finds the reply that was stored for it.
+    capability::Use seeing = change.use;
+    seeing.rights = 0;
+    ROS2S_CO_TRY(co_await client.delegate(call, change.pool, std::move(seeing), report));
+    co_return Result<>{};
+}
+
 // Sends it under that name until it is answered.
-Task<Result<>> send_change(ControlClient::Parts& parts, const Call& call, const Message& request,
-                           v1::ContainerChange& change, UpdateName as, Message& reply,
-                           Report& report) {
+Task<Result<>> send_change(ControlClient& client, const Call& call, const Change& change,
+                           UpdateName as, Report& report) {
+    ControlClient::Parts& parts = client.parts();
     // If there was never a server, fails at once.
     if (!parts.has_found_server) {
         ROS2S_CO_TRY(
             co_await ask<v1::QueryServerReply>(parts, call, v1::QueryServerRequest(), report));
         parts.has_found_server = true;
     }
-    change.set_client(bytes_of(as.client));
-    change.set_slot(as.slot);
-    change.set_sequence(as.sequence);
-    change.set_repeated(as.repeated);
+    change.name.set_client(bytes_of(as.client));
+    change.name.set_slot(as.slot);
+    change.name.set_sequence(as.sequence);
+    change.name.set_repeated(as.repeated);
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
-        const auto done = co_await exchange(parts, call, request, reply, attempt);
+        Result<> done = co_await delegate_for(client, call, change, attempt);
+        if (done) {
+            done = co_await exchange(parts, call, change.request, change.reply, attempt);
+            change.name.set_repeated(true);
+        }
         // A server that stops cancels its unfinished calls.
         const bool lost = !done && (done.error().code == Code::disconnected ||
                                     done.error().code == Code::cancelled);
         const bool again = lost && call.check(parts.reactor) && parts.reactor.now() < until &&
                            co_await sleep_for(parts.reactor, pause_between, call.stop);
-        if (!again) {
-            if (!done) co_return report.fail(done.error(), attempt.text());
-            co_return done;
-        }
-        change.set_repeated(true);
+        if (again) continue;
+        if (!done) co_return report.fail(done.error(), attempt.text());
+        co_return done;
     }
 }
 
 // Creates or destroys a container once, under the call's name or, without one, under a name of this
 // client. The name is the same however often it is sent.
-Task<Result<>> change_container(ControlClient::Parts& parts, const Call& call,
-                                const Message& request, v1::ContainerChange& change, Message& reply,
+Task<Result<>> change_container(ControlClient& client, const Call& call, Change change,
                                 Report& report) {
     if (call.update != nullptr) {
-        co_return co_await send_change(parts, call, request, change, *call.update, reply, report);
+        co_return co_await send_change(client, call, change, *call.update, report);
     }
-    co_await parts.changes.wait();
-    const auto slot = parts.changes.take();
+    rpc::UpdateSlots& names = client.parts().changes;
+    co_await names.wait();
+    const auto slot = names.take();
     const UpdateName name{
         .client = slot.id().client, .slot = slot.id().slot, .sequence = slot.id().sequence};
-    co_return co_await send_change(parts, call, request, change, name, reply, report);
+    co_return co_await send_change(client, call, change, name, report);
 }
 
 }  // namespace
@@ -475,12 +504,10 @@ Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string poo
 Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
-    ROS2S_CO_TRY(co_await delegate(
-        call, pool,
-        {.rights = capability::right_create, .directories = false, .container = properties.label},
-        report));
+    capability::Use use{
+        .rights = capability::right_create, .directories = false, .container = properties.label};
     v1::CreateContainerRequest request;
-    request.set_pool(std::move(pool));
+    request.set_pool(pool);
     request.set_label(std::move(properties.label));
     request.set_chunk_bytes(properties.chunk_bytes);
     request.set_cap_bytes(properties.caps.bytes);
@@ -488,7 +515,12 @@ Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     request.set_uid(owner.uid);
     request.set_gid(owner.gid);
     v1::CreateContainerReply reply;
-    ROS2S_CO_TRY(co_await change_container(*parts_, call, request, *request.mutable_change(), reply,
+    ROS2S_CO_TRY(co_await change_container(*this, call,
+                                           {.pool = std::move(pool),
+                                            .use = std::move(use),
+                                            .request = request,
+                                            .name = *request.mutable_change(),
+                                            .reply = reply},
                                            report));
     co_return decode(reply.container(), report);
 }
@@ -543,14 +575,18 @@ Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call
 
 Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool, std::string label,
                                              Report& report) {
-    ROS2S_CO_TRY(co_await delegate(
-        call, pool, {.rights = capability::right_destroy, .directories = false, .container = label},
-        report));
     v1::DestroyContainerRequest request;
-    request.set_pool(std::move(pool));
-    request.set_label(std::move(label));
+    request.set_pool(pool);
+    request.set_label(label);
     v1::DestroyContainerReply reply;
-    ROS2S_CO_TRY(co_await change_container(*parts_, call, request, *request.mutable_change(), reply,
+    ROS2S_CO_TRY(co_await change_container(*this, call,
+                                           {.pool = std::move(pool),
+                                            .use = {.rights = capability::right_destroy,
+                                                    .directories = false,
+                                                    .container = std::move(label)},
+                                            .request = request,
+                                            .name = *request.mutable_change(),
+                                            .reply = reply},
                                            report));
     co_return Result<>{};
 }

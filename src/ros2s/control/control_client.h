@@ -139,7 +139,8 @@ class SessionClient {
 
     // If the server is a DPU that needs capabilities: gets one for this program and hands it to the
     // DPU. Returns after how long it should be done again; nothing: the server needs none. The
-    // functions for containers of ControlClient do it themselves. Errors: denied, disconnected.
+    // functions for containers of ControlClient do it themselves, also before they send a request
+    // again: a DPU that was restarted has another key. Errors: denied, disconnected.
     virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                            capability::Use use, Report& report) = 0;
     virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
@@ -225,7 +226,7 @@ class ControlClient : public SessionClient {
     virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
                                                      uint64_t known, Report& report) = 0;
 
-    struct Parts;  // for tests
+    struct Parts;  // for the implementation and tests
     [[nodiscard]] virtual Parts& parts() = 0;
 };
 

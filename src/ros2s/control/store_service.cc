@@ -294,10 +294,15 @@ Task<Result<>> ContainerService::set(Served& served, const v1::SetContainerReque
 Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContainerRequest& request,
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY_ASSIGN(UsedPool used, co_await find_pool(state_, served, request.pool(),
-                                                          {.rights = capability::right_destroy,
-                                                           .directories = false,
-                                                           .container = request.label()}));
+    const capability::Use destroying{
+        .rights = capability::right_destroy, .directories = false, .container = request.label()};
+    // A delegated DPU finds the stored reply with any capability for the container. The owner of a
+    // container that is gone gets no capability to destroy it.
+    const bool repeated = request.change().repeated();
+    capability::Use first = destroying;
+    if (repeated) first.rights = 0;
+    ROS2S_CO_TRY_ASSIGN(UsedPool used,
+                        co_await find_pool(state_, served, request.pool(), std::move(first)));
     ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
     const object::ContainerRecord* const found = with_label(all, request.label());
     ROS2S_CO_TRY(name_change(served, request));
@@ -321,6 +326,11 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {
         co_return served.report.fail(Code::busy, "container '{}' is mounted; unmount it first",
                                      request.label());
+    }
+    if (repeated) {
+        ROS2S_CO_TRY_ASSIGN(used.store, co_await state_.parts.pools.store_for(
+                                            served.call, served.subject, request.pool(), destroying,
+                                            served.report));
     }
     ROS2S_CO_TRY(co_await used.store->destroy_container(served.call, found->id));
     state_.audit(served, AuditAction::destroy,
