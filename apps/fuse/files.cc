@@ -3,8 +3,10 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
+#include <vector>
 
 #include "request.h"
 
@@ -26,14 +28,27 @@ fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
             .exclusive = (flags & O_EXCL) != 0};
 }
 
-void fill_opened(Server& server, const fs::Caller& user, fs::FileHandle handle,
+// A handle that the kernel's pages do not belong to: reads and writes bypass them.
+bool writes_directly(const Server& server, const fuse_file_info& file) noexcept {
+    return !server.caches() && (file.flags & O_ACCMODE) != O_RDONLY;
+}
+
+void fill_opened(Server& server, const fs::Caller& user, const fs::Opened& opened,
                  fuse_file_info& file) {
-    if (!server.caches() && (file.flags & O_ACCMODE) != O_RDONLY) {
-        server.write_handles().opened(handle, user, appends(server, file.flags));
+    if (writes_directly(server, file)) {
+        server.write_handles().opened(opened.handle, user, appends(server, file.flags));
+        server.cached_pages().opened(opened.attributes.node);
     }
-    file.fh = handle.value;
+    file.fh = opened.handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
+}
+
+Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
+    const Call call;
+    const auto closed = co_await server.write_handles().close(call, handle_of(file));
+    if (writes_directly(server, file)) server.cached_pages().closed(node);
+    co_return closed;
 }
 
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
@@ -46,11 +61,11 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         reply_error(request, opened.error());
         co_return;
     }
-    fill_opened(server, user.caller, opened->handle, file);
+    fill_opened(server, user.caller, *opened, file);
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
-        std::ignore = co_await server.write_handles().close(user.call, opened->handle);
+        std::ignore = co_await close(server, opened->attributes.node, file);
         file_system.forget(opened->attributes.node, 1);
     }
 }
@@ -67,31 +82,39 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
         reply_error(request, opened.error());
         co_return;
     }
-    fill_opened(server, user.caller, opened->handle, file);
-    if (fuse_reply_open(request, &file) != 0) {
-        std::ignore = co_await server.write_handles().close(user.call, opened->handle);
-    }
+    fill_opened(server, user.caller, *opened, file);
+    if (fuse_reply_open(request, &file) != 0) std::ignore = co_await close(server, node, file);
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     file->flags &= ~O_EXCL;  // only meaningful for create
     run(request, open_task, node_of(node), *file);
 }
 
-Task<> release_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
-    const Call call;
-    reply(request, co_await server.write_handles().close(call, handle));
+Task<> release_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
+    reply(request, co_await close(server, node, file));
 }
-void release(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
-    run(request, release_task, handle_of(*file));
+void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
+    run(request, release_task, node_of(node), *file);
 }
 
-Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+// A read for the page cache. It names no lock owner, which a read for a program does.
+bool fills_pages(const Server& server, const fuse_file_info& file) noexcept {
+    return !server.caches() && file.lock_owner == 0;
+}
+
+Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                  size_t bytes, uint64_t offset) {
     const Call call;
+    CachedPages::Turn turn;
+    if (fills_pages(server, file)) {
+        turn =
+            co_await server.cached_pages().begin(node, CachedPages::Kind::paged, {offset, bytes});
+    }
     AlignedBuffer buffer = server.read_buffers().take(bytes);
     const auto got = co_await server.file_system().pread(
-        call, handle, fs::Window::local(buffer.bytes().first(bytes)), offset);
+        call, handle_of(file), fs::Window::local(buffer.bytes().first(bytes)), offset);
     if (got) {
+        if (turn) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
         fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
     } else {
         server.note_failure(node, got.error());
@@ -100,16 +123,84 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHa
     server.read_buffers().give(std::move(buffer));
 }
 void read(fuse_req_t request, fuse_ino_t node, size_t bytes, off_t offset, fuse_file_info* file) {
-    run(request, read_task, node_of(node), handle_of(*file), bytes, static_cast<uint64_t>(offset));
+    run(request, read_task, node_of(node), *file, bytes, static_cast<uint64_t>(offset));
+}
+
+Task<Result<>> write_all(Server& server, fs::FileHandle handle, ConstBytes data, uint64_t offset) {
+    const Call call;
+    while (!data.empty()) {
+        ROS2S_CO_TRY_ASSIGN(
+            const uint64_t written,
+            co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset));
+        data = data.subspan(written);
+        offset += written;
+    }
+    co_return Result<>();
+}
+
+// Puts the ranges of `data` that programs have stored over what the file has there, and writes the
+// whole.
+Task<Result<>> merge(Server& server, fuse_file_info file, fs::FileHandle writable, ConstBytes data,
+                     uint64_t offset, std::vector<CachedPages::Range> stored) {
+    const Call call;
+    const uint64_t begin = stored.front().offset;
+    AlignedBuffer buffer = server.read_buffers().take(stored.back().end() - begin);
+    const Bytes merged = buffer.bytes().first(stored.back().end() - begin);
+    const auto got = co_await server.file_system().pread(call, handle_of(file),
+                                                         fs::Window::local(merged), begin);
+    Result<> done;
+    if (got) {
+        std::ranges::fill(merged.subspan(*got), std::byte{});
+        for (const CachedPages::Range& each : stored) {
+            std::ranges::copy(data.subspan(each.offset - offset, each.length),
+                              merged.begin() + static_cast<ptrdiff_t>(each.offset - begin));
+        }
+        done = co_await write_all(server, writable, merged, begin);
+    } else {
+        done = fail(got.error());
+    }
+    server.read_buffers().give(std::move(buffer));
+    co_return done;
+}
+
+// Each write is a durable commit. Of more pieces than this, one write is made.
+constexpr size_t pieces_written_max = 4;
+
+// `data` are pages of a mapping. Writes what programs have stored in them.
+Task<Result<>> write_pages_back(Server& server, fs::NodeId node, fuse_file_info file,
+                                fs::FileHandle writable, ConstBytes data, uint64_t offset) {
+    CachedPages& pages = server.cached_pages();
+    const auto stored = pages.stored(node, offset, data);
+    if (stored.size() > pieces_written_max) {
+        ROS2S_CO_TRY(co_await merge(server, file, writable, data, offset, stored));
+        pages.written(node, offset, data);
+        co_return Result<>();
+    }
+    for (const CachedPages::Range& each : stored) {
+        const ConstBytes piece = data.subspan(each.offset - offset, each.length);
+        ROS2S_CO_TRY(co_await write_all(server, writable, piece, each.offset));
+        pages.written(node, each.offset, piece);
+    }
+    co_return Result<>();
 }
 
 Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_info file,
                                    ConstBytes data, uint64_t offset) {
     const Call call;
     fs::FileHandle handle = handle_of(file);
-    if (!server.caches()) {
-        const bool to_end = appends(server, file.flags) && file.writepage == 0;
-        ROS2S_CO_TRY_ASSIGN(handle, co_await server.write_handles().find(node, handle, to_end));
+    if (server.caches()) {
+        co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data),
+                                                       offset);
+    }
+    const bool is_paged = file.writepage != 0;
+    const bool to_end = appends(server, file.flags) && !is_paged;
+    const auto turn = co_await server.cached_pages().begin(
+        node, is_paged ? CachedPages::Kind::paged : CachedPages::Kind::direct,
+        {offset, to_end ? UINT64_MAX - offset : data.size()});
+    ROS2S_CO_TRY_ASSIGN(handle, co_await server.write_handles().find(node, handle, to_end));
+    if (is_paged && turn) {
+        ROS2S_CO_TRY(co_await write_pages_back(server, node, file, handle, data, offset));
+        co_return data.size();
     }
     co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data), offset);
 }
@@ -161,6 +252,11 @@ Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
     Result<> done;
     if (!keep_size) done = co_await reach(server, user.call, node, file, offset + length);
     if (done) {
+        CachedPages::Turn turn;
+        if (!server.caches()) {
+            turn = co_await server.cached_pages().begin(node, CachedPages::Kind::direct,
+                                                        {offset, length});
+        }
         done = co_await server.file_system().punch_hole(user.call, handle_of(file), offset, length);
     }
     reply(request, done);

@@ -72,7 +72,8 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions opti
       nursery_(reactor, options_.requests_max),
       receive_buffers_(16),
       read_buffers_(16),
-      write_handles_(file_system) {}
+      write_handles_(file_system),
+      cached_pages_(reactor, options_.cached_pages_bytes_max) {}
 
 Server::~Server() {
     unmount();

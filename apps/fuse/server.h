@@ -21,6 +21,7 @@
 #include <unordered_map>
 
 #include "buffers.h"
+#include "cached_pages.h"
 #include "fuse_api.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
@@ -52,6 +53,7 @@ struct ServerOptions {
     bool allow_other = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
     size_t requests_max = 128;
+    uint64_t cached_pages_bytes_max = 64 << 20;  // copies of the kernel's pages (cached_pages.h)
     // Facts about the pool for programs that request them (api/mount_trace.h); empty: none.
     std::function<std::string()> status{};
     Log log{};
@@ -93,6 +95,7 @@ class Server {
     [[nodiscard]] const ServerOptions& options() const noexcept { return options_; }
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
+    [[nodiscard]] CachedPages& cached_pages() noexcept { return cached_pages_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
     // Logs that a time was cut to the range that can be stored. Both are seconds since 1970.
@@ -144,7 +147,8 @@ class Server {
     Spares<ReceiveBuffer> receive_buffers_;
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;
-    ReceiveBuffer current_;  // the request being dispatched, unless its task took it
+    CachedPages cached_pages_;  // used if the kernel's pages are bypassed
+    ReceiveBuffer current_;     // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on

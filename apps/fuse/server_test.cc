@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 #include "mount_point.h"
@@ -89,14 +90,37 @@ class OvertakenStore final : public object::ForwardingStore {
     bool overtaken_ = false;
 };
 
-Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing sharing, bool overtaken,
+// Writes of 8 bytes take 300 ms.
+class SlowWrites final : public object::ForwardingStore {
+  public:
+    SlowWrites(object::ObjectStore& below, Reactor& reactor)
+        : ForwardingStore(below), reactor_(reactor) {}
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override {
+        const auto is_slow = [](const object::Operation& operation) {
+            return operation.kind == object::Operation::Kind::write && operation.extent.length == 8;
+        };
+        if (std::ranges::any_of(transaction.operations, is_slow)) {
+            co_await sleep_for(reactor_, std::chrono::milliseconds(300));
+        }
+        co_return co_await below().update(call, container, transaction);
+    }
+
+  private:
+    Reactor& reactor_;
+};
+
+enum class Below : uint8_t { memory, overtaken, slow_writes };
+
+Task<int> run_on_memory(OsReactor& reactor, BlockingPool& blocking, Sharing sharing, Below below,
                         std::string command) {
     const Call call;
     Report report;
     object::MemoryStore memory(reactor);
     OvertakenStore overtaken_store(memory);
-    object::ObjectStore& store =
-        overtaken ? static_cast<object::ObjectStore&>(overtaken_store) : memory;
+    SlowWrites slow_writes(memory, reactor);
+    object::ObjectStore* const stores[] = {&memory, &overtaken_store, &slow_writes};
+    object::ObjectStore& store = *stores[static_cast<size_t>(below)];
     const auto container = co_await store.create_container(call, {.label = "main"});
     const auto formatted = co_await fs::Dfs::format(call, store, container->id, reactor,
                                                     {::getuid(), ::getgid()}, report);
@@ -120,13 +144,12 @@ Task<int> run_on_directory(OsReactor& reactor, BlockingPool& blocking, std::stri
     co_return status;
 }
 
-int run(Sharing sharing, RingChoice ring, std::string command, bool overtaken = false) {
+int run(Sharing sharing, RingChoice ring, std::string command, Below below = Below::memory) {
     Report report;
     auto reactor = OsReactor::create({.ring = ring}, report);
     EXPECT_TRUE(reactor) << report.text();
     ThreadPool blocking(2);
-    return (*reactor)->run(
-        run_on_memory(**reactor, blocking, sharing, overtaken, std::move(command)));
+    return (*reactor)->run(run_on_memory(**reactor, blocking, sharing, below, std::move(command)));
 }
 
 class ServerTest : public testing::Test {
@@ -152,7 +175,29 @@ TEST_F(ServerTest, ARangeOfZerosCutsOffNobody) {
                   "touch $MOUNT/a && fallocate -z -o 0 -l 4096 $MOUNT/a && "
                   "stat -c %s $MOUNT/a && test $(stat -c %s $MOUNT/a) = 10000 && "
                   "fallocate -z -o 4096 -l 16384 $MOUNT/a && test $(stat -c %s $MOUNT/a) = 20480",
-                  true),
+                  Below::overtaken),
+              0);
+}
+
+// A page is touched while a write(2) of the same page is on its way.
+TEST_F(ServerTest, AStoreBesideAWriteOfTheSamePageTakesNothingBack) {
+    EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
+                  "python3 -B - $MOUNT/a <<'end'\n"
+                  "import mmap, os, sys, threading\n"
+                  "file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)\n"
+                  "os.ftruncate(file, 4096)\n"
+                  "view = mmap.mmap(file, 4096)\n"
+                  "writer = threading.Thread(target=os.pwrite, args=(file, b'w' * 8, 1024))\n"
+                  "writer.start()\n"
+                  "writer.join(0.1)\n"
+                  "view[0:9] = b's' * 9\n"
+                  "writer.join()\n"
+                  "view.flush()\n"
+                  "assert os.pread(file, 9, 0) == b's' * 9, 'the store was lost'\n"
+                  "assert os.pread(file, 8, 1024) == b'w' * 8, 'the write was lost'\n"
+                  "assert view[1024:1032] == b'w' * 8, 'the mapping lacks the write'\n"
+                  "end\n",
+                  Below::slow_writes),
               0);
 }
 

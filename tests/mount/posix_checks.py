@@ -166,6 +166,32 @@ def memory_maps(top):
     assert os.stat(path).st_size == 300000
 
 
+# One process stores to pages of a mapping while another one writes elsewhere in the same pages.
+@check
+def stores_beside_writes_of_the_same_pages(top):
+    if not maps_shared():
+        return
+    pages = 64
+    file = os.open(f"{top}/mapped", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(file, pages * 4096)
+    with mmap.mmap(file, pages * 4096) as view:
+        for turn in range(1, 6):
+            writer = os.fork()
+            if writer == 0:
+                for page in range(pages):
+                    os.pwrite(file, bytes([turn] * 3), page * 4096 + 1021)
+                os._exit(0)
+            for page in range(pages):
+                view[page * 4096 + 1020] = view[page * 4096 + 1024] = turn
+            assert os.waitpid(writer, 0)[1] == 0
+            view.flush()
+            for found in (os.pread(file, pages * 4096, 0), view[:]):
+                wrong = [page for page in range(pages)
+                         if found[page * 4096 + 1020:page * 4096 + 1025] != bytes([turn] * 5)]
+                assert not wrong, (turn, wrong)
+    os.close(file)
+
+
 def append_lines(path, who, count):
     with open(path, "ab", buffering=0) as file:
         for i in range(count):

@@ -7,6 +7,7 @@ this machine cannot mount.
 """
 import errno
 import json
+import mmap
 import os
 import random
 import signal
@@ -224,6 +225,37 @@ def renames_meet_creates():
                 assert file.read() in contents
             os.unlink(pool.path(name))
         expect_all_back(pool, before)
+
+
+# Each mount has the page in a mapping before the other changes it.
+@test.each(*SERVED)
+def a_store_takes_back_no_write_of_the_other(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        size = 3 * 4096 + 100
+        write(pool.path("f"), bytes(size))
+        files = [os.open(f"{top}/f", os.O_RDWR) for top in (pool.mount_point, second)]
+        views = [mmap.mmap(file, size) for file in files]
+        assert all(view[:] == bytes(size) for view in views)
+        os.pwrite(files[1], b"written", 5000)
+        os.pwrite(files[1], b"written", size - 7)
+        views[0][4096:4100] = b"one\n"
+        views[1][4104:4108] = b"two\n"
+        for each in range(0, 4096, 16):  # more pieces than are written one by one
+            views[0][each:each + 8] = b"mapping0"
+            views[1][each + 8:each + 16] = b"mapping1"
+        for view in views:
+            view.flush()
+        expected = bytearray(size)
+        expected[:4096] = b"mapping0mapping1" * 256
+        expected[4096:4100], expected[4104:4108] = b"one\n", b"two\n"
+        expected[5000:5007] = expected[size - 7:] = b"written"
+        for file in files:
+            assert os.pread(file, size + 1, 0) == expected
+        for view, file in zip(views, files, strict=True):
+            view.close()
+            os.close(file)
 
 
 def main():
