@@ -1,5 +1,6 @@
-// create, open, read, write, release, fsync, fallocate. There is no flush: every write is durable
-// when it is acknowledged, so close() has nothing to wait for (ENOSYS tells the kernel).
+// create, open, read, write, release, fsync, fallocate, copy_file_range. There is no flush: every
+// write is durable when it is acknowledged, so close() has nothing to wait for (ENOSYS tells the
+// kernel).
 #include <fcntl.h>
 #include <linux/falloc.h>
 
@@ -274,6 +275,61 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
         static_cast<uint64_t>(length), keep_size);
 }
 
+// The place of a copy in one of its files.
+struct CopyEnd {
+    fs::NodeId node;
+    fuse_file_info file;
+    uint64_t offset;
+};
+
+// The longest part of a copy that one request makes. The kernel locks the target meanwhile.
+// Programs repeat the call for the rest.
+constexpr uint64_t copy_bytes_max = 64 << 20;
+
+Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t bytes) {
+    const Call call;
+    AlignedBuffer buffer = server.read_buffers().take(std::min(bytes, transfer_bytes_max));
+    uint64_t copied = 0;
+    Result<> done;
+    while (done && copied < bytes) {
+        const Bytes part =
+            buffer.bytes().first(std::min<uint64_t>(bytes - copied, transfer_bytes_max));
+        const auto got = co_await server.file_system().pread(
+            call, handle_of(from.file), fs::Window::local(part), from.offset + copied);
+        const auto written = !got || *got == 0
+                                 ? got
+                                 : co_await write_bytes(server, to.node, to.file, part.first(*got),
+                                                        to.offset + copied);
+        if (!written) {
+            server.note_failure(got ? to.node : from.node, written.error());
+            done = fail(written.error());
+        } else if (*written == 0) {
+            break;  // the end of the source
+        } else {
+            copied += *written;
+        }
+    }
+    server.read_buffers().give(std::move(buffer));
+    if (!done && copied == 0) co_return fail(done.error());
+    co_return copied;
+}
+
+Task<> copy_task(Server& server, fuse_req_t request, CopyEnd from, CopyEnd to, uint64_t bytes) {
+    const auto copied = co_await copy(server, from, to, std::min(bytes, copy_bytes_max));
+    if (copied) {
+        fuse_reply_write(request, *copied);
+    } else {
+        reply_error(request, copied.error());
+    }
+}
+// Without this, the kernel would copy from its page cache, which may hold old bytes.
+void copy_file_range(fuse_req_t request, fuse_ino_t from, off_t from_offset,
+                     fuse_file_info* from_file, fuse_ino_t to, off_t to_offset,
+                     fuse_file_info* to_file, size_t bytes, int) {
+    run(request, copy_task, CopyEnd{node_of(from), *from_file, static_cast<uint64_t>(from_offset)},
+        CopyEnd{node_of(to), *to_file, static_cast<uint64_t>(to_offset)}, uint64_t{bytes});
+}
+
 }  // namespace
 
 void add_file_operations(fuse_lowlevel_ops& table) noexcept {
@@ -284,6 +340,7 @@ void add_file_operations(fuse_lowlevel_ops& table) noexcept {
     table.write = write;
     table.fsync = fsync;
     table.fallocate = fallocate;
+    table.copy_file_range = copy_file_range;
 }
 
 }  // namespace ros2s::fuse

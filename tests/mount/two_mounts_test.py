@@ -11,6 +11,7 @@ import mmap
 import os
 import random
 import signal
+import socket
 import sys
 import threading
 import time
@@ -225,6 +226,33 @@ def renames_meet_creates():
                 assert file.read() in contents
             os.unlink(pool.path(name))
         expect_all_back(pool, before)
+
+
+# sendfile and the first copy put pages into the first mount's kernel.
+@test.each(*SERVED)
+def a_copy_has_what_the_other_wrote(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        write(pool.path("f"), b"a" * 4096)
+        source = os.open(pool.path("f"), os.O_RDONLY)
+        target = os.open(pool.path("g"), os.O_RDWR | os.O_CREAT)
+        one, other = socket.socketpair()
+        assert os.sendfile(one.fileno(), source, 0, 4096) == 4096
+        assert os.copy_file_range(source, target, 4096, 0, 0) == 4096
+        other_file = os.open(f"{second}/f", os.O_WRONLY)
+        os.pwrite(other_file, b"b" * 3 * MIB, 0)
+        assert os.copy_file_range(source, target, 4096, 0, 0) == 4096
+        assert os.pread(target, 4097, 0) == b"b" * 4096
+        os.fstat(source)  # the kernel copies up to the size that it knows
+        assert os.copy_file_range(source, target, 3 * MIB, 0, 5000) == 3 * MIB
+        assert os.copy_file_range(source, target, 10, 3 * MIB, 0) == 0
+        expected = b"b" * 4096 + bytes(904) + b"b" * 3 * MIB
+        assert os.pread(target, len(expected) + 1, 0) == expected
+        for each in (one, other):
+            each.close()
+        for file in (source, target, other_file):
+            os.close(file)
 
 
 # Each mount has the page in a mapping before the other changes it.
