@@ -56,6 +56,7 @@ Endpoint::Endpoint(Reactor& reactor, Counters& counters, Limits limits, bool ini
       initiates_(initiates),
       arrival_(reactor),
       end_event_(reactor),
+      memory_event_(reactor),
       unused_(reactor) {
     unused_.set();
 }
@@ -200,6 +201,10 @@ Result<Mapping> Endpoint::map(const RemoteKey& key, uint64_t offset, uint64_t co
     counters_.maps.add();
     counters_.mapped_bytes.add(count);
     return mapping;
+}
+
+Result<> Endpoint::ask_for_memory(uint64_t /*size*/) {
+    return fail(Code::no_memory, limits_.memory_bytes_max);
 }
 
 Result<Bytes> Endpoint::do_map(const RemoteKey&, uint64_t, uint64_t, Rights) {

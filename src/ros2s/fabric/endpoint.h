@@ -52,6 +52,9 @@ struct Limits {
     // allocate() in total. If the accepting side provides the memory (shm), its value is the limit
     // for each peer.
     uint64_t memory_bytes_max = uint64_t{64} << 20;
+    // The part of it that the connecting side wants from the beginning, if the accepting side
+    // provides the memory. It asks for the rest when it needs it (ask_for_memory()).
+    uint64_t memory_bytes_first = ~uint64_t{0};
     // The time for a peer to answer a revocation, after which the connection is ended. Also the
     // time for close() to deliver sent messages.
     Duration answer_within = std::chrono::milliseconds(500);
@@ -226,6 +229,13 @@ class Endpoint {
     // connection. For the side that grants. Errors: no_memory (over the limit; detail = the
     // effective Limits::memory_bytes_max), denied (this side initiates).
     [[nodiscard]] virtual Result<Bytes> allocate(uint64_t size) = 0;
+    // After allocate() had no memory for `size` bytes: asks the peer for more. Returns when it has
+    // asked, and memory_event() is woken when allocate() may find it. Errors: no_memory (not now:
+    // over the limit, or no more than what is in use is to be had), io (this process has no
+    // descriptors), denied, disconnected.
+    [[nodiscard]] virtual Result<> ask_for_memory(uint64_t size);
+    // Woken when the peer gave memory, and when asking failed. Not woken by free().
+    [[nodiscard]] Event& memory_event() noexcept { return memory_event_; }
     // Returns memory of allocate(), all of it, without a granted region in it.
     virtual void free(Bytes memory) noexcept = 0;
     // Lets the peer use the range. Only the side that does not initiate grants. Errors: denied
@@ -342,6 +352,7 @@ class Endpoint {
     size_t inbox_count_ = 0;
     Event arrival_;
     Event end_event_;
+    Event memory_event_;
     Event unused_;
 };
 

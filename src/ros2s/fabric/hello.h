@@ -39,7 +39,9 @@ struct Hello {
     uint32_t operations_max = 0;
     uint32_t appended_bytes = 0;  // that follow: the provider's own (ucx: its worker's address)
     uint32_t passed_bytes = 0;    // that follow before them: the credential, or the verdict on it
-    std::array<uint32_t, 7> reserved{};
+    // shm: of memory_bytes, what is requested at once, in blocks of 4 KiB. 0: all of it.
+    uint32_t memory_first_blocks = 0;
+    std::array<uint32_t, 6> reserved{};
     uint32_t zero = 0;
     uint32_t crc = 0;  // CRC32C of what precedes it
 

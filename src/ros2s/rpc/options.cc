@@ -25,6 +25,7 @@ fabric::Limits ChannelOptions::limits() const {
         .incoming_bytes_max = 8 * (message_bytes_max + message_overhead),
         .regions_max = 4096,
         .memory_bytes_max = staging_bytes_max,
+        .memory_bytes_first = staging_bytes_first,
     };
 }
 

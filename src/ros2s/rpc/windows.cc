@@ -19,7 +19,12 @@ Task<Result<Bytes>> Staging::take(uint64_t size, StopToken stop) {
         }
         if (queue_.front() == &stop) {
             memory = endpoint_.allocate(size);
-            if (memory || memory.error().code != Code::no_memory || taken_ == 0) break;
+            if (memory || memory.error().code != Code::no_memory) break;
+            const auto asked = endpoint_.ask_for_memory(size);
+            if (!asked && taken_ == 0) {
+                memory = fail(asked.error());
+                break;
+            }
         }
         co_await changed_;
         memory = fail(Code::disconnected);

@@ -28,7 +28,7 @@ uint64_t bytes_of(const Pieces& pieces) {
 class Staging {
   public:
     Staging(Reactor& reactor, fabric::Endpoint& endpoint)
-        : endpoint_(endpoint), changed_(reactor), copying_(reactor) {}
+        : endpoint_(endpoint), changed_(endpoint.memory_event()), copying_(reactor) {}
     // Suspends while other requests have it. Errors: no_memory (more than there is), disconnected,
     // cancelled.
     Task<Result<Bytes>> take(uint64_t size, StopToken stop);
@@ -44,7 +44,7 @@ class Staging {
 
   private:
     fabric::Endpoint& endpoint_;
-    Event changed_;
+    Event& changed_;  // woken by the endpoint, too
     SliceTurns copying_;
     size_t taken_ = 0;
     bool ended_ = false;

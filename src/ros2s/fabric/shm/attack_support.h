@@ -62,7 +62,8 @@ struct Attacker {
 };
 
 // The test fails if it cannot connect.
-Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory = 1 << 20);
+Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory = 1 << 20,
+              uint64_t first = 0);
 using contract::how_it_ended;
 
 }  // namespace ros2s::fabric::shm

@@ -63,7 +63,7 @@ RemoteKey Attacker::key(uint32_t slot, uint64_t address, uint64_t length) {
     return made;
 }
 
-Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory) {
+Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory, uint64_t first) {
     Report report;
     auto socket = co_await connect_to(stage.core(), stage.address(), {}, report);
     EXPECT_TRUE(socket) << report.text();
@@ -73,7 +73,8 @@ Task<> attack(Stage& stage, Attacker& attacker, Domain& as, uint64_t memory) {
                 .message_bytes_max = 65536,
                 .incoming_bytes_max = 1 << 20,
                 .memory_bytes = memory,
-                .operations_max = 16};
+                .operations_max = 16,
+                .memory_first_blocks = static_cast<uint32_t>(first / block_bytes)};
     hello.set_provider("shm");
     EXPECT_TRUE(co_await ask_admission(stage.core(), attacker.socket.get(), hello, stage.address(),
                                        {}, {}, report));

@@ -177,6 +177,14 @@ void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
         shared(grant.address).store(random.next());
         shared(grant.length).store(random.next());
         shared(grant.state).store(random.one_in(2) ? uint64_t{1} << 32 | 7 : random.next());
+        SharedSegment& segment = attacker.page().segments[1 + random.below(segments_most - 1)];
+        shared(segment.least).store(block_bytes);
+        shared(segment.wanted).store(random.one_in(2) ? 0 : block_bytes * (1 + random.below(64)));
+        shared(attacker.page().asks.value).store(random.next());
+        const char byte = 1;
+        if (random.one_in(8)) {
+            (void)::send(attacker.socket.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        }
     }
 }
 Task<> changes_under_us(Stage& stage) {
@@ -184,7 +192,7 @@ Task<> changes_under_us(Stage& stage) {
     uint64_t sessions = 0;
     while (stage.core().now() < until) {
         Attacker attacker;
-        co_await attack(stage, attacker, *stage.honest);
+        co_await attack(stage, attacker, *stage.honest, 1 << 20, block_bytes);
         if (!attacker.victim) co_return;
         ++sessions;
         std::atomic<bool> stop = false;

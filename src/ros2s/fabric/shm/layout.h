@@ -1,9 +1,12 @@
-// A session has two segments (docs/formats/shm.md). This header describes their contents.
+// A session has a control segment and up to 16 segments of payload (docs/formats/shm.md). This
+// header describes their contents.
 //
 // control: a page of indices and flags, each on its own cache lines; the two rings; the table of
 // grants, which the client writes and the server reads; the table of uses, which the server writes
 // and the client reads.
-// payload: the client's memory, and nothing else.
+// payload: the client's memory, and nothing else. The first segment exists as long as the session.
+// The client asks for others and returns them. An address in the payload is a segment's number and
+// an offset in it.
 //
 // The server expects any value in any word at any time. It loads each word once and checks it. A
 // wrong word can at worst end its own session.
@@ -23,15 +26,32 @@ struct SharedWord {
 };
 static_assert(sizeof(SharedWord) == 128);
 
+// A further segment of payload, in bytes. The client writes `least`, then `wanted`; the server
+// `given`, which is one of these two.
+//
+//     client: wanted = bytes ─► server: makes it, given = bytes, sends its descriptor
+//     client: unmaps it, wanted = 0 ─► server: unmaps it, given = 0: the number is free again
+struct SharedSegment {
+    uint64_t wanted;
+    uint64_t least;
+    uint64_t given;
+    uint64_t padding;
+};
+static_assert(sizeof(SharedSegment) == 32);
+inline constexpr uint32_t segments_most = 16;
+
 struct ControlPage {
     SharedWord server_wants;  // wants_… : the reasons to wake the server
     SharedWord client_wants;
     SharedWord server_goodbye;  // 1 after a regular close
     SharedWord client_goodbye;
-    SharedWord to_server_tail;  // bytes ever written; the client's
-    SharedWord to_server_head;  // bytes ever read; the server's
-    SharedWord to_client_tail;  // the server's
-    SharedWord to_client_head;  // the client's
+    SharedWord to_server_tail;              // bytes ever written; the client's
+    SharedWord to_server_head;              // bytes ever read; the server's
+    SharedWord to_client_tail;              // the server's
+    SharedWord to_client_head;              // the client's
+    SharedWord asks;                        // changes of `wanted`, counted by the client
+    SharedWord scarce;                      // 1: others wait for memory (the server's)
+    SharedSegment segments[segments_most];  // without the first
 };
 inline constexpr uint64_t control_page_bytes = 4096;
 static_assert(sizeof(ControlPage) <= control_page_bytes);
@@ -39,6 +59,17 @@ static_assert(sizeof(ControlPage) <= control_page_bytes);
 inline constexpr uint64_t wants_entries = 1;  // something in its ring
 inline constexpr uint64_t wants_room = 2;     // room in the other
 inline constexpr uint64_t wants_release = 4;  // the end of a use
+
+// Bytes on the socket: a wake-up; the server's byte that comes with the descriptor of a segment is
+// segment_byte and its number.
+inline constexpr uint8_t wake_byte = 1;
+inline constexpr uint8_t segment_byte = 16;
+
+// Addresses in the payload.
+inline constexpr uint32_t segment_shift = 48;
+[[nodiscard]] constexpr uint64_t payload_address(uint32_t segment, uint64_t offset) {
+    return uint64_t{segment} << segment_shift | offset;
+}
 
 // Ring entries: a Packet header of type message and its bytes, rounded up to a cache line.
 inline constexpr uint64_t entry_alignment = 64;
@@ -68,6 +99,8 @@ static_assert(sizeof(ShmHello) == 64 && std::has_unique_object_representations_v
 inline constexpr uint64_t ring_bytes_least = uint64_t{64} << 10;
 inline constexpr uint64_t ring_bytes_most = uint64_t{4} << 20;
 inline constexpr uint32_t slots_most = 4096;
+// That a listener makes: a request of rpc grants two ranges at most, and 256 are in progress.
+inline constexpr uint32_t slots_made_most = 1024;
 
 [[nodiscard]] constexpr uint64_t grants_offset(const ShmHello& hello) {
     return control_page_bytes + hello.to_server_bytes + hello.to_client_bytes;

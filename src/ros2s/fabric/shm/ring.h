@@ -24,6 +24,7 @@ class RingWriter {
         : ring_(ring), tail_word_(tail), head_word_(head) {}
 
     [[nodiscard]] uint64_t size() const noexcept { return ring_.size(); }
+    [[nodiscard]] Bytes memory() const noexcept { return ring_; }
     // As far as known.
     [[nodiscard]] uint64_t room() const noexcept { return ring_.size() - (tail_ - head_); }
     // Loads how far the peer has read. False: the peer's index is wrong.

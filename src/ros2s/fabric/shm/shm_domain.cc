@@ -10,8 +10,10 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-uint64_t ring_bytes(uint64_t budget) {
-    return std::bit_ceil(std::clamp(budget, ring_bytes_least, ring_bytes_most));
+// A ring of at most the budget, if that is enough for `least`. An idle connection should be small.
+uint64_t ring_bytes(uint64_t budget, uint64_t least) {
+    return std::clamp(std::max(std::bit_floor(budget), std::bit_ceil(least)), ring_bytes_least,
+                      ring_bytes_most);
 }
 
 class ShmDomain final : public SocketDomain {
@@ -24,8 +26,8 @@ class ShmDomain final : public SocketDomain {
     ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
 
     Task<> close() override {
+        co_await sessions_->close();
         sessions_.reset();
-        co_return;
     }
 
   private:
@@ -40,6 +42,11 @@ class ShmDomain final : public SocketDomain {
                     .incoming_bytes_max = limits.incoming_bytes_max,
                     .memory_bytes = limits.memory_bytes_max,
                     .operations_max = limits.operations_max};
+        if (limits.memory_bytes_first < limits.memory_bytes_max) {
+            const uint64_t blocks = round_up(limits.memory_bytes_first, block_bytes) / block_bytes;
+            hello.memory_first_blocks =
+                static_cast<uint32_t>(std::clamp<uint64_t>(blocks, 1, UINT32_MAX));
+        }
         hello.set_provider(ShmEndpoint::provider_name);
         return hello;
     }
@@ -53,16 +60,25 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     const int fd = peer.socket.get();
     const Hello& hello = peer.hello;
     limits = ShmEndpoint::normalized(limits);
-    const uint64_t wanted = std::min(hello.memory_bytes, limits.memory_bytes_max);
-    ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max),
-                    .to_client_bytes = ring_bytes(
-                        std::max(limits.outgoing_bytes_max, limits.reply_bytes + ring_bytes_least)),
+    limits.memory_bytes_max = std::min(hello.memory_bytes, limits.memory_bytes_max);
+    uint64_t wanted = limits.memory_bytes_max;
+    if (hello.memory_first_blocks > 0) {
+        wanted = std::min(wanted, hello.memory_first_blocks * block_bytes);
+    }
+    // Half the budget is enough for a ring: what was taken out of it counts, too.
+    ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max / 2, ring_bytes_least),
+                    .to_client_bytes = ring_bytes(limits.outgoing_bytes_max,
+                                                  limits.reply_bytes + ring_bytes_least),
                     .payload_bytes = round_up(std::max<uint64_t>(wanted, 1), block_bytes),
-                    .slots = std::clamp<uint32_t>(limits.regions_max, 1, slots_most)};
+                    .slots = std::clamp<uint32_t>(limits.regions_max, 1, slots_made_most)};
     layout.control_bytes = control_bytes(layout);
     Hello answer = introduce(limits);
     answer.session = peer.session;
     answer.appended_bytes = sizeof layout;
+    const bool gets_further = hello.memory_first_blocks > 0;
+    if (gets_further) {
+        answer.memory_first_blocks = static_cast<uint32_t>(layout.payload_bytes / block_bytes);
+    }
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
     Sessions::Room room = sessions_->take_room(total);
     // Not even made if there is no room for it.
@@ -87,6 +103,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
                                                        .session = answer.session,
                                                        .peer = hello,
                                                        .layout = layout,
+                                                       .gets_further = gets_further,
                                                        .initiates = true},
                                             std::move(*control), std::move(*payload),
                                             std::move(peer.socket), std::move(room));
@@ -95,7 +112,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
 Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address,
                                                              const ConnectOptions& options,
                                                              StopToken stop, Report& report) {
-    const Limits limits = ShmEndpoint::normalized(options.limits);
+    Limits limits = ShmEndpoint::normalized(options.limits);
     ROS2S_CO_TRY_ASSIGN(Descriptor socket, co_await connect_to(reactor_, address, stop, report));
     ROS2S_CO_TRY(co_await ask_admission(reactor_, socket.get(), introduce(limits), address, options,
                                         stop, report));
@@ -123,13 +140,18 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
             round_up(std::max<uint64_t>(limits.memory_bytes_max, 1), block_bytes)) {
         co_return malformed();
     }
+    limits.memory_bytes_max = std::min(limits.memory_bytes_max, answer->memory_bytes);
     ROS2S_CO_TRY_ASSIGN(Segment control,
                         Segment::take_in(std::move(descriptors[0]), layout.control_bytes, report));
     ROS2S_CO_TRY_ASSIGN(Segment payload,
                         Segment::take_in(std::move(descriptors[1]), layout.payload_bytes, report));
     co_return std::make_unique<ShmEndpoint>(
         reactor_, counters_, *sessions_, limits,
-        ShmSession{.domain = id_, .session = answer->session, .peer = *answer, .layout = layout},
+        ShmSession{.domain = id_,
+                   .session = answer->session,
+                   .peer = *answer,
+                   .layout = layout,
+                   .gets_further = answer->memory_first_blocks > 0},
         std::move(control), std::move(payload), std::move(socket));
 }
 

@@ -34,6 +34,52 @@ Sessions::~Sessions() {
     reactor_.detach(*this);
 }
 
+Task<> Sessions::close() {
+    closing_ = true;
+    stop_.request_stop();
+    co_await tidying_.join();
+}
+
+void Sessions::remove(ShmEndpoint& endpoint) noexcept {
+    std::erase(all_, &endpoint);
+    std::erase(waiting_, &endpoint);
+}
+
+void Sessions::start_tidying() noexcept { (void)tidying_.try_spawn(tidy(*this)); }
+
+Task<> Sessions::tidy(Sessions& self) {
+    const Duration idle_after = self.options_.idle_after;
+    Time next = self.reactor_.now() + idle_after;
+    for (bool more = true; more;) {
+        const Duration pause = self.others_wait() ? waiting_retry : idle_after;
+        if (!co_await sleep_for(self.reactor_, pause, self.stop_.token())) co_return;
+        self.retry_waiting();
+        if (self.reactor_.now() < next) continue;
+        next = self.reactor_.now() + idle_after;
+        more = self.others_wait();
+        for (ShmEndpoint* const each : self.all_) more |= each->tidy();
+    }
+}
+
+void Sessions::wait_for_room(ShmEndpoint& endpoint) {
+    if (std::ranges::find(waiting_, &endpoint) != waiting_.end()) return;
+    waiting_.push_back(&endpoint);
+    used();
+    // One that has memory waits for its own share, and does not take from others.
+    if (endpoint.further_bytes() > 0) return;
+    for (ShmEndpoint* const each : all_) each->tell_scarce(true);
+}
+
+// One that has to wait again stays in its place, and does not keep others waiting: what limits it
+// may be a limit of its own.
+void Sessions::retry_waiting() {
+    room_came_ = false;
+    if (waiting_.empty()) return;
+    std::erase_if(waiting_, [](ShmEndpoint* each) { return each->serve_segments(); });
+    if (!waiting_.empty()) return;
+    for (ShmEndpoint* const each : all_) each->tell_scarce(false);
+}
+
 Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
     const auto fits = [bytes](uint64_t inside, uint64_t most) {
         return inside <= most && bytes <= most - inside;
@@ -49,20 +95,32 @@ Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
     return {*this, bytes};
 }
 
+Sessions::Room Sessions::take_further_room(uint64_t bytes, uint64_t has) noexcept {
+    const uint64_t free = options_.segments_bytes_max - segments_bytes_;
+    if (has > 0 && has + bytes > free) return {};
+    return take_room(bytes);
+}
+
 void Sessions::Room::release() noexcept {
     if (sessions_ == nullptr) return;
     Sessions& sessions = *std::exchange(sessions_, nullptr);
     sessions.segments_bytes_ -= bytes_;
+    sessions.room_came_ = true;
     if (sessions.options_.together != nullptr) sessions.options_.together->bytes -= bytes_;
 }
 
 bool Sessions::poll() noexcept {
     bool found = false;
+    if (room_came_) retry_waiting();
     for (ShmEndpoint* each : all_) found |= each->poll();
     return found;
 }
 
 bool Sessions::prepare_sleep() noexcept {
+    if (room_came_ && others_wait()) {
+        asked_ = 0;
+        return false;
+    }
     for (asked_ = 0; asked_ < all_.size();) {
         if (!all_[asked_++]->prepare_sleep()) return false;
     }
@@ -81,7 +139,6 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
       memory_(std::move(room)),
       shm_session_(session),
       control_(std::move(control)),
-      payload_(std::move(payload)),
       socket_(std::move(socket)),
       out_(ring_of(control_, shm_session_.layout, !session.initiates),
            session.initiates ? page().to_client_tail : page().to_server_tail,
@@ -91,7 +148,6 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
           session.initiates ? page().to_server_head : page().to_client_head),
       wants_(own(page().server_wants, page().client_wants)),
       peer_wants_(own(page().client_wants, page().server_wants)),
-      extents_(session.initiates ? 0 : shm_session_.layout.payload_bytes),
       released_(reactor),
       copying_(reactor),
       drained_(reactor),
@@ -101,16 +157,19 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
     session_ = shm_session_.session;
     send_bytes_max_ = shm_session_.peer.message_bytes_max;
     reply_overhead_ = entry_bytes(0) + entry_alignment;
-    limits_.memory_bytes_max = shm_session_.layout.payload_bytes;
+    const uint64_t first = shm_session_.layout.payload_bytes;
+    if (!shm_session_.gets_further) limits_.memory_bytes_max = first;
+    payload.close_descriptor();
+    payloads_[0] = std::make_unique<Payload>(std::move(payload), initiates() ? 0 : first);
     limits_.regions_max = std::min(limits_.regions_max, shm_session_.layout.slots);
     if (initiates()) {
         uses_of_slots_.resize(shm_session_.layout.slots);
+        mapped_slots_.resize(shm_session_.layout.slots);
     } else {
         generations_.resize(limits_.regions_max);
         for (uint32_t i = limits_.regions_max; i-- > 0;) free_slots_.push_back(i);
     }
     control_.close_descriptor();
-    payload_.close_descriptor();
     drained_.set();
     sessions_.add(*this);
     counters_.connections.add();
@@ -125,17 +184,13 @@ const std::string ShmEndpoint::provider_name = "shm";
 const std::string& ShmEndpoint::provider() const noexcept { return provider_name; }
 ControlPage& ShmEndpoint::page() const noexcept { return page_of(control_); }
 
-// The socket: bytes on it are wake-ups and have no other meaning. Its end is the peer's end.
+// The socket: bytes on it are wake-ups, or come with segments. Its end is the peer's end.
 Task<> ShmEndpoint::watch(ShmEndpoint& self) {
     while (self.alive()) {
         const auto polled =
             co_await self.reactor_.ring()->poll(self.socket_.get(), POLLIN, self.stop_.token());
         if (!polled) co_return;
-        std::array<char, 4096> bytes;
-        const ssize_t got = recv(self.socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
-        self.disarm();
-        if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR))) continue;
-        self.hung_up();
+        self.receive_wakes();
     }
 }
 
@@ -214,6 +269,8 @@ void ShmEndpoint::disarm() noexcept {
 // Wakes a peer that is known to sleep. poll() detects any other.
 void ShmEndpoint::wrote_entry() noexcept {
     wake_for_ |= wants_entries;
+    wrote_ = true;
+    sessions_.used();
     disarm();  // a reply may come soon
     if (woken_early_) return;
     const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_relaxed);
@@ -229,8 +286,7 @@ void ShmEndpoint::wake_peer() noexcept {
     const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_seq_cst);
     if ((wants & wake_for_) != 0) {
         shared(peer_wants_.value).store(0, std::memory_order_seq_cst);
-        const char byte = 1;
-        (void)::send(socket_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        send_byte(wake_byte);
     }
     wake_for_ = 0;
 }
@@ -242,6 +298,7 @@ void ShmEndpoint::on_end() noexcept {
     end_queue();
     drained_.set();
     released_.wake_all();
+    memory_event().wake_all();
 }
 
 Task<> ShmEndpoint::close() {
@@ -262,6 +319,9 @@ Task<> ShmEndpoint::close() {
     co_await watching_.join();
     sessions_.remove(*this);
     memory_.release();
+    for (auto& each : payloads_) {
+        if (each) each->room.release();
+    }
     socket_.reset();
     closed_ = true;
 }

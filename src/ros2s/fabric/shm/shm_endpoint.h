@@ -26,6 +26,9 @@
 // precedes the fence and the load of the flag. The sleeper stores the flag and then loads the tail,
 // sequentially consistent. So one of the two sees the other.
 #pragma once
+#include <array>
+#include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -44,15 +47,26 @@ namespace ros2s::fabric::shm {
 class ShmEndpoint;
 class Sessions final : public Poller {
   public:
+    // The pause between looks while connections wait: another domain may have given memory back.
+    static constexpr Duration waiting_retry = std::chrono::milliseconds(100);
+
     explicit Sessions(Reactor& reactor, Options options = {})
-        : reactor_(reactor), options_(options) {
+        : reactor_(reactor), options_(options), tidying_(reactor, 1) {
         reactor_.attach(*this);
     }
     Sessions(const Sessions&) = delete;
     Sessions& operator=(const Sessions&) = delete;
     ~Sessions();
+    Task<> close();
     void add(ShmEndpoint& endpoint) { all_.push_back(&endpoint); }
-    void remove(ShmEndpoint& endpoint) noexcept { std::erase(all_, &endpoint); }
+    void remove(ShmEndpoint& endpoint) noexcept;
+    // A connection has used memory that it can give back later.
+    void used() noexcept {
+        if (tidying_.running() == 0 && !closing_) start_tidying();
+    }
+    // There is no room for a segment that the connection wants: it is asked again when there is.
+    void wait_for_room(ShmEndpoint& endpoint);
+    [[nodiscard]] bool others_wait() const noexcept { return !waiting_.empty(); }
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
     void woke() noexcept override;
@@ -63,7 +77,14 @@ class Sessions final : public Poller {
         Room() = default;
         Room(Room&& other) noexcept
             : sessions_(std::exchange(other.sessions_, nullptr)), bytes_(other.bytes_) {}
-        Room& operator=(Room&&) = delete;
+        Room& operator=(Room&& other) noexcept {
+            if (this != &other) {
+                release();
+                sessions_ = std::exchange(other.sessions_, nullptr);
+                bytes_ = other.bytes_;
+            }
+            return *this;
+        }
         ~Room() { release(); }
         explicit operator bool() const noexcept { return sessions_ != nullptr; }
         void release() noexcept;
@@ -76,13 +97,25 @@ class Sessions final : public Poller {
     };
     // Empty if this would be too much.
     [[nodiscard]] Room take_room(uint64_t bytes) noexcept;
+    // The same for a further segment of a connection that `has` so much in such segments: it may
+    // have at most as much as it leaves (base/shares.h).
+    [[nodiscard]] Room take_further_room(uint64_t bytes, uint64_t has) noexcept;
 
   private:
+    void start_tidying() noexcept;
+    static Task<> tidy(Sessions& self);
+    void retry_waiting();
+
     Reactor& reactor_;
     const Options options_;
     uint64_t segments_bytes_ = 0;  // of those accepted
     std::vector<ShmEndpoint*> all_;
     size_t asked_ = 0;
+    std::vector<ShmEndpoint*> waiting_;  // in order
+    bool room_came_ = false;
+    bool closing_ = false;
+    StopSource stop_;
+    Nursery tidying_;
 };
 
 struct ShmSession {
@@ -90,6 +123,7 @@ struct ShmSession {
     uint64_t session = 0;
     Hello peer;
     ShmHello layout;
+    bool gets_further = false;  // further segments of payload, up to Limits::memory_bytes_max
     bool initiates = false;
 };
 
@@ -103,6 +137,7 @@ class ShmEndpoint final : public MessageEndpoint {
     static const std::string provider_name;
     const std::string& provider() const noexcept override;
     Result<Bytes> allocate(uint64_t size) override;
+    Result<> ask_for_memory(uint64_t size) override;
     void free(Bytes memory) noexcept override;
     Task<Result<>> put(const RemoteKey& key, uint64_t offset, ConstBytes from,
                        PutReturns returns) override;
@@ -112,8 +147,30 @@ class ShmEndpoint final : public MessageEndpoint {
     bool poll() noexcept;
     bool prepare_sleep() noexcept;
     void woke() noexcept;
+    // Gives back what was not used since the last call. False: there is nothing more to give back.
+    bool tidy() noexcept;
+    // The server's: gives the segments that the client wants and takes those that it returned.
+    // False: the rest has no room now.
+    bool serve_segments() noexcept;
+    // The server's: tells the client that others wait for memory, or wait no more.
+    void tell_scarce(bool scarce) noexcept;
+    // In segments beyond the first.
+    [[nodiscard]] uint64_t further_bytes() const noexcept;
 
   private:
+    // A segment of payload.
+    struct Payload {
+        Payload(Segment segment, uint64_t allocatable, Sessions::Room of = {})
+            : memory(std::move(segment)), room(std::move(of)), extents(allocatable) {}
+        Segment memory;
+        Sessions::Room room;      // the server's
+        uint32_t mappings = 0;    // the server's, for requests
+        bool is_leaving = false;  // the server's: returned by the client, but still mapped
+        Extents extents;          // the client's
+        uint32_t taken = 0;       // of them
+        bool was_used = false;    // since the last tidy()
+        bool has_pages = false;
+    };
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
     Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
     Task<> do_revoke(RemoteKey key) override;
@@ -137,9 +194,24 @@ class ShmEndpoint final : public MessageEndpoint {
     enum class Took : uint8_t { yes, later, ended };
     Took take_one(bool last) noexcept;
 
+    // Segments (shm_segments.cc).
+    // The client's: the number of the segment with this memory; segments_most: none.
+    [[nodiscard]] uint32_t segment_of(ConstBytes memory) const noexcept;
+    void receive_wakes() noexcept;
+    void take_segment(uint32_t number, Descriptor descriptor) noexcept;
+    void return_segment(uint32_t number) noexcept;
+    void want(uint32_t number, uint64_t bytes) noexcept;
+    [[nodiscard]] bool give_segment(uint32_t number, uint64_t most, uint64_t least) noexcept;
+    void drop_segment(uint32_t number) noexcept;
+    void send_byte(uint8_t byte) noexcept;
+
     // Payload (shm_payload.cc).
-    [[nodiscard]] std::expected<std::byte*, Refusal> locate(const RemoteKey& key, uint64_t offset,
-                                                            uint64_t count, Rights right) noexcept;
+    struct Location {
+        std::byte* bytes = nullptr;
+        uint32_t segment = 0;
+    };
+    [[nodiscard]] std::expected<Location, Refusal> locate(const RemoteKey& key, uint64_t offset,
+                                                          uint64_t count, Rights right) noexcept;
     // By the server's own record: may this session's key be used at all?
     [[nodiscard]] std::expected<void, Refusal> check_key(const RemoteKey& key) const noexcept;
     // Tells the client that a region is in use. It is a count, because several transfers may use
@@ -167,7 +239,7 @@ class ShmEndpoint final : public MessageEndpoint {
     Sessions::Room memory_;  // the server's
     const ShmSession shm_session_;
     Segment control_;
-    Segment payload_;
+    std::array<std::unique_ptr<Payload>, segments_most> payloads_;  // the first always exists
     Descriptor socket_;
     RingWriter out_;
     RingReader in_;
@@ -181,15 +253,27 @@ class ShmEndpoint final : public MessageEndpoint {
     bool armed_ = false;
     bool closed_ = false;
 
+    bool wrote_ = false;  // into its ring, since the last tidy()
+    bool ring_has_pages_ = false;
+
     // Used by the client.
-    Extents extents_;
+    uint32_t asked_for_ = 0;  // the segment that was asked for and has not come; 0: none
+    uint64_t asked_least_ = 0, asked_most_ = 0;
+    std::optional<Error> asking_failed_;
     std::vector<uint32_t> generations_;
     std::vector<uint32_t> free_slots_;
     std::vector<uint32_t> revoking_;
     Event released_;
     // Used by the server.
     std::vector<uint32_t> uses_of_slots_;
-    SliceTurns copying_;  // of transfers of more than a slice
+    struct MappedSlot {
+        uint32_t mappings = 0;
+        uint32_t segment = 0;  // of all of them
+    };
+    std::vector<MappedSlot> mapped_slots_;
+    uint64_t asks_seen_ = 0;
+    bool is_scarce_ = false;  // the client was told
+    SliceTurns copying_;      // of transfers of more than a slice
 
     Event drained_;
     StopSource stop_;

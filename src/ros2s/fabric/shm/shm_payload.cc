@@ -31,36 +31,49 @@ Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
     // The payload segment is the client's: the server has no memory to expose.
     if (initiates()) return fail(Code::denied);
     if (size == 0) return Bytes{};
-    const uint64_t all = shm_session_.layout.payload_bytes;
+    const uint64_t all = limits_.memory_bytes_max;
     if (size > all) return fail(Code::no_memory, all);
-    const auto offset = extents_.take(round_up<uint64_t>(size, block_bytes));
-    if (!offset) return fail(Code::no_memory, all);
-    return payload_.bytes().subspan(*offset, size);
+    // In order, so that the last ones can go back.
+    for (const auto& each : payloads_) {
+        if (each == nullptr) continue;
+        const auto offset = each->extents.take(round_up<uint64_t>(size, block_bytes));
+        if (!offset) continue;
+        ++each->taken;
+        each->was_used = true;
+        sessions_.used();
+        return each->memory.bytes().subspan(*offset, size);
+    }
+    return fail(Code::no_memory, all);
 }
 
 void ShmEndpoint::free(Bytes memory) noexcept {
     if (memory.empty()) return;
-    const auto offset = static_cast<uint64_t>(memory.data() - payload_.bytes().data());
-    extents_.give(offset, round_up<uint64_t>(memory.size(), block_bytes));
+    const uint32_t number = segment_of(memory);
+    ROS2S_CHECK(number < segments_most);
+    Payload& of = *payloads_[number];
+    const auto offset = static_cast<uint64_t>(memory.data() - of.memory.bytes().data());
+    of.extents.give(offset, round_up<uint64_t>(memory.size(), block_bytes));
+    if (--of.taken > 0 || number == 0) return;
+    if (shared(page().scarce.value).load(std::memory_order_relaxed) != 0) return_segment(number);
 }
 
 Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const GrantOptions& options) {
-    const Bytes all = payload_.bytes();
-    if (memory.data() < all.data() || memory.data() + memory.size() > all.data() + all.size()) {
-        return fail(Code::invalid);
-    }
+    const uint32_t number = segment_of(memory);
+    if (number == segments_most) return fail(Code::invalid);
+    const Bytes all = payloads_[number]->memory.bytes();
     if (free_slots_.empty()) return fail(Code::no_memory, limits_.regions_max);
     const uint32_t slot = free_slots_.back();
     free_slots_.pop_back();
     const uint32_t generation = ++generations_[slot];
-    RemoteKey key{.rights = rights,
-                  .domain = shm_session_.domain,
-                  .session = session_,
-                  .lease = options.lease,
-                  .slot = slot,
-                  .generation = generation,
-                  .address = static_cast<uint64_t>(memory.data() - all.data()),
-                  .length = memory.size()};
+    RemoteKey key{
+        .rights = rights,
+        .domain = shm_session_.domain,
+        .session = session_,
+        .lease = options.lease,
+        .slot = slot,
+        .generation = generation,
+        .address = payload_address(number, static_cast<uint64_t>(memory.data() - all.data())),
+        .length = memory.size()};
     key.seal();
     SharedGrant& grant = grant_at(slot);
     shared(grant.address).store(key.address, std::memory_order_relaxed);
@@ -104,8 +117,9 @@ bool ShmEndpoint::look_for_releases() noexcept {
 }
 
 // Returns the address of the bytes, by the key and by the client's table. Each word is read once.
-std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uint64_t offset,
-                                                       uint64_t count, Rights right) noexcept {
+std::expected<ShmEndpoint::Location, Refusal> ShmEndpoint::locate(const RemoteKey& key,
+                                                                  uint64_t offset, uint64_t count,
+                                                                  Rights right) noexcept {
     SharedGrant& entry = grant_at(key.slot);
     const uint64_t state = shared(entry.state).load(std::memory_order_seq_cst);
     const Grant grant{
@@ -122,12 +136,18 @@ std::expected<std::byte*, Refusal> ShmEndpoint::locate(const RemoteKey& key, uin
     if (auto allowed = check_grant(grant, key, offset, count, right, now); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The client owns the table. Whatever is in it, the range is within this session's payload.
-    const Bytes all = payload_.bytes();
-    if (grant.address > all.size() || grant.length > all.size() - grant.address) {
+    // The client owns the table. Whatever is in it, the range is within a segment of this session's
+    // payload that the client has not returned.
+    const uint64_t number = grant.address >> segment_shift;
+    if (number >= segments_most || payloads_[number] == nullptr || payloads_[number]->is_leaving) {
         return std::unexpected(Refusal::range);
     }
-    return all.data() + grant.address + offset;
+    const Bytes all = payloads_[number]->memory.bytes();
+    const uint64_t start = grant.address - payload_address(static_cast<uint32_t>(number), 0);
+    if (start > all.size() || grant.length > all.size() - start) {
+        return std::unexpected(Refusal::range);
+    }
+    return Location{all.data() + start + offset, static_cast<uint32_t>(number)};
 }
 
 std::expected<void, Refusal> ShmEndpoint::check_key(const RemoteKey& key) const noexcept {
@@ -170,8 +190,10 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
             const Mark mark(*this, key.slot);
             const auto place = locate(key, offset, memory.size(), right);
             if (!place) co_return refuse(place.error());
-            if (count > 0 && right == Rights::write) std::memcpy(*place, memory.data(), count);
-            if (count > 0 && right == Rights::read) std::memcpy(memory.data(), *place, count);
+            // The segment stays: nothing waits before the copy is done.
+            std::byte* const there = place->bytes;
+            if (count > 0 && right == Rights::write) std::memcpy(there, memory.data(), count);
+            if (count > 0 && right == Rights::read) std::memcpy(memory.data(), there, count);
         }
         memory = memory.subspan(count);
         offset += count;
@@ -186,13 +208,29 @@ Result<Bytes> ShmEndpoint::do_map(const RemoteKey& key, uint64_t offset, uint64_
     if (auto allowed = check_key(key); !allowed) return refuse(allowed.error());
     // Set before the check of the grant, as for a copy: a later revocation waits.
     mark(key.slot);
-    const auto place = locate(key, offset, count, right);
-    if (place) return Bytes{*place, count};
+    auto place = locate(key, offset, count, right);
+    MappedSlot& mapped = mapped_slots_[key.slot];
+    // A grant does not change while it is used, unless the client cheats.
+    if (place && mapped.mappings > 0 && mapped.segment != place->segment) {
+        place = std::unexpected(Refusal::range);
+    }
+    if (place) {
+        mapped.segment = place->segment;
+        ++mapped.mappings;
+        ++payloads_[place->segment]->mappings;
+        return Bytes{place->bytes, count};
+    }
     unmark(key.slot);
     return refuse(place.error());
 }
 
-void ShmEndpoint::do_unmap(uint32_t slot) noexcept { unmark(slot); }
+void ShmEndpoint::do_unmap(uint32_t slot) noexcept {
+    MappedSlot& mapped = mapped_slots_[slot];
+    Payload& of = *payloads_[mapped.segment];
+    --mapped.mappings;
+    if (--of.mappings == 0 && of.is_leaving) drop_segment(mapped.segment);
+    unmark(slot);
+}
 
 Task<Result<>> ShmEndpoint::put(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                 PutReturns /*returns*/) {

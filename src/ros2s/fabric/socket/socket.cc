@@ -115,26 +115,43 @@ void Descriptor::reset() noexcept {
     if (fd_ >= 0) close_everywhere(std::exchange(fd_, -1));
 }
 
+namespace {
+
+using DescriptorRoom = std::array<char, CMSG_SPACE(sizeof(int) * descriptors_most)>;
+
+void attach(msghdr& message, DescriptorRoom& room, std::span<const int> descriptors) noexcept {
+    message.msg_control = room.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+}
+
+}  // namespace
+
+bool send_descriptor_now(int fd, std::byte byte, int descriptor) noexcept {
+    alignas(cmsghdr) DescriptorRoom room{};
+    iovec part{&byte, 1};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    attach(message, room, {&descriptor, 1});
+    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+}
+
 Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
                                 const std::vector<int>& descriptors, StopToken stop) {
     ROS2S_CHECK(descriptors.size() <= descriptors_most);
     bool first = true;
     while (!bytes.empty()) {
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_most)> control{};
+        alignas(cmsghdr) DescriptorRoom room{};
         iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
         msghdr message{};
         message.msg_iov = &part;
         message.msg_iovlen = 1;
-        if (first && !descriptors.empty()) {
-            const size_t length = sizeof(int) * descriptors.size();
-            message.msg_control = control.data();
-            message.msg_controllen = CMSG_SPACE(length);
-            cmsghdr* header = CMSG_FIRSTHDR(&message);
-            header->cmsg_level = SOL_SOCKET;
-            header->cmsg_type = SCM_RIGHTS;
-            header->cmsg_len = CMSG_LEN(length);
-            std::memcpy(CMSG_DATA(header), descriptors.data(), length);
-        }
+        if (first && !descriptors.empty()) attach(message, room, descriptors);
         const ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (sent >= 0) {
             bytes = bytes.subspan(static_cast<size_t>(sent));

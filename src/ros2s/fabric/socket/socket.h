@@ -42,6 +42,8 @@ Task<Result<>> send_all(Reactor& reactor, int fd, ConstBytes bytes, StopToken st
 // Sends descriptors with the first byte.
 Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
                                 const std::vector<int>& descriptors, StopToken stop);
+// Sends one byte and a descriptor, without waiting. False: nothing was sent.
+[[nodiscard]] bool send_descriptor_now(int fd, std::byte byte, int descriptor) noexcept;
 Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop);
 // Receives up to `most` descriptors with the bytes; more than that is an error (corrupt).
 Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
