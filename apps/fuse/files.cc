@@ -116,6 +116,10 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
         call, handle_of(file), fs::Window::local(buffer.bytes().first(bytes)), offset);
     if (got) {
         if (turn) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
+        if (fills_pages(server, file)) {
+            server.page_reads().note(server.reactor().now(), node, fuse_req_ctx(request)->pid,
+                                     offset, bytes);
+        }
         fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
     } else {
         server.note_failure(node, got.error());

@@ -69,9 +69,10 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
     const auto mounted = server.mount(report);
     if (mounted) {
         StopSource served;
-        Nursery nursery(environment.reactor, 3);
+        Nursery nursery(environment.reactor, 4);
         co_await nursery.spawn(serve_then_stop_watching(server, watch, served));
         co_await nursery.spawn(server.give_memory_back_at_rest(served.token()));
+        co_await nursery.spawn(server.drop_old_pages(environment.blocking, served.token()));
         co_await nursery.spawn(watch.watch(server, mount_point));
         co_await server.ready();
         if (const auto set = set_read_ahead(mount_point, transfer_bytes_max); !set) {

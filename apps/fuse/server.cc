@@ -14,6 +14,7 @@
 
 #include "operations.h"
 #include "ros2s/base/check.h"
+#include "ros2s/base/mount_table.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/runtime/rest.h"
 
@@ -208,6 +209,7 @@ void Server::note_attributes(const fs::Attributes& attributes) {
 
 void Server::forget(fs::NodeId node, uint64_t count) {
     set_group_id_directories_.erase(node.value);
+    page_reads_.forget(node);
     file_system_.forget(node, count);
 }
 
@@ -303,7 +305,11 @@ Task<> Server::serve() {
         if (received == Received::nothing) {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
-            if (stop_by_ && nursery_.running() == 0) break;
+            if (stop_by_ && nursery_.running() == 0) {
+                if (!drops_pages_) break;
+                // It may wait for a page whose request comes next.
+                co_await sleep_for(reactor_, std::chrono::milliseconds(1));
+            }
             if (stop_by_) co_await nursery_.join();
             co_await requests_->readable();
         }
@@ -320,6 +326,24 @@ Task<> Server::give_memory_back_at_rest(StopToken stop) {
         receive_buffers_.drop();
         read_buffers_.drop();
         give_free_memory_back();
+    }
+}
+
+Task<> Server::drop_old_pages(BlockingPool& blocking, StopToken stop) {
+    while (co_await sleep_for(reactor_, PageReads::look_interval, stop)) {
+        if (stop_by_) co_return;
+        const auto due = page_reads_.take_due(reactor_.now());
+        if (due.empty()) continue;
+        drops_pages_ = true;
+        const auto found = co_await blocking.run(reactor_, [&]() -> Result<MappedReads> {
+            MappedReads reads = find_mapped(due, mounted_on(options_.mount_point).device);
+            for (const PageReads::Read& each : reads.others) {
+                drop_pages(fuse_session_fd(session_), each);
+            }
+            return reads;
+        });
+        drops_pages_ = false;
+        for (const PageReads::Read& each : found->mapped) page_reads_.keep(reactor_.now(), each);
     }
 }
 

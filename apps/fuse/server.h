@@ -1,6 +1,6 @@
 // Server: one mounted file system: the libfuse session, and the loop that takes the kernel's
 // requests from /dev/fuse and runs each as a coroutine on the reactor that owns the FileSystem.
-// There is no other thread: the reactor polls the descriptor beside its disk I/O.
+// The reactor polls the descriptor beside its disk I/O. Another thread only drops old pages.
 //
 //     kernel ──/dev/fuse──► receive ──► operation (coroutine, in the nursery) ──► FileSystem
 //        ▲                                   │
@@ -23,9 +23,11 @@
 #include "buffers.h"
 #include "cached_pages.h"
 #include "fuse_api.h"
+#include "page_reads.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
@@ -80,6 +82,8 @@ class Server {
     void stop() noexcept;
     // Gives back memory after each burst of work, until `stop` is requested.
     Task<> give_memory_back_at_rest(StopToken stop);
+    // Makes the kernel drop pages that may be old (page_reads.h), until `stop` is requested.
+    Task<> drop_old_pages(BlockingPool& blocking, StopToken stop);
     [[nodiscard]] uint64_t requests_taken() const noexcept { return requests_taken_; }
     // After serve(): false if the 60 s ran out.
     [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
@@ -96,6 +100,7 @@ class Server {
     [[nodiscard]] ReadBuffers& read_buffers() noexcept { return read_buffers_; }
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     [[nodiscard]] CachedPages& cached_pages() noexcept { return cached_pages_; }
+    [[nodiscard]] PageReads& page_reads() noexcept { return page_reads_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
     // Logs that a time was cut to the range that can be stored. Both are seconds since 1970.
@@ -148,6 +153,8 @@ class Server {
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
+    PageReads page_reads_;      // likewise
+    bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     ReceiveBuffer current_;     // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot

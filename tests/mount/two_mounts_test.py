@@ -228,6 +228,35 @@ def renames_meet_creates():
         expect_all_back(pool, before)
 
 
+def send(file, size):
+    """What sendfile gives of the file, from its start."""
+    one, other = socket.socketpair()
+    try:
+        sent = os.sendfile(one.fileno(), file, 0, size)
+        return other.recv(size) if sent else b""
+    finally:
+        one.close()
+        other.close()
+
+
+# sendfile is answered from the first mount's page cache.
+@test.each(*SERVED)
+def sendfile_follows_the_other_within_a_second(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        write(pool.path("f"), b"a" * 4096)
+        source = os.open(pool.path("f"), os.O_RDONLY)
+        for letter in (b"b", b"c"):
+            send(source, 4096)
+            write(f"{second}/f", letter * 4096)
+            written = time.monotonic()
+            wait_until(lambda: send(source, 4096) == letter * 4096, "the other's write")
+            # The kernel's limit is a second. The rest is for a busy machine.
+            assert time.monotonic() - written < 5
+        os.close(source)
+
+
 # sendfile and the first copy put pages into the first mount's kernel.
 @test.each(*SERVED)
 def a_copy_has_what_the_other_wrote(scheme):

@@ -1,0 +1,108 @@
+#include "page_reads.h"
+
+#include <fmt/format.h>
+#include <linux/fuse.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
+
+namespace ros2s::fuse {
+namespace {
+
+// As /proc/PID/maps has a device: "00:35" for the mountinfo's "0:53".
+std::string in_hexadecimal(const std::string& device) {
+    unsigned major = 0, minor = 0;
+    const char* const end = device.data() + device.size();
+    const auto colon = std::from_chars(device.data(), end, major);
+    if (colon.ptr != end) std::from_chars(colon.ptr + 1, end, minor);
+    return fmt::format("{:02x}:{:02x}", major, minor);
+}
+
+// The files of the device that the program has mapped. Nothing if they cannot be read.
+std::optional<std::set<uint64_t>> mapped_by(pid_t program, const std::string& device) {
+    if (program == 0) return std::nullopt;
+    std::set<uint64_t> mapped;
+    errno = 0;
+    std::ifstream maps(fmt::format("/proc/{}/maps", program));
+    if (!maps) {
+        if (errno == ENOENT || errno == ESRCH) return mapped;  // it has ended
+        return std::nullopt;
+    }
+    std::string line;
+    while (std::getline(maps, line)) {
+        std::istringstream words(line);
+        std::string addresses, permissions, offset, on;
+        uint64_t inode = 0;
+        words >> addresses >> permissions >> offset >> on >> inode;
+        if (words && on == device) mapped.insert(inode);
+    }
+    return mapped;
+}
+
+}  // namespace
+
+void PageReads::note(Time now, fs::NodeId node, pid_t program, uint64_t offset, uint64_t length) {
+    const auto key = std::pair(node.value, program);
+    auto found = reads_.find(key);
+    if (found == reads_.end()) {
+        if (reads_.size() >= reads_max) return;
+        found = reads_.emplace(key, Pages{now + lifetime, offset, offset + length}).first;
+    }
+    found->second.begin = std::min(found->second.begin, offset);
+    found->second.end = std::max(found->second.end, offset + length);
+}
+
+void PageReads::forget(fs::NodeId node) {
+    reads_.erase(reads_.lower_bound({node.value, 0}), reads_.lower_bound({node.value + 1, 0}));
+}
+
+std::vector<PageReads::Read> PageReads::take_due(Time now) {
+    std::vector<Read> due;
+    for (auto each = reads_.begin(); each != reads_.end();) {
+        const auto& [key, pages] = *each;
+        if (pages.due > now) {
+            ++each;
+            continue;
+        }
+        due.push_back({{key.first}, key.second, pages.begin, pages.end});
+        each = reads_.erase(each);
+    }
+    return due;
+}
+
+void PageReads::keep(Time now, const Read& read) {
+    note(now, read.node, read.program, read.begin, read.end - read.begin);
+    const auto kept = reads_.find({read.node.value, read.program});
+    if (kept != reads_.end()) kept->second.due = now + mapped_lifetime;
+}
+
+MappedReads find_mapped(const std::vector<PageReads::Read>& reads, const std::string& device) {
+    const std::string on = in_hexadecimal(device);
+    std::map<pid_t, std::optional<std::set<uint64_t>>> programs;
+    MappedReads found;
+    for (const PageReads::Read& each : reads) {
+        const auto [known, is_new] = programs.try_emplace(each.program);
+        if (is_new) known->second = mapped_by(each.program, on);
+        const bool may_be_mapped = !known->second || known->second->contains(each.node.value);
+        (may_be_mapped ? found.mapped : found.others).push_back(each);
+    }
+    return found;
+}
+
+void drop_pages(int fuse_descriptor, const PageReads::Read& read) noexcept {
+    fuse_notify_inval_inode_out pages{.ino = read.node.value,
+                                      .off = static_cast<int64_t>(read.begin),
+                                      .len = static_cast<int64_t>(read.end - read.begin)};
+    fuse_out_header header{
+        .len = sizeof header + sizeof pages, .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
+    const iovec parts[] = {{&header, sizeof header}, {&pages, sizeof pages}};
+    // It fails if the kernel has dropped the file, or the file system is being unmounted.
+    std::ignore = ::writev(fuse_descriptor, parts, 2);
+}
+
+}  // namespace ros2s::fuse
