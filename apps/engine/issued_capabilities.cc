@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pki/revocation.h"
 #include "ros2s/pki/signature.h"
@@ -123,7 +123,9 @@ Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
         std::chrono::floor<std::chrono::seconds>(environment_.reactor.wall_time());
     co_return co_await environment_.blocking.run(
         environment_.reactor, [this, &wish, &pool, &report, now]() -> Result<Asked> {
-            const auto authority = read_file(options_.authority_file, authority_bytes_max);
+            Report hidden;  // the path is no business of whoever asks
+            const auto authority =
+                read_trusted(options_.authority_file, authority_bytes_max, hidden);
             if (!authority) {
                 return report.fail(Code::denied,
                                    "the engine cannot read its authority of tenants' "

@@ -10,7 +10,8 @@
 namespace ros2s::engined {
 
 Task<Result<>> Pools::await_owner(Reactor& reactor, std::string directory, Report& report) {
-    auto owner = pool::find_owner(directory);
+    Report ignored;  // opening the pool reports it
+    auto owner = pool::find_owner(directory, ignored);
     if (!owner || owner->pid == 0) co_return Result<>{};
     const pool::OwnerRecord self{.pid = ::getpid(), .program = std::string(pool::engine_program)};
     ROS2S_CO_TRY(

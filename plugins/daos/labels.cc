@@ -4,11 +4,10 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 #include "pools.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/base/uuid.h"
 #include "ros2s/config/config.h"
 #include "ros2s/object/object_store.h"
@@ -35,17 +34,17 @@ config::Table describe(Settings& settings) {
 
 // `what` begins the sentence if there is no file. It names the pool.
 Result<Settings> read_settings(const std::string& path, std::string_view what, Report& report) {
-    std::ifstream file(path);
-    if (!file) {
+    constexpr size_t bytes_max = 1 << 20;  // config::parse() takes no more
+    Report why;
+    const auto text = read_trusted(path, bytes_max, why);
+    if (!text) {
         return report.fail(Code::not_found,
-                           "{}: {} cannot be read. Set {} to a base URI, such as "
-                           "ros2s+local:///POOL?dir=DIR, or to a file of labels (docs/daos.md)",
-                           what, path, variable);
+                           "{}: {}. Set {} to a base URI, such as ros2s+local:///POOL?dir=DIR, or "
+                           "to a file of labels (docs/daos.md)",
+                           what, why.text(), variable);
     }
-    std::stringstream text;
-    text << file.rdbuf();
     Settings settings;
-    ROS2S_TRY(config::parse(text.str(), path, describe(settings), report));
+    ROS2S_TRY(config::parse(*text, path, describe(settings), report));
     return settings;
 }
 

@@ -274,7 +274,7 @@ class OrdinaryUser(OnePool):
     def test_what_only_others_may(self):
         self.refused(*UP, self.scratch / "mine", "--size", SIZE,
                      says=["permission denied", "choose a directory"], **self.nobody)
-        self.refused("cat", self.uri, says=["Permission denied", "may write in it"], **self.nobody)
+        self.refused("cat", self.uri, says=["Permission denied", "the user who made the pool"], **self.nobody)
         for closed in (self.pool / "config.yaml", self.pool):
             os.chmod(closed, 0o600)
             self.refused("cat", self.uri, says=["config.yaml", "the user who made the pool"],

@@ -99,7 +99,7 @@ class Tenants(WithDirectory):
         self.refused("tenant", "list", files, says=["does not name an engine", "ros2s://HOST:PORT/POOL"])
         # A file with one invalid setting is refused as a whole. The error names the line, the tenant and the setting.
         run("down", self.pool)
-        self.refused("tenant", "list", self.pool, says=["no engine serves", "ros2store up"])
+        self.refused("tenant", "list", self.pool, says=["no engine of", "ros2store up"])
         kept = self.pool / "tenants.yaml"
         kept.write_text(kept.read_text().replace('"main, alice-*"', '"/etc"'))
         line = 1 + kept.read_text().splitlines().index('    write: "/etc"')

@@ -221,10 +221,40 @@ class Life(WithDirectory):
     def test_a_directory_of_any_name(self):
         self.pool = self.scratch / "my pool, 50%41 #1?"
         self.refused("up", self.pool, "--size", SIZE, says="comma")
+        # Messages of gRPC have only UTF-8, and later nothing could open it.
+        self.pool = self.scratch / os.fsdecode(b"p\xff\xfe")
+        self.refused("up", self.pool, "--size", SIZE, says="is not UTF-8")
+        self.assertFalse(self.pool.exists())
         self.pool = self.scratch / "my pool; 50%41 #1? é \"'\\"
         self.up("--size", SIZE)
         self.assertEqual(answer("status", self.pool)["containers"], ["main"])
         run("down", self.pool)
+
+    @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(
+        ["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0, "no network namespaces here")
+    def test_a_machine_without_an_ipv4_loopback(self):
+        for lo, listens in (("up; ip addr del 127.0.0.1/8 dev lo", "metrics [::1]:"), ("up; ip addr del 127.0.0.1/8 dev lo; ip addr del ::1/128 dev lo", None)):
+            with self.subTest(lo=lo):
+                subprocess.run(["unshare", "-n", "sh", "-c", f'ip link set lo {lo}; "$0" up "$1" --size {SIZE}',
+                                BIN / "ros2store", self.pool], check=True, capture_output=True)
+                run("ls", f"ros2s+dpu:///pool/main?dir={self.pool}")
+                for daemon in self.daemons().values():
+                    metrics = [each for each in daemon["addresses"] if each.startswith("metrics")]
+                    self.assertEqual(len(metrics), listens is not None)
+                    self.assertTrue(all(each.startswith(listens) for each in metrics))
+                run("down", self.pool)
+                run("pool", "destroy", "--yes", self.pool)
+
+    @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(
+        ["unshare", "-m", "umount", "-l", "/proc"], capture_output=True, check=False).returncode == 0,
+        "no mount namespaces here")
+    def test_a_machine_without_proc(self):
+        uri = f"ros2s+dpu:///pool/main?dir={self.pool}"
+        script = ('umount -l /proc; set -e; "$0" up "$1" --size "$2"; "$0" ls "$3"; '
+                  '"$0" status "$1"; "$0" down "$1"')
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, BIN / "ros2store", self.pool, SIZE, uri],
+                              check=False, capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
     def assert_dpu_uses(self, provider):
         """The DPU opens sessions with the engine for its hosts."""

@@ -138,7 +138,7 @@ class Words(Refusal):
         for scheme in ("ros2s", "ros2s+dpu"):
             self.refused("ls", f"{scheme}://localhost:1/pool/main",
                          env=os.environ | {"ROS2STORE_CERTS": str(self.scratch)},
-                         says=[f"cannot read the file {self.scratch}/ca.crt", "ros2store certs init", "copy them",
+                         says=[f"cannot read {self.scratch}/ca.crt", "ros2store certs init", "copy them",
                                "ROS2STORE_CERTS"])
 
     def test_a_mount_with_its_arguments_swapped(self):

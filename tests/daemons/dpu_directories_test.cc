@@ -391,7 +391,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
     for (const Bad& bad : {
              Bad{"{}\n", "there is nothing to serve: set 'pools', 'directories'"},
              Bad{"directories: {a/b: /none/such}\n",
-                 "directories: 'a/b': the directory /none/such cannot be opened: not found"},
+                 "directories: 'a/b': the directory cannot be opened: cannot read /none/such"},
              Bad{fmt::format("directories: {{a/b: {}}}\n", directory.path("file")),
                  "cannot be opened: "},
              Bad{fmt::format("directories:\n  a/b: {0}\n  a/b: {0}\n", here),

@@ -202,7 +202,7 @@ def labels_are_found():
                 (settings, ("other", "main"), "pool 'other'"),
                 (settings, ("tank", "other"), "container 'other'"),
                 (pool.base, ("no:label", "main"), "no pool can have this label"),
-                ("/nowhere/daos.yaml", ("tank", "main"), "/nowhere/daos.yaml cannot be read"),
+                ("/nowhere/daos.yaml", ("tank", "main"), "cannot read /nowhere/daos.yaml"),
                 ("ros2s+local:///pool/main?dir=x", ("tank", "main"), "is not a base URI"),
                 ("ros2s+local:///pool?dir=/nowhere", ("tank", "main"), "/nowhere"),
                 ("nonsense://", ("tank", "main"), "nonsense")):

@@ -10,12 +10,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 #include <string_view>
 
 #include "notify_socket.h"
 #include "output/progress.h"
 #include "process.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::cli {
@@ -45,13 +46,13 @@ std::vector<std::string> environment_with(const std::string& notify) {
 
 // In a session of its own, without the terminal, with `lock` and its messages in `log`.
 Result<pid_t> spawn_daemon(std::vector<std::string> arguments, std::vector<std::string> environment,
-                           const std::string& log, int lock) {
+                           int log, int lock) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
+    // The log first: its descriptor may have the number of a stream that is closed here.
+    posix_spawn_file_actions_adddup2(&actions, log, STDERR_FILENO);
+    posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0600);
-    posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, lock, lock_descriptor);
     posix_spawn_file_actions_addclosefrom_np(&actions, lock_descriptor + 1);
     // It may run for months, and must use no directory except the pool's.
@@ -135,12 +136,13 @@ std::unexpected<Error> cannot_start(const DaemonPaths& paths, const Error& error
 void turn_log(const std::string& log) { ::rename(log.c_str(), (log + ".old").c_str()); }
 
 Result<RunLock> take_lock(const DaemonPaths& paths, Report& report) {
-    auto lock = RunLock::take(paths.pid);
+    Report why;
+    auto lock = RunLock::take(paths.pid, why);
     if (lock) return lock;
     if (lock.error().code == Code::busy) {
         return report.fail(Code::busy, "{} is already running", paths.program);
     }
-    return cannot_start(paths, lock.error(), paths.pid, report);
+    return report.fail(lock.error(), "cannot start {}: {}", paths.program, why.text());
 }
 
 Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
@@ -191,8 +193,11 @@ Task<Result<Running>> start_daemon(CommandContext context, DaemonPaths paths) {
     const auto notify = NotifySocket::open(socket);
     if (!notify) co_return cannot_start(paths, notify.error(), "a socket", context.report);
     turn_log(paths.log);
+    ROS2S_CO_TRY_ASSIGN(
+        const Descriptor log,
+        open_trusted(paths.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, context.report));
     const auto child = spawn_daemon({program, "--config", paths.settings}, environment_with(socket),
-                                    paths.log, lock.descriptor());
+                                    log.get(), lock.descriptor());
     if (!child) co_return cannot_start(paths, child.error(), program, context.report);
     Running running{.pid = *child, .since = now_by(context).time_since_epoch().count()};
     const auto first = lock.write(running);
@@ -207,22 +212,24 @@ Task<Result<Running>> start_daemon(CommandContext context, DaemonPaths paths) {
 }
 
 Task<Result<bool>> wait_for_ending(CommandContext context, DaemonPaths paths) {
-    const auto holder = LockHolder::find(paths.pid);
+    Report ignored;  // starting or stopping it reports it
+    const auto holder = LockHolder::find(paths.pid, ignored);
     if (!holder || !holder->is_ending()) co_return false;
     ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));
     co_return true;
 }
 
 Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool kill) {
-    const auto holder = LockHolder::find(paths.pid);
+    Report why;
+    const auto holder = LockHolder::find(paths.pid, why);
     Result<> sent = holder ? holder->signal(kill ? SIGKILL : SIGTERM) : fail(holder.error());
     // Also waits for one that ends by itself.
     if (holder && !sent && sent.error().code == Code::not_found) sent = {};
     if (!sent && sent.error().code == Code::not_found) co_return false;
     if (!sent) {
-        co_return context.report.fail(sent.error(),
-                                      "cannot stop {} ({}); find it with: fuser -v {}",
-                                      paths.program, describe(sent.error()), paths.pid);
+        co_return context.report.fail(
+            sent.error(), "cannot stop {} ({}); find it with: fuser -v {}", paths.program,
+            why.empty() ? describe(sent.error()) : why.text(), paths.pid);
     }
     ROS2S_CO_TRY(co_await wait_for_end(context, paths, *holder));
     co_return true;
@@ -231,14 +238,18 @@ Task<Result<bool>> stop_daemon(CommandContext context, DaemonPaths paths, bool k
 namespace {
 
 std::vector<std::string> end_of_log(const DaemonPaths& paths) {
-    constexpr std::streamoff tail = 16 * 1024;
-    std::ifstream log(paths.log, std::ios::ate);
-    const auto size = static_cast<std::streamoff>(log.tellg());
-    log.seekg(std::max(std::streamoff{0}, size - tail));
+    constexpr off_t tail = 16 * 1024;
+    Report ignored;
+    const auto log = open_trusted(paths.log, O_RDONLY, ignored);
+    if (!log) return {};
+    const off_t begin = std::max(off_t{0}, ::lseek(log->get(), 0, SEEK_END) - tail);
+    std::string text(tail, '\0');
+    text.resize(std::max(ssize_t{0}, ::pread(log->get(), text.data(), text.size(), begin)));
+    std::istringstream stream(std::move(text));
     std::string line;
-    if (size > tail) std::getline(log, line);  // the first line may be incomplete
+    if (begin > 0) std::getline(stream, line);  // the first line may be incomplete
     std::vector<std::string> lines;
-    while (std::getline(log, line)) lines.push_back(std::move(line));
+    while (std::getline(stream, line)) lines.push_back(std::move(line));
     return lines;
 }
 

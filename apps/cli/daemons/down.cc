@@ -154,10 +154,11 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
                                 service.running.ended, how_it_ended(service.paths));
         }
         // An empty record shows that this end was wanted.
-        if (const auto lock = RunLock::take(service.paths.pid); !lock) {
+        Report why;
+        if (const auto lock = RunLock::take(service.paths.pid, why); !lock) {
             co_return context.report.fail(lock.error(), "cannot note in {} that {} has ended: {}",
                                           service.paths.pid, service.paths.program,
-                                          describe(lock.error()));
+                                          why.empty() ? describe(lock.error()) : why.text());
         }
     }
     remove_sockets(paths);

@@ -2,6 +2,9 @@
 
 #include <limits.h>
 #include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,8 +18,14 @@ namespace ros2s::cli {
 
 std::string own_directory() {
     char path[PATH_MAX];
-    const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-    if (length <= 0 || length >= static_cast<ssize_t>(sizeof path)) return {};
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+    if (length < 0) {
+        // There is no /proc. The kernel also keeps the path of the program as it was started.
+        const auto* const started = reinterpret_cast<const char*>(getauxval(AT_EXECFN));
+        if (started == nullptr || realpath(started, path) == nullptr) return {};
+        length = static_cast<ssize_t>(strlen(path));
+    }
+    if (length >= static_cast<ssize_t>(sizeof path)) return {};
     const std::string_view program(path, static_cast<size_t>(length));
     return std::string(program.substr(0, program.rfind('/')));
 }

@@ -9,7 +9,9 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/pool/process_end.h"
 
 namespace ros2s::cli {
@@ -24,6 +26,12 @@ struct flock whole_file() {
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
     return lock;
+}
+
+std::unexpected<Error> failed(std::string_view do_what, const std::string& path, int cause,
+                              Report& report) {
+    return report.fail(fail_errno(cause).error(), "cannot {} {}: {}", do_what, path,
+                       std::strerror(cause));
 }
 
 template <class T>
@@ -55,34 +63,37 @@ Running decode_running(std::string_view text) {
     return running;
 }
 
-Result<Running> find_running(const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) {
-        if (errno == ENOENT) return Running{};
-        return fail_errno(errno);
+Result<Running> find_running(const std::string& path, Report& report) {
+    Report why;
+    const auto file = open_trusted(path, O_RDONLY, why);
+    if (!file) {
+        if (file.error().code == Code::not_found) return Running{};
+        return report.fail(file.error(), why.text());
     }
     struct flock lock = whole_file();
-    if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return fail_errno(errno);
+    if (::fcntl(file->get(), F_OFD_GETLK, &lock) != 0) {
+        return failed("query the lock on", path, errno, report);
+    }
     std::array<char, record_bytes_max> text;
-    const ssize_t size = ::pread(file.get(), text.data(), text.size(), 0);
+    const ssize_t size = ::pread(file->get(), text.data(), text.size(), 0);
     Running found = decode_running({text.data(), size > 0 ? static_cast<size_t>(size) : 0});
     if (lock.l_type == F_UNLCK) return Running{.ended = found.pid};
     if (found.pid <= 0) found.pid = -1;
     return found;
 }
 
-Result<RunLock> RunLock::take(const std::string& path) {
-    const Descriptor opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (opened.get() < 0) return fail_errno(errno);
+Result<RunLock> RunLock::take(const std::string& path, Report& report) {
+    ROS2S_TRY_ASSIGN(const Descriptor opened,
+                     open_trusted(path, O_RDWR | O_CREAT | O_NOFOLLOW, report));
     Descriptor file(::fcntl(opened.get(), F_DUPFD_CLOEXEC, descriptor_least));
-    if (file.get() < 0) return fail_errno(errno);
+    if (file.get() < 0) return failed("open", path, errno, report);
     struct flock lock = whole_file();
     if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
-        return errno == EAGAIN || errno == EACCES ? Result<RunLock>(fail(Code::busy))
-                                                  : Result<RunLock>(fail_errno(errno));
+        if (errno == EAGAIN || errno == EACCES) return fail(Code::busy);
+        return failed("lock", path, errno, report);
     }
     // Removes the record of the previous process.
-    if (::ftruncate(file.get(), 0) != 0) return fail_errno(errno);
+    if (::ftruncate(file.get(), 0) != 0) return failed("write", path, errno, report);
     return RunLock(std::move(file));
 }
 
@@ -94,16 +105,19 @@ Result<> RunLock::write(const Running& running) const {
     return fail_errno(written < 0 ? errno : ENOSPC);
 }
 
-Result<LockHolder> LockHolder::find(const std::string& path) {
-    ROS2S_TRY_ASSIGN(const Running running, find_running(path));
+Result<LockHolder> LockHolder::find(const std::string& path, Report& report) {
+    ROS2S_TRY_ASSIGN(const Running running, find_running(path, report));
     if (running.pid == 0) return fail(Code::not_found);
     if (running.pid < 0) return fail(Code::busy);
     // By number: the C library has these calls only since 2.36.
     Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, running.pid, 0U)));
-    if (process.get() < 0) return errno == ESRCH ? fail(Code::not_found) : fail_errno(errno);
+    if (process.get() < 0) {
+        if (errno == ESRCH) return fail(Code::not_found);
+        return failed("find the process that is named in", path, errno, report);
+    }
     LockHolder holder(path, running.pid, std::move(process));
     // The process still has the lock, so it had the number when the descriptor was made.
-    ROS2S_TRY_ASSIGN(const Running still, find_running(path));
+    ROS2S_TRY_ASSIGN(const Running still, find_running(path, report));
     if (still.pid != running.pid || still.since != running.since) return fail(Code::not_found);
     return holder;
 }
@@ -125,7 +139,8 @@ bool LockHolder::is_ending() const {
 
 bool LockHolder::has_ended() const {
     if (!is_process_gone()) return false;
-    const auto running = find_running(path_);
+    Report ignored;
+    const auto running = find_running(path_, ignored);
     return running && running->pid == 0;
 }
 

@@ -34,15 +34,15 @@ struct Running {
 [[nodiscard]] std::string encode_running(const Running& running);
 [[nodiscard]] Running decode_running(std::string_view text);
 
-// Errors: denied (the directory is another user's), io. No file: nothing runs.
-[[nodiscard]] Result<Running> find_running(const std::string& path);
+// Errors, with a sentence: those of open_trusted(), io. No file: nothing runs.
+[[nodiscard]] Result<Running> find_running(const std::string& path, Report& report);
 
 // The lock. It is held until this object is destroyed, and by processes that inherit the
 // descriptor.
 class RunLock {
   public:
-    // Errors: busy (it is held), denied, not_found, io.
-    [[nodiscard]] static Result<RunLock> take(const std::string& path);
+    // Errors, with a sentence except for busy: busy (it is held), those of open_trusted(), io.
+    [[nodiscard]] static Result<RunLock> take(const std::string& path, Report& report);
     [[nodiscard]] int descriptor() const { return descriptor_.get(); }
     // Errors: those of write(2).
     [[nodiscard]] Result<> write(const Running& running) const;
@@ -55,9 +55,9 @@ class RunLock {
 // The process that has the lock, never a later one with the same number.
 class LockHolder {
   public:
-    // Errors: not_found (no process has it), busy (the process has not written its number yet),
-    // denied.
-    [[nodiscard]] static Result<LockHolder> find(const std::string& path);
+    // Errors, with a sentence except for the first two: not_found (no process has it), busy (the
+    // process has not written its number yet), those of find_running(), denied.
+    [[nodiscard]] static Result<LockHolder> find(const std::string& path, Report& report);
     [[nodiscard]] pid_t pid() const { return pid_; }
     // Errors: not_found (it has ended), denied.
     [[nodiscard]] Result<> signal(int number) const;

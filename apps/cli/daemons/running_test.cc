@@ -25,6 +25,7 @@ class RunningTest : public testing::Test {
         std::filesystem::remove_all(directory_, ignored);
     }
     std::string directory_, path_;
+    Report report_;
 };
 
 TEST_F(RunningTest, RecordsComeBack) {
@@ -35,35 +36,35 @@ TEST_F(RunningTest, RecordsComeBack) {
 }
 
 TEST_F(RunningTest, OnlyTheLockShowsThatItRuns) {
-    EXPECT_EQ(find_running(path_), Running{});
+    EXPECT_EQ(find_running(path_, report_), Running{});
     {
-        const auto lock = RunLock::take(path_);
+        const auto lock = RunLock::take(path_, report_);
         ASSERT_TRUE(lock);
-        EXPECT_EQ(find_running(path_)->pid, -1);
+        EXPECT_EQ(find_running(path_, report_)->pid, -1);
         ASSERT_TRUE(lock->write({.pid = 7, .since = 1}));
-        EXPECT_EQ(find_running(path_), (Running{.pid = 7, .since = 1}));
-        EXPECT_EQ(RunLock::take(path_).error().code, Code::busy);
+        EXPECT_EQ(find_running(path_, report_), (Running{.pid = 7, .since = 1}));
+        EXPECT_EQ(RunLock::take(path_, report_).error().code, Code::busy);
     }
-    EXPECT_EQ(find_running(path_), Running{.ended = 7});
-    ASSERT_TRUE(RunLock::take(path_));
-    EXPECT_EQ(find_running(path_), Running{}) << "who takes it says anew who it is";
+    EXPECT_EQ(find_running(path_, report_), Running{.ended = 7});
+    ASSERT_TRUE(RunLock::take(path_, report_));
+    EXPECT_EQ(find_running(path_, report_), Running{}) << "who takes it says anew who it is";
 }
 
 TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-        const auto lock = RunLock::take(path_);
+        const auto lock = RunLock::take(path_, report_);
         if (!lock || !lock->write({.pid = ::getpid(), .since = 1})) ::_exit(1);
         for (;;) ::pause();
     }
     for (int tries = 0; tries < 30'000; ++tries) {
-        const auto running = find_running(path_);
+        const auto running = find_running(path_, report_);
         ASSERT_TRUE(running);
         if (running->pid > 0) break;
         (void)::poll(nullptr, 0, 1);
     }
-    const auto holder = LockHolder::find(path_);
+    const auto holder = LockHolder::find(path_, report_);
     ASSERT_TRUE(holder);
     EXPECT_FALSE(holder->is_ending());
     EXPECT_FALSE(holder->has_ended());
@@ -78,12 +79,12 @@ TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     EXPECT_TRUE(holder->has_ended());
     EXPECT_EQ(holder->signal(SIGTERM).error().code, Code::not_found);
-    EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
+    EXPECT_EQ(LockHolder::find(path_, report_).error().code, Code::not_found);
 }
 
 TEST_F(RunningTest, AnotherProcessWithTheSameNumberDoesNotCount) {
     std::ofstream(path_) << encode_running({.pid = ::getpid(), .since = 1});
-    EXPECT_EQ(LockHolder::find(path_).error().code, Code::not_found);
+    EXPECT_EQ(LockHolder::find(path_, report_).error().code, Code::not_found);
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -10,14 +12,16 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <optional>
+#include <sstream>
 
 #include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/json.h"
 #include "ros2s/base/text_parts.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/config/config.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
@@ -29,7 +33,7 @@
 namespace ros2s::cli {
 namespace {
 
-constexpr size_t tenants_bytes_max = 1 << 20;  // config::parse() takes no more
+constexpr size_t settings_bytes_max = 1 << 20;  // config::parse() takes no more
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, int cause,
                               Report& report) {
@@ -105,11 +109,29 @@ Result<> link_certificate_of_dpu(const api::ServicePaths& paths, Report& report)
     return {};
 }
 
+// An address that only this machine reaches, for listening on any port: not every machine has
+// 127.0.0.1. "": it has none.
+std::string loopback() {
+    sockaddr_in four{};
+    four.sin_family = AF_INET;
+    four.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    sockaddr_in6 six{};
+    six.sin6_family = AF_INET6;
+    six.sin6_addr = in6addr_loopback;
+    const auto has = [](const auto& address) {
+        const Descriptor socket(::socket(reinterpret_cast<const sockaddr&>(address).sa_family,
+                                         SOCK_STREAM | SOCK_CLOEXEC, 0));
+        return ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) ==
+               0;
+    };
+    return has(four) ? "127.0.0.1:0" : has(six) ? "[::1]:0" : "";
+}
+
 // The engine's listeners: shm, and the other providers that its DPU will use.
 std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
     std::string listens = "shm " + paths.engine_data;
     for (const std::string& name : parts_of(wish.providers)) {
-        if (!fabric::is_local(name)) listens += fmt::format(", {} 127.0.0.1:0", name);
+        if (!fabric::is_local(name)) listens += fmt::format(", {} {}", name, wish.loopback);
     }
     return listens;
 }
@@ -139,11 +161,11 @@ std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& 
         "{}"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
-        "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
+        "metrics: {{listen: \"{}\", password_file: {}}}\n",
         double_quoted(wish.directory), double_quoted(paths.host_certs + "/ca.crt"),
         access_wish(wish), double_quoted("unix:" + paths.engine_control),
         double_quoted(paths.storage_certs), double_quoted(engine_listens(paths, wish)),
-        trust_in(wish.providers), double_quoted(paths.engine_metrics));
+        trust_in(wish.providers), wish.loopback, double_quoted(paths.engine_metrics));
 }
 
 std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
@@ -155,19 +177,19 @@ std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wis
         "certificates: {}, access: {}}}\n"
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
-        "metrics: {{listen: \"127.0.0.1:0\", password_file: {}}}\n",
+        "metrics: {{listen: \"{}\", password_file: {}}}\n",
         double_quoted(wish.pool),
         is_delegated ? "" : access_wish(wish, fmt::format(", may: \"{}\"", all_of_root)),
         double_quoted("unix:" + paths.engine_control),
         double_quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
         double_quoted(is_delegated ? paths.dpu_certs : paths.storage_certs),
         is_delegated ? "delegated" : "own", double_quoted("unix:" + paths.dpu_control),
-        double_quoted(paths.host_certs), double_quoted("shm " + paths.dpu_data),
+        double_quoted(paths.host_certs), double_quoted("shm " + paths.dpu_data), wish.loopback,
         double_quoted(paths.dpu_metrics));
 }
 
 Result<> write_file(const std::string& path, const std::string& text, Report& report) {
-    const auto replaced = replace_file(path, text, 0666);
+    const auto replaced = replace_file(path, text);
     if (replaced) return {};
     return cannot("write", path, to_errno(replaced.error()), report);
 }
@@ -177,9 +199,8 @@ Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
     const std::string path = fmt::format("{}/{}", wish.directory, pool::tenants_name);
     tenancy::TenantsOfPool pool;
     if (exists(path)) {
-        const auto text = read_file(path, tenants_bytes_max);
-        if (!text) return cannot("read", path, to_errno(text.error()), report);
-        ROS2S_TRY_ASSIGN(pool, tenancy::parse_document(*text, path, report));
+        ROS2S_TRY_ASSIGN(const std::string text, read_trusted(path, settings_bytes_max, report));
+        ROS2S_TRY_ASSIGN(pool, tenancy::parse_document(text, path, report));
     }
     if (tenancy::tenant_of(pool.tenants, "CN=client") != nullptr) return {};
     tenancy::Tenant user = pool.make("client");
@@ -219,7 +240,8 @@ Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Repo
 std::optional<std::string> value_in(const std::string& path, std::string_view group,
                                     std::string_view key) {
     const std::string begin = fmt::format("{}:", group), mine = fmt::format("  {}: ", key);
-    std::ifstream file(path);
+    Report ignored;
+    std::istringstream file(read_trusted(path, settings_bytes_max, ignored).value_or(""));
     std::string line;
     for (bool inside = false; std::getline(file, line);) {
         if (line.starts_with("# ") && inside) line = line.substr(1);
@@ -242,8 +264,8 @@ std::vector<std::string> edits_for(std::string_view providers, const DaemonPaths
         std::string words = ' ' + listen.value_or("");
         std::ranges::replace_if(words, [](char c) { return c == '"' || c == ','; }, ' ');
         if (listen && !words.contains(fmt::format(" {} ", name))) {
-            edits.push_back(fmt::format("in {}, add ', {} 127.0.0.1:0' to 'listen' of 'data'",
-                                        engine.settings, name));
+            edits.push_back(fmt::format("in {}, add ', {} {}' to 'listen' of 'data'",
+                                        engine.settings, name, loopback()));
         }
     }
     if (trust_in(providers) == "no") return edits;
@@ -262,7 +284,9 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                        const DaemonPaths& dpu, const std::string& providers) {
     // A setting with its default is in a comment.
     constexpr std::string_view key = "  providers: ", commented = "#   providers: ";
-    std::ifstream file(dpu.settings);
+    ROS2S_TRY_ASSIGN(std::string settings,
+                     read_trusted(dpu.settings, settings_bytes_max, context.report));
+    std::istringstream file(std::move(settings));
     std::string text, line, before;
     while (std::getline(file, line)) {
         if (line.starts_with(key) || line.starts_with(commented)) {
@@ -278,7 +302,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                                    dpu.settings, key);
     }
     if (before == double_quoted(providers)) return {};
-    ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid));
+    ROS2S_TRY_ASSIGN(const Running running, find_running(dpu.pid, context.report));
     if (running.pid != 0) {
         return context.report.fail(
             Code::busy, "{} runs with the providers {}; stop it first: ros2store down DIR",
@@ -340,11 +364,13 @@ Result<> check_service_directory(const std::string& directory, Report& report) {
         const auto byte = static_cast<unsigned char>(c);
         return byte >= 0x20 && byte != 0x7f && c != ',';
     });
-    if (plain && !directory.ends_with(' ')) return {};
+    if (plain && !directory.ends_with(' ') && is_utf8(directory))
+        return check_trusted(directory, report);
     return report.fail(
         Code::invalid,
-        "'{}' contains a comma or a control character, or ends with a space. The daemons' settings "
-        "cannot represent such a path: choose another directory, or use --no-daemons",
+        "'{}' contains a comma or a control character, ends with a space, or is not UTF-8. The "
+        "daemons' settings cannot represent such a path: choose another directory, or use "
+        "--no-daemons",
         directory);
 }
 
@@ -366,6 +392,13 @@ Result<> check_providers(std::string_view providers, bool trusted_network, Repor
 }
 
 Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish) {
+    wish.loopback = loopback();
+    if (wish.loopback.empty() && !std::ranges::all_of(parts_of(wish.providers), fabric::is_local)) {
+        co_return context.report.fail(Code::unsupported,
+                                      "this machine has no loopback address for the providers {}: "
+                                      "`ip link set lo up` gives it one, or leave --provider out",
+                                      wish.providers);
+    }
     co_return co_await context.environment.blocking.run(context.environment.reactor,
                                                         [&] { return make_all(context, wish); });
 }

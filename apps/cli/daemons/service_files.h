@@ -13,8 +13,8 @@
 
 namespace ros2s::cli {
 
-// Checks that daemons can keep their sockets in DIR, and that lists in settings can contain its
-// name. Changes nothing. Errors: invalid, with a sentence.
+// Checks that daemons can keep their sockets in DIR, that settings can contain its name, and that
+// nobody else could change it. Changes nothing. Errors, with a sentence: invalid, denied.
 [[nodiscard]] Result<> check_service_directory(const std::string& directory, Report& report);
 
 // Checks a list of providers, separated by commas, and that those with a trusted network are
@@ -25,7 +25,8 @@ namespace ros2s::cli {
 struct ServiceFilesWish {
     std::string directory;  // absolute
     std::string pool;
-    std::string providers;  // for the DPU daemon's connection to the engine; "": unchanged, or shm
+    std::string providers;   // for the DPU daemon's connection to the engine; "": unchanged, or shm
+    std::string loopback{};  // for listeners that only this machine reaches; "": it has none
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
 // settings have no line for the providers, or do not allow them).

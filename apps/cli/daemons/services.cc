@@ -49,10 +49,11 @@ bool is_known(const DaemonPaths& paths) {
 }
 
 Result<Running> running_of(const DaemonPaths& paths, Report& report) {
-    const auto running = find_running(paths.pid);
+    Report why;
+    const auto running = find_running(paths.pid, why);
     if (running) return running;
-    return report.fail(running.error(), "cannot find out whether {} runs: {}: {}", paths.program,
-                       paths.pid, describe(running.error()));
+    return report.fail(running.error(), "cannot find out whether {} runs: {}", paths.program,
+                       why.text());
 }
 
 }  // namespace
@@ -67,18 +68,18 @@ Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
     Reactor& reactor = context.environment.reactor;
     const Time until = reactor.now() + turn_max;
     for (;;) {
-        auto lock = RunLock::take(path);
+        Report why;
+        auto lock = RunLock::take(path, why);
         if (lock) {
             ROS2S_CO_TRY(lock->write({.pid = ::getpid()}));
             co_return std::move(*lock);
         }
         if (lock.error().code != Code::busy) {
-            co_return context.report.fail(lock.error(), "cannot lock {}: {}", path,
-                                          describe(lock.error()));
+            co_return context.report.fail(lock.error(), why.text());
         }
         ROS2S_CO_TRY(context.call.check(reactor));
         if (reactor.now() > until) {
-            const auto other = find_running(path);
+            const auto other = find_running(path, why);
             co_return context.report.fail(Code::busy,
                                           "another ros2store up, down or pool destroy works in {} "
                                           "(process {}): wait until it ends",

@@ -85,22 +85,31 @@ class Findings {
     std::vector<Finding> all_;
 };
 
-// The daemons of `ros2store up DIR` that have no socket, so that look_at_server() does not look at
-// them: they were stopped, or never started. Whoever asks why a client cannot connect needs to
+// The daemons of `ros2store up DIR` that look_at_server() does not look at: they were stopped, or
+// never started, or this user cannot reach them. Whoever asks why a client cannot connect needs to
 // know.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
     const api::ServicePaths paths(directory);
     const auto look = [&](std::string_view program, const std::string& settings,
-                          const std::string& socket) {
-        if (::access(settings.c_str(), F_OK) != 0 || ::access(socket.c_str(), F_OK) == 0) return;
-        findings.push_back({.what = "daemon",
-                            .grade = Grade::missing,
-                            .found = fmt::format("{} is not running", program),
-                            .remedy = "ros2store up " + shell_word(directory)});
+                          api::Uri::Transport transport) {
+        if (::access(settings.c_str(), F_OK) != 0) return;
+        Report why;
+        const auto server = api::running_server(directory, transport, why);
+        if (server) return;
+        const bool is_down = server.error().code == Code::not_found;
+        const size_t remedy = why.text().rfind(": ");
+        findings.push_back(
+            {.what = "daemon",
+             .grade = is_down ? Grade::missing : Grade::wrong,
+             .found = is_down ? fmt::format("{} is not running", program)
+                              : fmt::format("{}: {}", program, why.text().substr(0, remedy)),
+             .remedy = is_down                       ? "ros2store up " + shell_word(directory)
+                       : remedy == std::string::npos ? ""
+                                                     : why.text().substr(remedy + 2)});
     };
-    look(pool::engine_program, paths.engine_settings, paths.engine_control);
-    look("ros2store-dpu", paths.dpu_settings, paths.dpu_control);
+    look(pool::engine_program, paths.engine_settings, api::Uri::Transport::direct);
+    look("ros2store-dpu", paths.dpu_settings, api::Uri::Transport::dpu);
     return findings;
 }
 

@@ -42,8 +42,7 @@ Finding unreadable(const std::string& what, const Directory& in, const Error& er
     if (error.code == Code::denied) {
         finding.grade = Grade::slower;
         finding.remedy = fmt::format(
-            "run it as the owner of the files, or as root: sudo ros2store doctor --certs {}",
-            shell_word(in.path));
+            "run it as the owner of the files: ros2store doctor --certs {}", shell_word(in.path));
     } else if (error.code == Code::not_found) {
         finding.grade = Grade::missing;
         finding.remedy = fmt::format(

@@ -38,9 +38,9 @@ Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certifi
 std::vector<ExaminedServer> servers_of(const std::string& directory) {
     std::vector<ExaminedServer> servers;
     for (const Transport each : {Transport::direct, Transport::dpu}) {
-        api::ServerAddress location = api::server_in(directory, each);
-        if (!api::is_running(location)) continue;
-        servers.push_back(started_by_up(std::move(location), directory));
+        Report ignored;
+        auto location = api::running_server(directory, each, ignored);
+        if (location) servers.push_back(started_by_up(std::move(*location), directory));
     }
     return servers;
 }

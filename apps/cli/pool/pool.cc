@@ -36,9 +36,11 @@ Result<std::vector<std::string>> subdirectories(const std::string& directory, Re
 
 // A half-made directory may have no owner's record yet.
 Result<pool::OwnerRecord> owner_if_any(const std::string& directory, Report& report) {
-    const auto owner = pool::find_owner(directory);
-    if (!owner && owner.error().code == Code::not_found) return pool::OwnerRecord{};
-    return owner_of(directory, report);
+    Report why;
+    const auto owner = pool::find_owner(directory, why);
+    if (owner) return owner;
+    if (owner.error().code == Code::not_found) return pool::OwnerRecord{};
+    return report.fail(owner.error(), why.text());
 }
 
 std::string all_of(const std::vector<std::string>& names) {

@@ -102,10 +102,7 @@ Result<std::unique_ptr<OsReactor>> reactor_for(const std::vector<std::string>& l
 }
 
 Result<pool::OwnerRecord> owner_of(const std::string& directory, Report& report) {
-    const auto owner = pool::find_owner(directory);
-    if (owner) return owner;
-    return report.fail(owner.error(), "cannot find the owner of {}: {}", directory,
-                       describe(owner.error()));
+    return pool::find_owner(directory, report);
 }
 
 Task<Result<std::unique_ptr<pool::EmbeddedPool>>> open_pool(CommandContext context,

@@ -40,11 +40,8 @@ Result<Engine> engine_of(const CommandContext& context, const std::string& locat
         pool = uri.pool;
     } else {
         ROS2S_TRY_ASSIGN(const auto directory, pool::read_pool_directory(location, report));
-        server = api::server_in(location, api::Uri::Transport::direct);
-        if (!api::is_running(server)) {
-            return report.fail(Code::not_found, "no engine serves {}; start it: ros2store up {}",
-                               location, shell_word(location));
-        }
+        ROS2S_TRY_ASSIGN(
+            server, api::running_server(directory.directory, api::Uri::Transport::direct, report));
         pool = directory.config.pool;
     }
     if (!certificates.empty()) server.certificates = certificates;

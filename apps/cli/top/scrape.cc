@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
 
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/ring.h"
@@ -23,16 +23,16 @@ constexpr auto scrape_max = std::chrono::seconds(5);
 constexpr size_t reply_bytes_max = size_t{16} << 20;
 
 Result<std::string> password_in(const std::string& file, Report& report) {
-    errno = 0;
-    std::ifstream stream(file);
-    std::string line;
-    if (std::getline(stream, line) && !line.empty()) return line;
-    const int failed = errno;
+    constexpr size_t bytes_max = 4096;
+    Report why;
+    const auto text = read_trusted(file, bytes_max, why);
+    const std::string line = text ? text->substr(0, text->find('\n')) : "";
+    if (!line.empty()) return line;
     return report.fail(
-        failed == 0 ? Error{.code = Code::not_found} : fail_errno(failed).error(),
-        "cannot read the password of the metrics in {}: {}; name the file that 'metrics: "
-        "password_file' in the daemon's settings names, or a copy, with --password-file",
-        file, failed == 0 ? "it is empty" : std::strerror(failed));
+        text ? Error{.code = Code::not_found} : text.error(),
+        "the password of the metrics: {}; name the file that 'metrics: password_file' in the "
+        "daemon's settings names, or a copy, with --password-file",
+        text ? file + " is empty" : why.text());
 }
 
 // Everything until the peer hangs up.

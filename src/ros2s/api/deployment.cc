@@ -75,7 +75,8 @@ connection::RadosAddress rados_address(const Uri& uri) {
 
 Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report) {
     if (uri.transport == Uri::Transport::local) {
-        const auto owner = pool::find_owner(uri.dir);
+        Report ignored;
+        const auto owner = pool::find_owner(uri.dir, ignored);
         if (owner && is_mount_of(*owner, uri)) return *owner;
     }
     return report.fail(Code::unsupported,

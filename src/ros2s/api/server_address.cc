@@ -1,12 +1,17 @@
 #include "ros2s/api/server_address.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 
 #include "ros2s/api/service_paths.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::api {
@@ -21,6 +26,21 @@ bool is_loopback(const std::string& host) {
 std::string from_environment(const char* name, std::string otherwise) {
     const char* value = std::getenv(name);
     return value == nullptr || *value == '\0' ? std::move(otherwise) : value;
+}
+
+// Connecting to anything else would fail for a reason that names no cause.
+Result<> check_socket(const std::string& path, const struct stat& facts, Report& report) {
+    if (S_ISSOCK(facts.st_mode)) {
+        if (::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) == 0) return {};
+        const int cause = errno;
+        return report.fail(fail_errno(cause).error(),
+                           "cannot connect to {}: {}; the socket belongs to uid {}, gid {} (mode "
+                           "{:04o}): run the program as a user who may write to it",
+                           path, std::strerror(cause), facts.st_uid, facts.st_gid,
+                           facts.st_mode & 07777U);
+    }
+    return report.fail(Code::invalid, "{} is not a server's socket, but {}", path,
+                       kind_of_file(facts.st_mode));
 }
 
 }  // namespace
@@ -42,8 +62,26 @@ ServerAddress server_in(const std::string& directory, Uri::Transport transport) 
         .certificates = dpu ? places.host_certs : places.storage_certs};
 }
 
-bool is_running(const ServerAddress& address) {
-    return ::access(address.control.c_str() + unix_socket.size(), F_OK) == 0;
+Result<ServerAddress> running_server(const std::string& directory, Uri::Transport transport,
+                                     Report& report) {
+    const std::string_view daemon = transport == Uri::Transport::dpu ? "DPU daemon" : "engine";
+    ServerAddress address = server_in(directory, transport);
+    const std::string path = address.control.substr(unix_socket.size());
+    ROS2S_TRY(check_trusted(path, report));
+    struct stat facts{};
+    if (::stat(path.c_str(), &facts) != 0) {
+        const int cause = errno;
+        if (cause == ENOENT) {
+            return report.fail(Code::not_found,
+                               "no {} of {} is running (there is no {}); start it: ros2store up {}",
+                               daemon, directory, path, directory);
+        }
+        return report.fail(fail_errno(cause).error(), "cannot look for the {} of {} ({}: {}){}",
+                           daemon, directory, path, std::strerror(cause),
+                           cause == EACCES ? ": run the program as the user who started it" : "");
+    }
+    ROS2S_TRY(check_socket(path, facts, report));
+    return address;
 }
 
 Result<ServerAddress> server_address(const Uri& uri, Report& report) {
@@ -56,14 +94,14 @@ Result<ServerAddress> server_address(const Uri& uri, Report& report) {
                            uri.to_string(), ways == 0 ? "no server" : "more than one server");
     }
     if (!uri.dir.empty()) {
-        ServerAddress address = server_in(uri.dir, uri.transport);
-        if (is_running(address)) return address;
-        return report.fail(Code::not_found,
-                           "no {} of {} is running (there is no {}); start it: ros2store up {}",
-                           dpu ? "DPU daemon" : "engine", uri.dir,
-                           address.control.substr(unix_socket.size()), uri.dir);
+        return running_server(uri.dir, uri.transport, report);
     }
     if (!uri.socket.empty()) {
+        // It may belong to another user: the server shows a certificate.
+        struct stat facts{};
+        if (::stat(uri.socket.c_str(), &facts) == 0) {
+            ROS2S_TRY(check_socket(uri.socket, facts, report));
+        }
         return ServerAddress{.control = std::string(unix_socket) + uri.socket,
                              .name = "localhost",
                              .certificates = client_certificates()};

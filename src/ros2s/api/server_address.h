@@ -21,8 +21,7 @@ struct ServerAddress {
     bool same_machine = true;
 };
 
-// Errors: invalid (no server, or more than one), not_found (none of `dir` is running); the report
-// names what to write or start.
+// Errors, with a sentence: invalid (no server, or more than one), those of running_server().
 [[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
 // After an error of using the URI's server: the report also has the remedy, if that is known, such
@@ -39,7 +38,11 @@ struct DataWay {
 
 // The engine or DPU daemon that `ros2store up DIR` starts, whether it runs or not.
 [[nodiscard]] ServerAddress server_in(const std::string& directory, Uri::Transport transport);
-[[nodiscard]] bool is_running(const ServerAddress& address);
+// The same, if its socket exists and can be used. Errors, with a sentence: not_found (it does not
+// run), denied (this user may not use it; or others could change the directory, as of
+// check_trusted()), invalid (there is something else).
+[[nodiscard]] Result<ServerAddress> running_server(const std::string& directory,
+                                                   Uri::Transport transport, Report& report);
 
 // The directory of the clients' certificates: $ROS2STORE_CERTS, or /etc/ros2store/certs if it is
 // not set.

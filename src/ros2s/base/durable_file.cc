@@ -29,7 +29,7 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
 Result<> replace_file(const std::string& path, std::string_view text, uint32_t mode) {
     const std::string fresh = path + ".new";
     ::unlink(fresh.c_str());  // one that was left may have another mode
-    const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
+    const Descriptor file(::open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (file.get() < 0) return fail_errno(errno);
     while (!text.empty()) {
         const ssize_t count = ::write(file.get(), text.data(), text.size());

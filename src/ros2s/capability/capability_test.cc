@@ -289,7 +289,7 @@ TEST_F(Keys, AreInAFileOfTheirUser) {
     EXPECT_EQ(again->keys(), issuer->keys());
     std::filesystem::permissions(file(), perms::group_read, std::filesystem::perm_options::add);
     EXPECT_FALSE(open());
-    EXPECT_THAT(report.text(), HasSubstr("others may read the keys"));
+    EXPECT_THAT(report.text(), HasSubstr("is a secret that others can read (mode 0640)"));
     for (const char* text : {"", "x\n", "ros2store capability keys, version 1\n",
                              "ros2store capability keys, version 1\n00 1\n"}) {
         ASSERT_TRUE(replace_file(file(), text, 0600));

@@ -2,23 +2,16 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/stat.h>
 
 #include "ros2s/base/durable_file.h"
 #include "ros2s/base/text_parts.h"
+#include "ros2s/base/trusted_file.h"
 
 namespace ros2s::capability {
 namespace {
 
 constexpr std::string_view first_line = "ros2store capability keys, version 1\n";
 constexpr size_t document_bytes_max = 4096;
-
-Result<std::string> read_private(const std::string& path) {
-    struct stat facts{};
-    if (::stat(path.c_str(), &facts) != 0) return fail_errno(errno);
-    if ((facts.st_mode & 077) != 0) return fail(Code::denied);
-    return read_file(path, document_bytes_max);
-}
 
 }  // namespace
 
@@ -64,8 +57,10 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
                                                    Report& report) {
     std::unique_ptr<Issuer> issuer(new Issuer(std::move(environment), std::move(path)));
     Issuer& self = *issuer;
+    Report why;
     const auto text = co_await self.environment_.blocking.run(
-        self.environment_.reactor, [&self] { return read_private(self.path_); });
+        self.environment_.reactor,
+        [&self, &why] { return read_private(self.path_, document_bytes_max, 0600, why); });
     if (text) {
         auto keys = parse(*text);
         if (!keys) {
@@ -78,15 +73,11 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
         self.kept_ = std::move(*keys);
         co_return issuer;
     }
-    if (text.error().code == Code::denied && text.error().os_errno == 0) {
-        co_return report.fail(
-            Code::denied,
-            "others may read the keys in {}. Remove the file, so that new keys are made at start",
-            self.path_);
-    }
     if (text.error().code != Code::not_found) {
-        co_return report.fail(text.error(), "cannot read the key file {}: {}", self.path_,
-                              describe(text.error()));
+        co_return report.fail(text.error(),
+                              "the keys for capabilities: {}. If the file is removed, new keys are "
+                              "made at start",
+                              why.text());
     }
     ROS2S_CO_TRY(co_await self.keep(
         {{.seed = SigningKey::make_seed(self.environment_.reactor.secrets())}}, report));

@@ -153,7 +153,7 @@ TEST_F(Token, AWrongPinIsTriedOnce) {
     EXPECT_EQ(chmod(path("pin").c_str(), 0644), 0);
     expect_rejected(*keys, "acme", HasSubstr("chmod 600"));
     std::filesystem::remove(path("pin"));
-    expect_rejected(*keys, "acme", HasSubstr("cannot be read"));
+    expect_rejected(*keys, "acme", HasSubstr("cannot read"));
     write_pin(pin);
     Report report;
     EXPECT_TRUE(keys->wrap("acme", counting_key(0), report).has_value()) << report.text();

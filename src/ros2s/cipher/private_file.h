@@ -28,8 +28,8 @@ class PrivateText {
     size_t size_ = 0;
 };
 
-// Reads a regular file that belongs to this process's user or to root, and that no other user may
-// read or write. A symbolic link is not followed. A file of more than `bytes_max` is refused.
+// Reads a file of open_trusted() that no other user may read. A symbolic link in the last place is
+// not followed. A file of more than `bytes_max` is refused.
 // Errors: EKEYREJECTED, with a sentence that names the file and what to do.
 [[nodiscard]] Result<> read_private_file(const std::string& path, PrivateText& into,
                                          Report& report);

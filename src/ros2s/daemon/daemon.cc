@@ -10,15 +10,14 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 #include <optional>
-#include <sstream>
 
 #include "core_watch.h"
 #include "daemon_log.h"
 #include "idle_memory.h"
 #include "metrics_password.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -35,16 +34,17 @@ int failed(const Program& program, const Report& report, const Error& error) {
 }
 
 Result<> read_settings(const Program& program, const std::string& path, Report& report) {
-    std::ifstream file(path);
-    std::ostringstream text;
-    text << file.rdbuf();
-    if (!file) {
-        return report.fail(Code::not_found,
-                           "cannot read the settings in {}; `{} --print-config` writes a file with "
-                           "all settings and their defaults",
-                           path, program.name);
+    constexpr size_t bytes_max = 1 << 20;  // config::parse() takes no more
+    Report why;
+    const auto text = read_trusted(path, bytes_max, why);
+    if (!text && text.error().code == Code::not_found) {
+        return report.fail(text.error(),
+                           "{}; `{} --print-config` writes a file with all settings and their "
+                           "defaults",
+                           why.text(), program.name);
     }
-    ROS2S_TRY(program.read(text.str(), path, report));
+    if (!text) return report.fail(text.error(), "the settings: {}", why.text());
+    ROS2S_TRY(program.read(*text, path, report));
     const CommonSettings common = program.common();
     if (common.metrics.empty() || !common.metrics_password_file.empty()) return {};
     return report.fail(

@@ -6,6 +6,8 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include "ros2s/base/trusted_file.h"
+
 namespace ros2s::foreign {
 
 using fs::check_name;
@@ -32,15 +34,15 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                                                             BlockingPool& pool, Report& report,
                                                             LocalFsOptions options, Call call) {
     bool in_memory = false;
+    Report why;
     auto root = co_await run_in_turn(options.turns, pool, reactor, call, [&]() -> Result<Found> {
-        ROS2S_TRY_ASSIGN(Descriptor there,
-                         opened(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)));
+        ROS2S_TRY_ASSIGN(Descriptor there, open_data_directory(path, why));
         in_memory = keeps_attributes_in_memory(there.get());
         return found_by(std::move(there));
     });
     if (!root) {
-        co_return report.fail(root.error(), "the directory {} cannot be opened: {}", path,
-                              describe(root.error()));
+        co_return report.fail(root.error(), "the directory cannot be opened: {}",
+                              why.empty() ? describe(root.error()) : why.text());
     }
     // Without an end: what fails here is /proc.
     const auto proc =

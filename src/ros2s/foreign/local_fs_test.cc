@@ -205,6 +205,26 @@ TEST(LocalFs, SaysWhyADirectoryCannotBeOpened) {
     EXPECT_NE(report.text().find("/none"), std::string::npos);
 }
 
+// The owner of a directory that is served could have others read /etc.
+TEST(LocalFs, ALinkOfAnotherUserIsNotFollowedToTheDirectory) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+    const TemporaryDirectory directory;
+    sim::World world(1);
+    const std::string theirs = directory.path() + "/theirs", link = theirs + "/link";
+    ASSERT_EQ(::mkdir(theirs.c_str(), 0777), 0);
+    ASSERT_EQ(::chown(theirs.c_str(), 12345, 12345), 0);
+    ASSERT_EQ(::symlink("/etc", link.c_str()), 0);
+    Report report;
+    for (const std::string& path : {theirs, link}) {
+        const auto opened = world.run(try_open(path, world, report));
+        ASSERT_TRUE(opened.has_value()) << report.text();
+        world.run((*opened)->close_all());
+    }
+    ASSERT_EQ(::lchown(link.c_str(), 12345, 12345), 0);
+    EXPECT_EQ(world.run(try_open(link, world, report)).error().code, Code::denied);
+    EXPECT_NE(report.text().find("belongs to another user (uid 12345)"), std::string::npos);
+}
+
 Task<> descend(fs::FileSystem& fs, size_t& depth) {
     const Call call;
     fs::NodeId node = fs::root_node;

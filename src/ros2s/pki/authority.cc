@@ -15,6 +15,7 @@
 
 #include "openssl.h"
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pki/revocation.h"
 
@@ -330,6 +331,7 @@ Result<std::vector<IssuedCertificate>> make_authority(const std::string& where,
             "or issue one more certificate: ros2store certs issue {0} NAME",
             directory, there);
     }
+    ROS2S_TRY(check_trusted(directory, report));
     std::string building = directory + ".XXXXXX";
     if (mkdtemp(building.data()) == nullptr) {
         const int failure = errno;

@@ -13,7 +13,7 @@
 #include <ctime>
 
 #include "ros2s/base/descriptor.h"
-#include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 
 namespace ros2s::pki {
 namespace {
@@ -66,17 +66,13 @@ bool expect_name(SSL* tls, const std::string& name) {
 }
 
 Result<std::string> read_file(const std::string& path, Report& report) {
-    struct stat facts{};
-    if (stat(path.c_str(), &facts) == 0 && !S_ISREG(facts.st_mode)) {
-        return report.fail(Code::invalid, "{} is not a regular file", path);
-    }
-    auto text = ros2s::read_file(path, file_bytes_max);
+    Report why;
+    auto text = read_trusted(path, file_bytes_max, why);
     if (text) return text;
     if (text.error().code == Code::too_large) {
         return report.fail(Code::invalid, "{} is too large for a certificate or key file", path);
     }
-    return report.fail(text.error(), "cannot read the file {}: {}", path,
-                       std::strerror(to_errno(text.error())));
+    return report.fail(text.error(), why.text());
 }
 
 Result<> create_file(const std::string& path, const std::string& text, int mode, Report& report) {

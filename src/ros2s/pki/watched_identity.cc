@@ -1,9 +1,8 @@
 #include "ros2s/pki/watched_identity.h"
 
-#include <fstream>
-#include <iterator>
 #include <utility>
 
+#include "openssl.h"
 #include "ros2s/pki/revocation.h"
 
 namespace ros2s::pki {
@@ -17,8 +16,8 @@ Seconds time_now() {
 }
 
 std::string contents(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
+    Report ignored;
+    return read_file(path, ignored).value_or("");
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "pool_files.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/config/units.h"
 #include "ros2s/device/nvme/nvme_device.h"
 #include "ros2s/device/pmem/pmem_device.h"
@@ -129,6 +130,7 @@ Result<> check_space(const std::vector<DevicePath>& places, uint64_t device_byte
     Room room;
     if (index.bytes > 0) ROS2S_TRY(room.take(index.directory, index.bytes, report));
     for (const auto& place : places) {
+        ROS2S_TRY(check_trusted(place.path, report));
         if (place.raw_bytes > 0) continue;
         const auto parent = std::filesystem::path(place.path).parent_path().string();
         ROS2S_TRY(room.take(parent, device_bytes, report));

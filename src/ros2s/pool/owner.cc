@@ -13,6 +13,7 @@
 
 #include "ros2s/base/descriptor.h"
 #include "ros2s/base/text_parts.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/pool/process_end.h"
 
 namespace ros2s::pool {
@@ -117,14 +118,15 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                                                    Report& report) {
     const std::string path = owner_path(directory);
     // It is overwritten below. Another directory's file that a link names must not be.
-    Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, owner_mode));
-    if (file.get() < 0) {
-        const int cause = errno;
-        return report.fail(fail_errno(cause).error(),
-                           "cannot open {} to take the pool ({}): check that the directory exists "
-                           "and that you may write in it",
-                           path, std::strerror(cause));
+    Report why;
+    auto opened = open_trusted(path, O_RDWR | O_CREAT | O_NOFOLLOW, why, owner_mode);
+    if (!opened) {
+        const bool may_not_write =
+            opened.error().code == Code::denied && !is_distrust(opened.error());
+        return report.fail(opened.error(), "the pool cannot be taken: {}{}", why.text(),
+                           may_not_write ? "; run the command as the user who made the pool" : "");
     }
+    Descriptor file = std::move(*opened);
     // An earlier version made it readable by every user. The mode of another user's file stays as
     // it is.
     [[maybe_unused]] const int changed = ::fchmod(file.get(), owner_mode);
@@ -185,12 +187,16 @@ Ownership::~Ownership() {
     close_everywhere(descriptor_);
 }
 
-Result<OwnerRecord> find_owner(const std::string& directory) {
-    const Descriptor file(::open(owner_path(directory).c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) return fail_errno(errno);
+Result<OwnerRecord> find_owner(const std::string& directory, Report& report) {
+    const std::string path = owner_path(directory);
+    ROS2S_TRY_ASSIGN(const Descriptor file, open_trusted(path, O_RDONLY, report));
     struct flock lock = whole_file(F_WRLCK);
     OwnerRecord record;
-    if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) return fail_errno(errno);
+    if (::fcntl(file.get(), F_OFD_GETLK, &lock) != 0) {
+        const int cause = errno;
+        return report.fail(fail_errno(cause).error(), "cannot query the lock on {}: {}", path,
+                           std::strerror(cause));
+    }
     if (lock.l_type != F_UNLCK) {
         record = read_record(file.get());
         // Between taking the lock and writing the record, or after a failed write.

@@ -35,7 +35,7 @@ inline constexpr std::string_view engine_program = "ros2store-engine";
 class Ownership {
   public:
     // Takes the directory for this process. Errors: busy (the report names the owner and what to
-    // do; `present` gets its record), not_found, denied, io.
+    // do; `present` gets its record), those of open_trusted(), io.
     [[nodiscard]] static Result<std::unique_ptr<Ownership>> take(const std::string& directory,
                                                                  const OwnerRecord& self,
                                                                  OwnerRecord& present,
@@ -60,8 +60,9 @@ class Ownership {
 };
 
 // The current owner of the directory. pid 0: none; -1: the owner has not written its record.
-// Errors: not_found (no such directory, or no pool in it), denied, io.
-[[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory);
+// Errors, with a sentence: not_found (no such directory, or no pool in it), those of
+// open_trusted().
+[[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory, Report& report);
 
 // "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": the error of a second opener.
 [[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);

@@ -85,14 +85,14 @@ TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
         .pid = getpid(), .program = "a%b\n", .mount_point = "/mnt/x y", .container = "main"};
     auto first = take(self);
     ASSERT_TRUE(first) << report_.text();
-    EXPECT_EQ(find_owner(directory_), self);
+    EXPECT_EQ(find_owner(directory_, report_), self);
     const auto second = take({.pid = 1});
     ASSERT_FALSE(second);
     EXPECT_EQ(second.error().code, Code::busy);
     EXPECT_EQ(present_, self);
     EXPECT_THAT(report_.text(), HasSubstr("already open in this process"));
     first->reset();
-    EXPECT_EQ(find_owner(directory_), OwnerRecord{});
+    EXPECT_EQ(find_owner(directory_, report_), OwnerRecord{});
     EXPECT_TRUE(take(self));
 }
 
@@ -205,7 +205,7 @@ TEST_F(OwnerTest, ADeadOwnerIsNone) {
                   return 0;
               }),
               0);
-    EXPECT_EQ(find_owner(directory_), OwnerRecord{});
+    EXPECT_EQ(find_owner(directory_, report_), OwnerRecord{});
     EXPECT_TRUE(take({.pid = getpid()}));
 }
 
@@ -270,7 +270,7 @@ TEST_F(OwnerTest, ADirectoryThatIsMissingIsSaid) {
     ASSERT_FALSE(taken);
     EXPECT_EQ(taken.error().code, Code::not_found);
     EXPECT_THAT(report_.text(), HasSubstr("cannot open"));
-    EXPECT_EQ(find_owner(directory_).error().code, Code::not_found);
+    EXPECT_EQ(find_owner(directory_, report_).error().code, Code::not_found);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "pool_engine.h"
 #include "pool_files.h"
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
@@ -182,7 +183,10 @@ Result<std::string> growing_in(const std::string& directory, Report& report) {
     const auto path = in(directory, growing_name);
     if (!exists(path)) return std::string();
     constexpr size_t name_bytes_max = 64;
-    const std::string text = read_file(path, name_bytes_max).value_or("");
+    Report why;
+    const auto read = read_trusted(path, name_bytes_max, why);
+    if (!read && read.error().code != Code::too_large) return report.fail(read.error(), why.text());
+    const std::string text = read.value_or("");
     const std::string name = text.substr(0, text.find('\n'));
     if (!is_device_name(name) || name.ends_with(".new")) {
         return report.fail(Code::corrupt,
@@ -208,14 +212,25 @@ Result<uint64_t> bytes_of_device(const std::string& device, Report& report) {
 
 }  // namespace
 
+std::string cannot_open(const std::string& directory, int cause) {
+    const std::string what =
+        fmt::format("cannot open the pool directory {} ({})", directory, std::strerror(cause));
+    if (cause == ENOENT) return fmt::format("{}; `ros2store up {}` makes one", what, directory);
+    if (cause == EACCES) return what + "; run as the user who made the pool";
+    return what;
+}
+
 Task<Result<>> create_pool(const Call& call, Environment environment, const PoolCreation& creation,
                            Report& report) {
     ROS2S_CO_TRY(check_request(creation, report));
     ROS2S_CO_TRY_ASSIGN(const std::string directory, absolute(creation.directory, report));
+    ROS2S_CO_TRY(check_trusted(directory, report));
     const bool fresh = ::mkdir(directory.c_str(), 0755) == 0;
     if (!fresh && errno != EEXIST) {
         co_return cannot("make the directory", directory, fail_errno(errno).error(), report);
     }
+    // In /tmp, another user may have made it meanwhile.
+    ROS2S_CO_TRY(check_trusted(directory, report));
     // Checked before the lock, so that a refused directory stays as it is, and again under the
     // lock, where the result is reliable.
     ROS2S_CO_TRY(check_directory(directory, report));
@@ -286,9 +301,7 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
                                "that `ros2store up` made",
                                directory);
         }
-        return report.fail(fail_errno(cause).error(),
-                           "cannot open the pool directory {} ({}); `ros2store up {}` makes one",
-                           directory, std::strerror(cause), directory);
+        return report.fail(fail_errno(cause).error(), "{}", cannot_open(directory, cause));
     }
     if (exists(in(directory, half_made_name))) {
         return report.fail(Code::not_found,
@@ -297,7 +310,8 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
                            directory, directory);
     }
     const auto config_path = in(directory, config_name);
-    const auto text = read_file(config_path, config_bytes_max);
+    Report why;
+    const auto text = read_trusted(config_path, config_bytes_max, why);
     if (!text) {
         const Error error = text.error();
         if (error.code == Code::too_large) {
@@ -311,13 +325,15 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
         if (is_missing && data && !data->empty()) {
             return report.fail(Code::not_found, lost_settings(directory, data->front()));
         }
+        if (is_missing) {
+            return report.fail(error,
+                               "there is no pool in {} (it has no {}); `ros2store up {}` makes one",
+                               directory, config_name, directory);
+        }
+        const bool may_not_read = error.code == Code::denied && !is_distrust(error);
         return report.fail(
-            error, is_missing ? fmt::format("there is no pool in {} (it has no {}); `ros2store up "
-                                            "{}` makes one",
-                                            directory, config_name, directory)
-                              : fmt::format("cannot read {}; run as the user who made the pool, "
-                                            "or change its mode",
-                                            config_path));
+            error, "{}{}", why.text(),
+            may_not_read ? "; run as the user who made the pool, or change its mode" : "");
     }
     PoolDirectory found{.directory = std::move(directory)};
     ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(*text, config_path, report));
@@ -330,6 +346,7 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
     for (size_t i = 0; i < pool_devices_max; ++i) {
         const auto device = in(found.directory, device_name(i));
         if (!exists(device) || device == found.growing) continue;
+        ROS2S_TRY(check_trusted(device, report));
         ROS2S_TRY_ASSIGN(const uint64_t bytes, bytes_of_device(device, report));
         found.device_bytes += bytes;
         found.devices.push_back(device);
@@ -340,6 +357,7 @@ Result<PoolDirectory> read_pool_directory(const std::string& path, Report& repor
             "the pool in {} has lost its device files ({} …): put them back where they were",
             found.directory, device_name(0));
     }
+    ROS2S_TRY(check_trusted(in(found.directory, index_name), report));
     return found;
 }
 

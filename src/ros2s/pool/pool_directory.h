@@ -79,6 +79,8 @@ struct PoolDirectory {
     // is not one of `devices`. Empty: none.
     std::string growing;
 };
+// The sentence for a directory that cannot be looked at for the errno `cause`.
+[[nodiscard]] std::string cannot_open(const std::string& directory, int cause);
 // Does not read the devices, one of which may be missing. Errors: not_found (no pool there),
 // invalid (config.yaml), denied, io.
 [[nodiscard]] Result<PoolDirectory> read_pool_settings(const std::string& directory,

@@ -7,7 +7,7 @@
 
 #include "device_files.h"
 #include "pool_files.h"
-#include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::pool {
@@ -17,8 +17,8 @@ namespace {
 std::string name_in_settings(const std::string& directory) {
     const auto path = in(directory, config_name);
     Report ignored;
-    const auto config =
-        PoolConfig::parse(read_file(path, config_bytes_max).value_or(""), path, ignored);
+    const auto config = PoolConfig::parse(
+        read_trusted(path, config_bytes_max, ignored).value_or(""), path, ignored);
     return config ? config->pool : "";
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/durable_file.h"
+#include "ros2s/base/trusted_file.h"
 
 namespace ros2s::tenancy {
 namespace {
@@ -48,13 +49,14 @@ Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment e
     std::unique_ptr<TenantRegistry> registry(
         new TenantRegistry(std::move(environment), std::move(path)));
     TenantRegistry& self = *registry;
+    Report why;
     const auto text = co_await self.environment_.blocking.run(
-        self.environment_.reactor, [&self] { return read_file(self.path_, document_bytes_max); });
+        self.environment_.reactor,
+        [&self, &why] { return read_trusted(self.path_, document_bytes_max, why); });
     if (text) {
         ROS2S_CO_TRY_ASSIGN(self.pool_, parse_document(*text, self.path_, report));
     } else if (text.error().code != Code::not_found) {
-        co_return report.fail(text.error(), "cannot read the tenants of the pool in {}: {}",
-                              self.path_, describe(text.error()));
+        co_return report.fail(text.error(), "the tenants of the pool: {}", why.text());
     }
     self.active_ = self.active();
     ROS2S_CHECK(self.time_.try_spawn(keep_time(self)));

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/fork.h"
 
 namespace ros2s::api::c {
@@ -131,9 +132,7 @@ Result<std::string> key_of(Uri uri, Report& report) {
         return fmt::format("{}:{}", directory.st_dev, directory.st_ino);
     }
     const int cause = errno;
-    return report.fail(fail_errno(cause).error(),
-                       "cannot open the pool directory {} ({}); `ros2store up {}` makes one",
-                       uri.dir, std::strerror(cause), uri.dir);
+    return report.fail(fail_errno(cause).error(), pool::cannot_open(uri.dir, cause));
 }
 
 // True if RocksDB or gRPC were used, which keep threads for the whole process. They are not used
@@ -142,7 +141,8 @@ bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& ope
     if (uri.transport != Uri::Transport::local) return true;
     if (opened) return (*opened)->mount_point().empty();
     if (opened.error().code != Code::busy) return true;
-    const auto owner = pool::find_owner(uri.dir);
+    Report ignored;
+    const auto owner = pool::find_owner(uri.dir, ignored);
     return owner && is_served(uri.dir, *owner);
 }
 
