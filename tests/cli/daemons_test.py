@@ -418,6 +418,37 @@ class Life(WithDirectory):
         self.assertFalse(os.path.ismount(mount_point))
         wait_until(lambda: not processes_of(self.scratch), "the mount's process")
 
+    def test_space_of_removed_files_comes_back_after_each_start(self):
+        """An engine waits for clients that may have files open, and for no others."""
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+
+        def expect_space_comes_back(when):
+            with open(mount_point / "large", "wb") as file:
+                file.write(bytes(range(256)) * (16 << 12))
+            before = os.statvfs(mount_point).f_bfree
+            os.unlink(mount_point / "large")
+            end = time.monotonic() + 12  # without the list it takes 30 s
+            while os.statvfs(mount_point).f_bfree - before < (12 << 20) // 4096:
+                self.assertLess(time.monotonic(), end, when)
+                time.sleep(0.1)
+
+        for when in ("the first start", "a start after an orderly end"):
+            uris = self.up("--size", SIZE)["uris"] if when == "the first start" else self.up()["uris"]
+            run("mount", uris["offload"], mount_point)
+            expect_space_comes_back(when)
+            if when == "the first start":
+                run("umount", mount_point, program="/usr/bin/umount")
+                run("down", self.pool)
+        with open(mount_point / "kept", "w+b", buffering=0) as kept:
+            kept.write(b"content")
+            os.unlink(mount_point / "kept")
+            os.kill(self.pids()[0], signal.SIGKILL)
+            wait_until(lambda: self.daemons()["ros2store-engine"]["pid"] is None, "the engine's end")
+            self.up()
+            expect_space_comes_back("a start after a kill, with the only client still there")
+            self.assertEqual(os.pread(kept.fileno(), 100, 0), b"content")
+
     def test_an_engine_that_hangs(self):
         uris = self.up("--size", SIZE)["uris"]
         engine, _ = self.pids()

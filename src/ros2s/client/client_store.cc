@@ -282,6 +282,11 @@ Task<Result<bool>> ClientStore::unpin(const Call& call, ContainerId container, c
     return counted(call, "client.unpin", metrics_.other,
                    below_.unpin(call, container, holder, object));
 }
+Task<Result<bool>> ClientStore::pinned_again(const Call& call, ContainerId container,
+                                             const Holder& holder) {
+    return counted(call, "client.pinned_again", metrics_.other,
+                   below_.pinned_again(call, container, holder));
+}
 Task<Result<ContainerRecord>> ClientStore::create_container(const Call& call,
                                                             const ContainerProperties& properties) {
     return counted(call, "client.create_container", metrics_.other,

@@ -255,9 +255,16 @@ Task<Result<bool>> EngineStore::unpin(const Call& call, object::ContainerId cont
     return at_home(pool_->base->cores, pool_->reader, &Reader::unpin, call, container, holder,
                    object);
 }
+Task<Result<bool>> EngineStore::pinned_again(const Call& call, object::ContainerId container,
+                                             const object::Holder& holder) {
+    return at_home(pool_->base->cores, pool_->reader, &Reader::pinned_again, call, container,
+                   holder);
+}
 void EngineStore::session_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
-    pool_->pins.session_ended(session, now, now + pool_->base->options.pin_grace);
+    const Time until = now + pool_->base->options.pin_grace;
+    pool_->pins.session_ended(session, now, until);
+    pool_->holders.session_ended(session, now, until);
 }
 
 // ---- metrics -------------------------------------------------------------------------------

@@ -110,6 +110,8 @@ class EngineStore final : public object::ObjectStore {
                                std::span<object::Link> links) override;
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, object::ObjectId object) override;
+    Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
+                                    const object::Holder& holder) override;
     [[nodiscard]] uint64_t pins_era() const override { return 0; }
     void session_ended(uint64_t session) override;
 

@@ -247,54 +247,5 @@ TEST(EngineStore, WhatIsUnderWayWhenTheIndexIsFullIsInDoubt) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// For clients that return after a restart of their server, or in another session.
-Task<Result<>> pins_have_a_grace(Bench& bench) {
-    using Kind = object::Condition::Kind;
-    constexpr Duration grace = std::chrono::seconds(30);
-    bench.options.pin_grace = grace;
-    ROS2S_CO_TRY(co_await bench.create());
-    ROS2S_CO_TRY(co_await bench.open());
-    ROS2S_CO_TRY_ASSIGN(const auto container,
-                        co_await bench.store->create_container(bench.call, {.label = "c"}));
-    object::Transaction put;
-    for (const uint64_t object : {1, 2}) {
-        put.operations.push_back({.kind = object::Operation::Kind::put,
-                                  .object = {1, object},
-                                  .dkey = {"."},
-                                  .akey = {"inode"}});
-    }
-    ROS2S_CO_TRY(co_await bench.store->update(bench.call, container.id, put));
-    const auto punch = [&](uint64_t object) {
-        object::Transaction transaction;
-        transaction.conditions.push_back({.kind = Kind::unpinned, .object = {1, object}});
-        transaction.operations.push_back(
-            {.kind = object::Operation::Kind::punch_object, .object = {1, object}});
-        return transaction;
-    };
-    const object::Transaction first = punch(1), second = punch(2);
-    ROS2S_CO_TRY(co_await bench.store->update(bench.call, container.id, first));
-    bench.options.begins_with_grace = true;
-    ROS2S_CO_TRY(co_await bench.reopen());
-    const auto refused = co_await bench.store->update(bench.call, container.id, second);
-    EXPECT_EQ(refused, Result<Commit>(fail(Code::condition_failed)));
-    co_await sleep_for(bench.world.core(), grace);
-    // A session's pins outlive it by the same time.
-    object::FetchItem item{.object = {1, 2}, .dkey = {"."}, .akey = {"inode"}};
-    const object::Holder holder{.client = {}, .session = 7};
-    ROS2S_CO_TRY(co_await bench.store->pin(bench.call, container.id, holder, item));
-    bench.store->session_ended(7);
-    co_await sleep_for(bench.world.core(), grace / 2);
-    EXPECT_FALSE(co_await bench.store->update(bench.call, container.id, second));
-    co_await sleep_for(bench.world.core(), grace / 2);
-    ROS2S_CO_TRY(co_await bench.store->update(bench.call, container.id, second));
-    co_return co_await bench.close();
-}
-
-TEST(EngineStore, PinsHaveAGrace) {
-    Bench bench(1);
-    const Result<> result = bench.world.run(pins_have_a_grace(bench));
-    EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
-}
-
 }  // namespace
 }  // namespace ros2s::engine

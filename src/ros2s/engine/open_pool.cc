@@ -13,21 +13,20 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       checkpointer(base->env, *base->index, *base->devices[0], base->cores, base->publisher,
                    base->state, base->journal, committer, base->superblock.pool,
                    base->superblock.checkpoint_first, recovered.checkpoint_number),
-      reader(base->cores, base->state, base->publisher, pins),
+      holders(base->env, base->options, pins),
+      reader(base->cores, base->state, base->publisher, pins, holders),
       lister(base->cores, base->state),
-      writer(base->cores, base->state, committer, checkpointer, pins,
+      writer(base->cores, base->state, committer, checkpointer, pins, holders,
              base->options.staging_share()),
       containers(base->cores, base->state, committer, checkpointer, base->journal),
       cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
               base->options) {
     base->publisher.reads_moved = [this] { committer.release_space(); };
     committer.want_checkpoint = [this] { checkpointer.request(); };
-    if (base->options.begins_with_grace) {
-        pins.begin_grace(base->env.reactor.now() + base->options.pin_grace);
-    }
 }
 
 Task<> EngineStore::OpenPool::start() {
+    co_await holders.start();
     if (!committer.read_only_reason().empty()) co_return;
     Cores& cores = base->cores;
     background_.emplace(base->env.reactor, 4 + cores.size());
@@ -45,6 +44,7 @@ Task<> EngineStore::OpenPool::start() {
 }
 
 Task<bool> EngineStore::OpenPool::stop() {
+    co_await holders.stop();
     if (!background_) co_return false;
     closing_.request_stop();
     co_await cleaner.stop();

@@ -8,6 +8,7 @@
 #include "engine_store.h"
 #include "lister.h"
 #include "opening.h"
+#include "pin_holders.h"
 #include "reader.h"
 #include "writer.h"
 
@@ -22,15 +23,16 @@ class EngineStore::OpenPool {
     Committer committer;
     Checkpointer checkpointer;
     object::PinTable pins;
+    PinHolders holders;
     Reader reader;
     Lister lister;
     Writer writer;
     Containers containers;
     Cleaner cleaner;
 
-    // Starts the background work. Not called for a read-only pool.
+    // Starts the background work.
     Task<> start();
-    // False: it was not started.
+    // False: the pool was read-only when it was opened.
     Task<bool> stop();
 
   private:

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -54,9 +56,16 @@ struct EngineOptions {
     Duration reply_lease = std::chrono::minutes(2);
     // The time for which pins outlive their session. Its client may reconnect and pin again.
     Duration pin_grace{};
-    // True if there were sessions before: the condition `unpinned` then fails for `pin_grace` after
-    // opening.
-    bool begins_with_grace = false;
+    // Where the list of the holders of pins is kept (pin_holders.h). The store awaits those that it
+    // names for `pin_grace` after opening.
+    struct PinList {
+        // As it was written last. Empty: nobody had pins. A text that is no list: all are awaited.
+        std::optional<std::string> text;
+        // Replaces it durably. Called on a helper thread. After an error the text is no list. Null:
+        // there is no list, and nobody is awaited.
+        std::function<Result<>(std::string_view text)> write;
+    };
+    PinList pin_list{};
     bool read_only = false;
     // Accepts a device with the same content on another medium than the recorded one.
     bool accept_copies = false;

@@ -278,8 +278,13 @@ Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
     home.metrics.fetch_items.add();
     co_await fetch_item(home, call.trace, container, item);
     home.trim();
-    if (item.status) ROS2S_CO_TRY(pins_.add(container, item.object, holder));
-    co_return Result<>();
+    if (!item.status) co_return Result<>();
+    if (!holders_.has(container, holder)) ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    co_return pins_.add(container, item.object, holder);
+}
+Task<Result<bool>> Reader::pinned_again(const Call&, object::ContainerId container,
+                                        const object::Holder& holder) {
+    co_return pins_.pinned_again(container, holder);
 }
 Task<Result<bool>> Reader::unpin(const Call&, object::ContainerId container,
                                  const object::Holder& holder, object::ObjectId object) {

@@ -11,26 +11,29 @@
 #pragma once
 #include <span>
 
+#include "pin_holders.h"
 #include "publisher.h"
-#include "ros2s/object/pins.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
 
 class Reader {
   public:
-    // pin() stores its pins in `pins`.
-    Reader(Cores& cores, const State& state, Publisher& publisher, object::PinTable& pins)
-        : cores_(cores), state_(state), publisher_(publisher), pins_(pins) {}
+    // pin() stores its pins in `pins`, and their holders in `holders`.
+    Reader(Cores& cores, const State& state, Publisher& publisher, object::PinTable& pins,
+           PinHolders& holders)
+        : cores_(cores), state_(state), publisher_(publisher), pins_(pins), holders_(holders) {}
 
     // ObjectStore::fetch(), on any core of the pool.
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items);
-    // ObjectStore::pin() and unpin(), on core 0.
+    // ObjectStore::pin(), unpin() and pinned_again(), on core 0.
     Task<Result<>> pin(const Call& call, object::ContainerId container,
                        const object::Holder& holder, object::FetchItem& item);
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, object::ObjectId object);
+    Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
+                                    const object::Holder& holder);
 
   private:
     Task<> fetch_item(Core& from, Trace* trace, object::ContainerId container,
@@ -47,6 +50,7 @@ class Reader {
     const State& state_;
     Publisher& publisher_;
     object::PinTable& pins_;
+    PinHolders& holders_;
 };
 
 // Reads blocks of the media into engine memory and verifies them, on the core. The caller has

@@ -84,7 +84,9 @@ struct Shelf {
     Cores cores{env, *index, 1, {}, {}};
     Publisher publisher{env, cores, state};
     object::PinTable pins;
-    Reader reader{cores, state, publisher, pins};
+    const EngineOptions options{};
+    PinHolders holders{env, options, pins};
+    Reader reader{cores, state, publisher, pins, holders};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;
     bool has_grown = false;

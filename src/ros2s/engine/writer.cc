@@ -55,12 +55,13 @@ class BlocksHeld {
 }  // namespace
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-               object::PinTable& pins, uint64_t staging_bytes)
+               object::PinTable& pins, PinHolders& holders, uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
       checkpointer_(checkpointer),
       pins_(pins),
+      holders_(holders),
       reactor_(cores.home().env.reactor),
       staging_blocks_(std::max<uint64_t>(staging_bytes / block_bytes, 64)),
       staging_(reactor_, staging_blocks_),
@@ -98,11 +99,21 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     co_return result;
 }
 
+static bool pins_anything(const object::Transaction& transaction) {
+    return std::ranges::any_of(transaction.conditions, [](const object::Condition& condition) {
+        return condition.kind == object::Condition::Kind::pin;
+    });
+}
+
 Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId container,
                                          const object::Transaction& transaction,
                                          object::OperationId id) {
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
+    const object::Holder& holder = transaction.holder;
+    if (pins_anything(transaction) && !holders_.has(container, holder)) {
+        ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    }
     Update update{call, container, transaction,
                   Draft(container, transaction, id, cores_.partition(), cores_.lock_names())};
     update.has_caps = state_.has_caps(container);

@@ -15,16 +15,16 @@
 
 #include "checkpointer.h"
 #include "draft.h"
-#include "ros2s/object/pins.h"
+#include "pin_holders.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
 
 class Writer {
   public:
-    // Conditions about pins read `pins`. `staging_bytes`: limit for payload of updates in progress.
+    // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-           object::PinTable& pins, uint64_t staging_bytes);
+           object::PinTable& pins, PinHolders& holders, uint64_t staging_bytes);
 
     // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
@@ -59,6 +59,7 @@ class Writer {
     Committer& committer_;
     Checkpointer& checkpointer_;
     object::PinTable& pins_;
+    PinHolders& holders_;
     Reactor& reactor_;
     const uint64_t staging_blocks_;
     Semaphore staging_;        // blocks of payload

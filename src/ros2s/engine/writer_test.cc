@@ -18,7 +18,9 @@ struct WriterBench : CommitBench {
         co_return co_await writer.update(call, Twenty::id, transaction);
     }
     object::PinTable pins;
-    Writer writer{cores, state, committer, checkpointer, pins, 1 << 20};
+    const EngineOptions pin_options{};
+    PinHolders holders{env, pin_options, pins};
+    Writer writer{cores, state, committer, checkpointer, pins, holders, 1 << 20};
 };
 
 Task<> write_a_block(WriterBench& bench) {

@@ -37,9 +37,9 @@ struct DfsOptions {
     // bytes if they are full. A store holds the maps of all chunks of a transaction in memory.
     uint32_t punch_chunks_max = 1024;
     uint64_t punch_bytes_max = uint64_t{1} << 30;
-    // Unlinked files are kept for this long after the mount, so that clients that had them open can
-    // reopen them. This covers files left by an earlier mount and files unlinked meanwhile. 0: they
-    // are removed at the mount.
+    // Unlinked files that an earlier mount left are kept for this long, so that its clients can
+    // reopen them. If the store forgets pins with its process (Features::own_pins), this covers
+    // files that are unlinked meanwhile, too. 0: they are removed at the mount.
     Duration orphan_grace{};
     // If set and true, this mount is ending: it keeps an unlinked file at the last close, so that
     // clients can reopen the file in the next mount.

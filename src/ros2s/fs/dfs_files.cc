@@ -13,8 +13,11 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
     // An orphan of an earlier mount, opened again by a client that had it open. It is removed when
-    // it is closed.
-    if (inode.links == 0) state.orphaned = true;
+    // it is closed, or later if another client of that mount may open it again.
+    if (inode.links == 0) {
+        state.orphaned = true;
+        state.spared = is_in_grace();
+    }
     if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode);
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));

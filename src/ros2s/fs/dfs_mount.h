@@ -264,6 +264,8 @@ class DfsMount final : public Dfs {
     Task<Result<bool>> reap(const Call& call, NodeId node);
     Task<Result<bool>> punch_orphan(const Call& call, NodeId node, Operation operation,
                                     bool is_last);
+    // The epoch of the last orphan's record; 0: there is none.
+    Task<Result<uint64_t>> last_orphan(const Call& call);
     static Task<> reap_after_grace(DfsMount& self);
     void sweep_later();
     static Task<> sweep(DfsMount& self);
@@ -402,13 +404,17 @@ class DfsMount final : public Dfs {
     HandleTable handles_;
     Semaphore node_lease_;         // one caller at a time leases ids
     Semaphore directory_renames_;  // reduces conflicts on the container-wide key
-    // True if other clients may have orphans open that this mount does not have open: no contents
-    // are removed.
-    [[nodiscard]] bool spares_orphans() const { return in_grace_ || leaves_orphans(); }
+    // Clients of an earlier mount may have files open that this mount does not have open.
+    [[nodiscard]] bool is_in_grace() const { return spared_upto_ > 0; }
+    // Also files that lose their name now: the store has forgotten who had them pinned.
+    [[nodiscard]] bool spares_all() const { return leaves_orphans() || spared_upto_ == UINT64_MAX; }
+    [[nodiscard]] bool spares(const NodeState& state) const {
+        return spares_all() || (is_in_grace() && state.spared);
+    }
     [[nodiscard]] bool leaves_orphans() const {
         return options_.leaves_orphans != nullptr && *options_.leaves_orphans;
     }
-    bool in_grace_ = false;
+    uint64_t spared_upto_ = 0;  // orphans up to this epoch are not removed
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
     const object::Holder holder_;

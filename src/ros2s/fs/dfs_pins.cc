@@ -11,7 +11,7 @@
 //                          mount that starts
 //
 // A restarted store may have forgotten pins, and so may one whose connection was lost (a new era).
-// They are pinned again within a second or two, and the store waits for that. A write has the
+// They are pinned again within a second or two. The store waits until the mount says that this is done. A write has the
 // condition that its file is pinned. Data that was read in another era is valid if the file still
 // exists. So no write to a removed file is acknowledged, and no data of a removed file is invented.
 #include "dfs_mount.h"
@@ -31,7 +31,7 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
 
 Task<Result<>> DfsMount::unpin(NodeState& state) {
     Result<> reaped;
-    const bool reaps = state.orphaned && options_.reaps && !spares_orphans();
+    const bool reaps = state.orphaned && options_.reaps && !spares(state);
     // If it is opened again at the next mount, that mount takes over the store's pin.
     const bool lets_go = state.held && !leaves_orphans();
     if (state.pins == 1 && (reaps || lets_go)) {
@@ -57,7 +57,7 @@ Task<Result<>> DfsMount::let_go(NodeState& state, bool reaps) {
     state.held = false;
     const auto wanted = co_await store_.unpin({.deadline = unpin_until_}, container_, holder_,
                                               object_of(state.node));
-    const bool is_wanted = wanted && *wanted && options_.reaps && !spares_orphans();
+    const bool is_wanted = wanted && *wanted && options_.reaps && !spares(state);
     if (is_wanted && !(gone && *gone)) gone = co_await reap(call, state.node);
     co_return gone ? Result<>() : fail(gone.error());
 }
@@ -110,6 +110,11 @@ Task<> DfsMount::hold_again(DfsMount& self) {
                 if (!held && held.error().code != Code::stale) era = 0;
             }
             (void)co_await self.unpin(state);
+        }
+        if (era == now) {
+            const auto wanted = co_await self.store_.pinned_again(call, self.container_, self.holder_);
+            const bool reaps = self.options_.reaps && !self.leaves_orphans();
+            if (wanted && *wanted && reaps) (void)co_await self.reap_orphans(call);
         }
         // Clients that did not reconnect have left orphans.
         self.sweep_later();
@@ -173,23 +178,47 @@ Task<Result<>> DfsMount::reap_orphans(const Call& call) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
                             co_await store_.list(call, container_, request));
         for (const object::ListEntry& entry : reply.entries) {
+            if (entry.epoch.value <= spared_upto_) continue;
             ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
             NodeState& state = co_await pin(NodeId{orphan.node});
             state.orphaned = true;
             ROS2S_CO_TRY(co_await unpin(state));
-            request.after = entry.key;
         }
+        if (!reply.entries.empty()) request.after = reply.entries.back().key;
         more = reply.more;
     }
     co_return Result<>();
+}
+
+Task<Result<uint64_t>> DfsMount::last_orphan(const Call& call) {
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(orphan_node),
+                                .akey = orphan_akey()};
+    uint64_t last = 0;
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& entry : reply.entries) {
+            last = std::max(last, entry.epoch.value);
+        }
+        if (!reply.entries.empty()) request.after = reply.entries.back().key;
+        more = reply.more;
+    }
+    co_return last;
 }
 
 Task<Result<>> DfsMount::begin(const Call& call) {
     if (store_.pins_era() != 0) co_await reaping_.spawn(hold_again(*this));
     if (!options_.reaps) co_return Result<>();
     if (options_.orphan_grace == Duration{}) co_return co_await reap_orphans(call);
-    in_grace_ = true;
-    co_await reaping_.spawn(reap_after_grace(*this));
+    if (store_.features().own_pins) {
+        spared_upto_ = UINT64_MAX;
+    } else {
+        // The store protects what clients of an earlier mount have open, but not for longer than it
+        // keeps the pins of that mount.
+        ROS2S_CO_TRY_ASSIGN(spared_upto_, co_await last_orphan(call));
+    }
+    if (is_in_grace()) co_await reaping_.spawn(reap_after_grace(*this));
     co_return Result<>();
 }
 
@@ -197,7 +226,7 @@ Task<> DfsMount::reap_after_grace(DfsMount& self) {
     if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
         co_return;
     }
-    self.in_grace_ = false;
+    self.spared_upto_ = 0;
     const Call call{.stop = self.closing_.token()};
     if (!co_await self.reap_orphans(call)) self.sweep_later();
 }
@@ -213,7 +242,7 @@ Task<> DfsMount::sweep(DfsMount& self) {
     const Call call{.stop = self.closing_.token()};
     while (self.sweep_due_ &&
            co_await sleep_for(self.reactor_, self.options_.orphan_sweep, call.stop)) {
-        if (self.spares_orphans()) continue;
+        if (self.leaves_orphans()) continue;
         self.sweep_due_ = false;
         if (!co_await self.reap_orphans(call)) self.sweep_due_ = true;
     }

@@ -72,6 +72,25 @@ class FarStore final : public object::ForwardingStore {
         ++requests;
         return below().unpin(call, container, holder, object);
     }
+    Task<Result<bool>> pinned_again(const Call&, object::ContainerId,
+                                    const object::Holder& holder) override {
+        const auto holds = [&](ObjectId object) {
+            object::Transaction asks{.holder = holder};
+            asks.conditions.push_back({.kind = Condition::Kind::pinned, .object = object});
+            return asks;
+        };
+        returned.push_back(0);
+        for (const ObjectId object : watched) {
+            const object::Transaction asks = holds(object);
+            if (co_await below().update({}, container, asks)) ++returned.back();
+        }
+        co_return refused_a_punch;
+    }
+    // For each mount that said that it has pinned again: how many of these it has pinned.
+    std::vector<size_t> returned;
+    std::vector<ObjectId> watched;
+    object::ContainerId container;
+    bool refused_a_punch = false;
 };
 
 class DfsPins : public testing::Test {
@@ -268,6 +287,35 @@ TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
     expect_usable(*a_, idle, "before");
     close(*a_, idle);
     pass(std::chrono::seconds(1));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+// An engine awaits its clients until they say so.
+TEST_F(DfsPins, AMountSaysThatItHasPinnedAgain) {
+    store_.container = container_;
+    std::vector<FileHandle> files;
+    for (const char* name : {"f", "g", "h"}) {
+        files.push_back(create(*a_, name));
+        const auto there = world_.run(a_->lookup(call_, root_node, name));
+        store_.watched.push_back(object_of(there->node));
+    }
+    store_.restart();
+    pass(std::chrono::seconds(3));
+    std::ranges::sort(store_.returned);
+    EXPECT_EQ(store_.returned, (std::vector<size_t>{0, 3}));
+    for (const FileHandle each : files) close(*a_, each);
+    for (const char* name : {"f", "g", "h"}) unlink(*a_, name);
+    EXPECT_EQ(free_bytes(), empty_);
+    // If a punch was refused meanwhile, it is repeated now.
+    const bool dies = true;
+    auto dead = mount({.leaves_orphans = &dies});
+    ASSERT_TRUE(write(*dead, create(*dead, "old"), "content"));
+    unlink(*a_, "old");
+    unmount(dead);
+    EXPECT_LT(free_bytes(), empty_);
+    store_.refused_a_punch = true;
+    store_.restart();
+    pass(std::chrono::seconds(3));
     EXPECT_EQ(free_bytes(), empty_);
 }
 

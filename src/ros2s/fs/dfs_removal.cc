@@ -25,7 +25,7 @@ Task<> DfsMount::plan_removal(NodeId parent, const Entry& entry, const Whole& no
     }
     const bool large = contents.exists && S_ISREG(inode.record.mode) &&
                        contents.highest_dkey.number() >= punch_chunks_max_;
-    removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_orphans();
+    removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_all();
     removal.orphan.node = entry.record.node;
     // From here on no call starts to use the node. A call that wants to waits, and then finds it
     // gone.

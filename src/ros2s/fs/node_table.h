@@ -29,6 +29,7 @@ struct NodeState {
     NodeId node;
     uint32_t pins = 0;
     bool orphaned = false;  // has no name any more; its contents are removed with the last pin
+    bool spared = false;    // it was so when it was opened: DfsOptions::orphan_grace
     bool removing = false;  // its contents are being punched
     // For an open directory: its record as last read. Only this remains after the directory is
     // removed.

@@ -56,6 +56,10 @@ class ForwardingStore : public ObjectStore {
                              ObjectId object) override {
         return below_.unpin(call, container, holder, object);
     }
+    Task<Result<bool>> pinned_again(const Call& call, ContainerId container,
+                                    const Holder& holder) override {
+        return below_.pinned_again(call, container, holder);
+    }
     [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
     void session_ended(uint64_t session) override { below_.session_ended(session); }
 

@@ -341,6 +341,14 @@ class ObjectStore {
                                      ObjectId object) = 0;
     // Changes when pins may have been lost: then pin again. 0: pins cannot be lost.
     [[nodiscard]] virtual uint64_t pins_era() const = 0;
+    // The holder has pinned again, in this era, what it had pinned in the container. Until then a
+    // store that was just opened may refuse punches of others, because it awaits this holder. True:
+    // it has refused one. The caller should look for objects to punch. A store that loses no pins
+    // does nothing.
+    virtual Task<Result<bool>> pinned_again(const Call& /*call*/, ContainerId /*container*/,
+                                            const Holder& /*holder*/) {
+        co_return false;
+    }
     // For servers: the session with this number has ended.
     virtual void session_ended(uint64_t session) = 0;
 };

@@ -33,6 +33,7 @@ Result<> PinTable::add(ContainerId container, ObjectId object, const Holder& hol
     session.owner = holder.owner;
     session.pins.emplace(key, holder.client);
     ++owners_[holder.owner];
+    ++holders_[name_of(container, holder)];
     ++count_;
     return {};
 }
@@ -43,6 +44,8 @@ bool PinTable::drop(const Key& key, const Holder& holder) {
     --count_;
     const auto owner = owners_.find(holder.owner);
     if (--owner->second == 0) owners_.erase(owner);
+    const auto name = holders_.find(name_of(key.first, holder));
+    if (--name->second == 0) holders_.erase(name);
     if (!found->second.holders.empty()) return false;
     const bool is_wanted = found->second.is_wanted;
     objects_.erase(found);
@@ -79,6 +82,33 @@ bool PinTable::is_free(const Object& object, const Holder& holder, Time now) con
     return true;
 }
 
+void PinTable::await(std::span<const HolderName> holders, Time until) {
+    awaited_until_ = until;
+    for (const HolderName& holder : holders) awaited_[holder.container].holders.insert(holder);
+}
+
+bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end() || found->second.holders.erase(name_of(container, holder)) == 0) {
+        return false;
+    }
+    const bool is_wanted = found->second.is_wanted;
+    if (found->second.holders.empty()) awaited_.erase(found);
+    return is_wanted;
+}
+
+bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time now) {
+    if (now >= awaited_until_) awaited_.clear();
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end()) return false;
+    Awaited& awaited = found->second;
+    if (awaited.holders.size() == 1 && *awaited.holders.begin() == name_of(container, holder)) {
+        return false;
+    }
+    awaited.is_wanted = true;
+    return true;
+}
+
 Result<> PinTable::judge(ContainerId container, const Transaction& transaction, Time now) {
     now_ = std::max(now_, now);
     drop_some();
@@ -98,7 +128,7 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
         } else if (found != objects_.end() && !is_free(found->second, transaction.holder, now)) {
             found->second.is_wanted = true;
             return fail(Code::condition_failed, i);
-        } else if (now < grace_until_) {
+        } else if (now < all_until_ || awaits_another(container, transaction.holder, now)) {
             return fail(Code::condition_failed, i);
         }
     }

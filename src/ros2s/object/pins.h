@@ -8,7 +8,8 @@
 // Sessions are those of a server's clients (ObjectStore::session_ended()). Session 0 is this
 // process. When a session ends, its pins stay for a while, because its client may reconnect in
 // another session and pin again. For the same reason a store that was just opened, and has lost all
-// pins, refuses `unpinned` for a while (the grace period).
+// pins, refuses `unpinned` for a while in the containers of the holders that it awaits: those that
+// may have had pins. It no longer awaits a holder that has pinned again what it had.
 //
 // A session that is over may leave very many pins. They have no effect, and are dropped in slices:
 // by session_ended(), add() and judge(), so that they go faster than new ones come.
@@ -19,6 +20,7 @@
 #pragma once
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "ros2s/object/object_store.h"
@@ -31,8 +33,13 @@ class PinTable {
     static constexpr size_t session_pins_max = size_t{1} << 18;
     static constexpr size_t slice_of_pins = 256;
 
-    // The condition `unpinned` fails until this time.
-    void begin_grace(Time until) { grace_until_ = until; }
+    // Until this time the condition `unpinned` fails for everybody; or, with holders, in the
+    // containers of these, for all others.
+    void await_all(Time until) { all_until_ = until; }
+    void await(std::span<const HolderName> holders, Time until);
+    // The holder has pinned again what it had. True: meanwhile a punch was refused in the
+    // container, because a holder was awaited.
+    bool pinned_again(ContainerId container, const Holder& holder);
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
     [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
@@ -47,6 +54,9 @@ class PinTable {
     void session_ended(uint64_t session, Time now, Time until);
     // With those that are to be dropped.
     [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] bool has_pins(const HolderName& holder) const {
+        return holders_.contains(holder);
+    }
 
   private:
     using Key = std::pair<ContainerId, ObjectId>;
@@ -67,16 +77,24 @@ class PinTable {
     // The limit that `more` pins of the holder's session would exceed; 0: none.
     [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
     [[nodiscard]] bool is_free(const Object& object, const Holder& holder, Time now) const;
+    // Another holder than this one.
+    [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now);
     bool drop(const Key& key, const Holder& holder);
     void drop_some();
 
-    Time grace_until_{};
+    struct Awaited {
+        std::set<HolderName> holders;
+        bool is_wanted = false;  // a punch was refused
+    };
+    Time all_until_{}, awaited_until_{};
+    std::map<ContainerId, Awaited> awaited_;
     Time now_{};  // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;
     std::map<uint64_t, Session> sessions_;
     std::set<std::pair<Time, uint64_t>> ended_;  // of them, by `until`
     std::map<Uuid, size_t> owners_;              // their pins
+    std::map<HolderName, size_t> holders_;       // their pins
 };
 
 }  // namespace ros2s::object

@@ -139,5 +139,15 @@ struct Holder {
     Uuid owner{};
     friend bool operator==(const Holder&, const Holder&) = default;
 };
+// A holder of pins in a container, as it is known again in another session.
+struct HolderName {
+    ContainerId container;
+    Uuid owner;
+    Uuid client;
+    friend auto operator<=>(const HolderName&, const HolderName&) = default;
+};
+[[nodiscard]] inline HolderName name_of(ContainerId container, const Holder& holder) {
+    return {container, holder.owner, holder.client};
+}
 
 }  // namespace ros2s::object

@@ -1,9 +1,12 @@
 #include "ros2s/pool/embedded_pool.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "pool_engine.h"
 #include "pool_files.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
@@ -14,6 +17,29 @@ namespace {
 // Longer than clients take to reconnect after a restart, and the hosts of a DPU after its restart
 // (the DPU waits as long for them: apps/dpu/engine_pools.cc).
 constexpr Duration served_pin_grace = std::chrono::seconds(30);
+
+// A list of 8,192 holders has less.
+constexpr size_t pin_list_bytes_max = size_t{2} << 20;
+
+engine::EngineOptions::PinList pin_list_in(const std::string& directory) {
+    const std::string path = in(directory, served_name);
+    engine::EngineOptions::PinList list;
+    list.write = [path](std::string_view text) -> Result<> {
+        const auto written = replace_file(path, text, 0600);
+        if (written) return {};
+        // The old list lacks a holder. An empty file is no list; it needs no space.
+        const Descriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CREAT | O_CLOEXEC, 0600));
+        if (file.get() >= 0) (void)::fsync(file.get());
+        return written;
+    };
+    auto text = read_file(path, pin_list_bytes_max);
+    if (text) {
+        list.text = std::move(*text);
+    } else if (text.error().code != Code::not_found) {
+        list.text = "";
+    }
+    return list;
+}
 
 }  // namespace
 
@@ -45,12 +71,9 @@ Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
     EngineRole role;
     if (serves) {
         // The path of a pool in a server does not say "embedded".
-        const std::string served = in(directory(), served_name);
-        role = {
-            .name = "engine", .pin_grace = served_pin_grace, .begins_with_grace = exists(served)};
-        if (const auto noted = replace_file(served, ""); !noted) {
-            co_return cannot("write", served, noted.error(), report);
-        }
+        role = {.name = "engine",
+                .pin_grace = served_pin_grace,
+                .pin_list = pin_list_in(directory())};
     }
     ROS2S_CO_TRY_ASSIGN(
         engine_,

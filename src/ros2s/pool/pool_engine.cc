@@ -70,7 +70,7 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment env
     auto options = options_in(environment, directory.config);
     options.name = role.name;
     options.pin_grace = role.pin_grace;
-    options.begins_with_grace = role.begins_with_grace;
+    options.pin_list = role.pin_list;
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
     co_return co_await engine::EngineStore::open(
         engine_environment(environment), std::move(devices), index_in(directory, environment.log),

@@ -29,7 +29,7 @@ struct TakenPool {
 struct EngineRole {
     std::string_view name = "embedded engine";
     Duration pin_grace{};
-    bool begins_with_grace = false;
+    engine::EngineOptions::PinList pin_list{};
 };
 
 // Makes an empty pool on device files that exist. Errors: those of EngineStore::create.

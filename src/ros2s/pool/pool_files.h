@@ -18,8 +18,7 @@ inline constexpr std::string_view owner_name = "owner";
 inline constexpr std::string_view half_made_name = "half-made";
 // Exists while the pool grows. It has one line: the name of the device file that is being added.
 inline constexpr std::string_view growing_name = "growing";
-// Exists once an engine has served the pool. After a restart its clients may connect again and pin
-// the files that they have open.
+// The list of the clients of an engine that may have files open (docs/formats/served.md).
 inline constexpr std::string_view served_name = "served";
 // The keys with which that engine signs capabilities (capability/issuer.h).
 inline constexpr std::string_view capability_keys_name = "capability.keys";

@@ -93,6 +93,14 @@ inline constexpr auto unpinned_fields = [](auto& io, auto& is_wanted) {
     io("it was the last pin, and a punch had been refused for it", is_wanted);
 };
 
+inline constexpr auto pinned_again_fields = [](auto& io, auto& container, auto& holder) {
+    io("container", container.uuid);
+    io("holder", holder);
+};
+inline constexpr auto refused_a_punch_fields = [](auto& io, auto& is_wanted) {
+    io("a punch had been refused because the holder was awaited", is_wanted);
+};
+
 // ---- chain ----------------------------------------------------------------------------------
 
 inline constexpr auto link_fields = [](auto& io, auto& link) {

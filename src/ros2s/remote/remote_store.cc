@@ -114,6 +114,17 @@ Task<Result<bool>> RemoteStore::unpin(const Call& call, ContainerId container, c
         unpinned_fields);
 }
 
+Task<Result<bool>> RemoteStore::pinned_again(const Call& call, ContainerId container,
+                                             const Holder& holder) {
+    Buffer body;
+    co_return co_await ask<bool>(
+        channel_, call,
+        {.method = number(Method::pinned_again),
+         .repeatable = true,
+         .body = rpc::build(body, pinned_again_fields, container, holder.client)},
+        refused_a_punch_fields);
+}
+
 // ---- containers, space ----------------------------------------------------------------------
 
 namespace {

@@ -53,6 +53,8 @@ class RemoteStore final : public object::ObjectStore {
                                std::span<object::Link> links) override;
     Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
                              const object::Holder& holder, object::ObjectId object) override;
+    Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
+                                    const object::Holder& holder) override;
     [[nodiscard]] uint64_t pins_era() const override {
         return channel_.metrics().connections.value();
     }

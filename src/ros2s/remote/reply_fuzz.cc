@@ -88,6 +88,10 @@ void read(Method method, ConstBytes body) {
             if (const auto it = rpc::read_body<bool>(body, unpinned_fields))
                 same(rpc::build(buffer, unpinned_fields, *it), body);
             break;
+        case Method::pinned_again:
+            if (const auto it = rpc::read_body<bool>(body, refused_a_punch_fields))
+                same(rpc::build(buffer, refused_a_punch_fields, *it), body);
+            break;
         default: break;
     }
 }
@@ -97,7 +101,7 @@ void read(Method method, ConstBytes body) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 2) return 0;
     const ConstBytes body = std::as_bytes(std::span(data, size)).subspan(2);
-    const auto method = static_cast<Method>(data[0] % 13);
+    const auto method = static_cast<Method>(data[0] % 14);
     if (method == Method::fetch) {
         read_fetched(data[1] % 8, body);
     } else if (method == Method::fetch_chain) {

@@ -49,6 +49,13 @@ void read(Method method, ConstBytes body) {
             }
             break;
         }
+        case Method::pinned_again: {
+            Uuid holder;
+            if (rpc::read(body, pinned_again_fields, container, holder)) {
+                same(rpc::build(buffer, pinned_again_fields, container, holder), body);
+            }
+            break;
+        }
         case Method::update: {
             Transaction transaction;
             if (rpc::read(body, update_fields, container, transaction)) {
@@ -97,6 +104,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 13), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 14), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -215,6 +215,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
         case Method::list_containers: return list_containers(request, work);
         case Method::space: return space(request, work);
         case Method::unpin: return unpin(request, work);
+        case Method::pinned_again: return pinned_again(request, work);
         default: return refuse(Code::unsupported, request.method());
     }
 }
@@ -320,6 +321,18 @@ Task<Result<>> StoreServer::unpin(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
                         co_await store_.unpin(request.call(), work.container, holder, object));
     co_await request.reply(rpc::build(work.body, unpinned_fields, is_wanted));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::pinned_again(rpc::Request& request, Workspace& work) {
+    Holder holder = holder_of(request);
+    ROS2S_CO_TRY(
+        read(rpc::read(request.body(), pinned_again_fields, work.container, holder.client)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
+                        co_await store_.pinned_again(request.call(), work.container, holder));
+    co_await request.reply(rpc::build(work.body, refused_a_punch_fields, is_wanted));
     co_return Result<>{};
 }
 

@@ -30,11 +30,13 @@ enum class Method : uint16_t {
     pin = 10,
     unpin = 11,
     fetch_chain = 12,
+    pinned_again = 13,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 12> method_names{
+inline constexpr std::array<std::string_view, 13> method_names{
     "describe",          "fetch",           "update", "list", "query", "create_container",
-    "destroy_container", "list_containers", "space",  "pin",  "unpin", "fetch_chain"};
+    "destroy_container", "list_containers", "space",  "pin",  "unpin", "fetch_chain",
+    "pinned_again"};
 
 using rpc::Buffer;
 

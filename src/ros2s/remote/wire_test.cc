@@ -499,6 +499,9 @@ TEST_F(WireGolden, Bodies) {
     request(Method::unpin,
             rpc::build(buffer, unpin_fields, container, container.uuid, ObjectId{1, 2}));
     reply(Method::unpin, rpc::build(buffer, unpinned_fields, true));
+    request(Method::pinned_again,
+            rpc::build(buffer, pinned_again_fields, container, container.uuid));
+    reply(Method::pinned_again, rpc::build(buffer, refused_a_punch_fields, true));
     std::vector<FetchItem> chain(2);
     chain[0] = {.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {0, 16}};
     chain[1] = {.object = {1, 0}, .akey = {"data"}};

@@ -101,6 +101,7 @@ class EngineRig final : public Rig {
     CreateOptions create_options_;
     device::SimDiskOptions disk_;
     std::vector<std::unique_ptr<device::SimDisk>> disks_;
+    std::optional<std::string> pin_list_;  // of the last opening
     bool growing_ = false;  // the last disk may not belong to the pool
     OrderedMapMedium ordered_index_;
     SimulatedFiles files_;
@@ -166,7 +167,13 @@ void EngineRig::draw_sizes() {
         engine_options_.section_blocks = 8U << random_.below(2);
     }
     engine_options_.pin_grace = options_.pin_grace;
-    engine_options_.begins_with_grace = options_.pin_grace > Duration{};
+    if (options_.pin_grace > Duration{}) {
+        engine_options_.pin_list.write = [this](std::string_view text) -> Result<> {
+            if (crashed_) return fail(Code::io);
+            pin_list_ = text;
+            return {};
+        };
+    }
     for (uint32_t i = 1; i < options_.cores; ++i) {
         engine_options_.more_reactors.push_back(&world_.core(i));
     }
@@ -273,6 +280,7 @@ Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
 Task<Result<>> EngineRig::open_store(Report& report) {
     ROS2S_CO_TRY_ASSIGN(EngineStore::Devices devices, co_await open_devices(report));
     const Env env{world_.core(), world_.blocking()};
+    engine_options_.pin_list.text = pin_list_;
     ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
                                                            engine_options_, report));
     co_return Result<>();

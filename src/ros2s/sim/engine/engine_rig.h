@@ -38,7 +38,7 @@ struct EngineRigOptions {
     // In some trials there is room for so few replies that clients lose theirs, after a lease of
     // some ms. Sometimes the index's disk is full.
     bool scarcity = false;
-    // After each opening the store treats every file as pinned for this time.
+    // Pins outlive their session, and holders are awaited after each opening, for this time.
     Duration pin_grace{};
     // There is a cleaner. Its sections are so small that the pools have many.
     bool cleaner = false;

@@ -57,6 +57,11 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().unpin(call, container, holder, object);
     }
+    Task<Result<bool>> pinned_again(const Call& call, ContainerId container,
+                                    const Holder& holder) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below().pinned_again(call, container, holder);
+    }
 
   private:
     Dpu& dpu_;

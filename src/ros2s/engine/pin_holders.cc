@@ -1,0 +1,152 @@
+#include "pin_holders.h"
+
+#include <fmt/format.h>
+
+#include "pin_list.h"
+
+namespace ros2s::engine {
+namespace {
+
+using object::HolderName;
+
+constexpr Duration pruned_every = std::chrono::seconds(1);
+// Longer than any request: a holder does not disappear between add() and its pin.
+constexpr Duration unused_max = std::chrono::minutes(10);
+// The same if there is no room.
+constexpr Duration unused_max_when_full = std::chrono::minutes(1);
+
+}  // namespace
+
+PinHolders::PinHolders(const Env& env, const EngineOptions& options, object::PinTable& pins)
+    : env_(env),
+      list_(options.pin_list),
+      pins_(pins),
+      changed_(env.reactor),
+      wrote_(env.reactor) {
+    if (!keeps_list() || !list_.text) return;
+    const Time until = env.reactor.now() + options.pin_grace;
+    const auto holders = decode_pin_list(*list_.text);
+    if (!holders) {
+        awaits_all_ = true;
+        all_until_ = until;
+        pins.await_all(until);
+        return;
+    }
+    pins.await(*holders, until);
+    for (const HolderName& each : *holders) {
+        if (entries_.emplace(each, Entry{.until = until}).second) ++owners_[each.owner];
+    }
+}
+
+Task<> PinHolders::start() {
+    if (!keeps_list()) co_return;
+    background_.emplace(env_.reactor, 2);
+    co_await background_->spawn(write_out(*this));
+    co_await background_->spawn(prune_sometimes(*this));
+}
+
+Task<> PinHolders::stop() {
+    if (!background_) co_return;
+    prune(unused_max);
+    closing_.request_stop();
+    changed_.wake_all();
+    co_await background_->join();
+}
+
+bool PinHolders::touch(object::ContainerId container, const object::Holder& holder) {
+    const auto found = entries_.find(name_of(container, holder));
+    if (found == entries_.end() || found->second.session != holder.session) return false;
+    found->second.used = env_.reactor.now();
+    return is_written(found->second);
+}
+
+size_t PinHolders::owners_share(const Uuid& owner) const {
+    const auto own = owners_.find(owner);
+    const size_t others = entries_.size() - (own == owners_.end() ? 0 : own->second);
+    return (pin_list_holders_max - others) / 2;
+}
+
+Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder holder) {
+    const HolderName name = name_of(container, holder);
+    auto found = entries_.find(name);
+    if (found == entries_.end()) {
+        const auto is_full = [&] {
+            const auto own = owners_.find(holder.owner);
+            return own != owners_.end() && own->second >= owners_share(holder.owner);
+        };
+        if (is_full()) prune(unused_max_when_full);
+        if (is_full()) co_return fail(Code::no_memory, owners_share(holder.owner));
+        found = entries_.emplace(name, Entry{.version = ++version_}).first;
+        ++owners_[holder.owner];
+        changed_.wake_all();
+    }
+    found->second.session = holder.session;
+    found->second.until = Time::max();
+    found->second.used = env_.reactor.now();
+    const uint64_t version = found->second.version;
+    while (!awaits_all_ && written_ < version) co_await wrote_;
+    co_return Result<>();
+}
+
+void PinHolders::session_ended(uint64_t session, Time now, Time until) {
+    if (session == 0) return;
+    for (auto& [name, entry] : entries_) {
+        if (entry.session != session) continue;
+        entry.session = 0;
+        entry.until = pins_.has_pins(name) ? until : now;
+    }
+}
+
+void PinHolders::prune(Duration unused) {
+    const Time now = env_.reactor.now();
+    const size_t erased = std::erase_if(entries_, [&](const auto& each) {
+        const auto& [name, entry] = each;
+        const bool is_over = entry.until <= now;
+        const bool is_idle =
+            entry.session != 0 && entry.used + unused <= now && !pins_.has_pins(name);
+        if (!is_over && !is_idle) return false;
+        const auto owner = owners_.find(name.owner);
+        if (--owner->second == 0) owners_.erase(owner);
+        return true;
+    });
+    if (erased == 0) return;
+    ++version_;
+    changed_.wake_all();
+}
+
+Task<> PinHolders::prune_sometimes(PinHolders& self) {
+    while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
+        self.prune(unused_max);
+        // What was added meanwhile is written when all were awaited for long enough.
+        self.changed_.wake_all();
+    }
+}
+
+Task<> PinHolders::write_out(PinHolders& self) {
+    for (;;) {
+        const bool waits = self.env_.reactor.now() < self.all_until_;
+        if (self.written_ == self.version_ || waits) {
+            if (self.closing_.stop_requested()) co_return;
+            co_await self.changed_;
+            continue;
+        }
+        const uint64_t version = self.version_;
+        std::vector<HolderName> holders;
+        for (const auto& [name, entry] : self.entries_) holders.push_back(name);
+        const Result<> done =
+            co_await self.env_.blocking.run(self.env_.reactor, [&self, &holders] {
+                return self.list_.write(encode_pin_list(holders));
+            });
+        if (!done && !std::exchange(self.has_warned_, true)) {
+            self.env_.log.warning(fmt::format(
+                "the list of clients that may have files open cannot be written: {}. The next "
+                "start of the engine waits for all clients",
+                describe(done.error())));
+        }
+        self.awaits_all_ = !done;
+        self.written_ = version;
+        self.wrote_.wake_all();
+    }
+}
+
+}  // namespace ros2s::engine

@@ -1,0 +1,78 @@
+// PinHolders: the list of the holders that may have pins. It outlives the process
+// (EngineOptions::pin_list). After a start the store awaits the holders on the list, and no others.
+//
+//     first pin ──► add: written ──► pinned … session over, or without pins for long ──► removed
+//     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
+//
+// A holder is written once. Additions wait for the writing; those that come meanwhile share the
+// next one. Nobody waits for removals.
+//
+// Part of an open pool, which owns it. Used on core 0.
+//
+// Invariants
+// - A holder of another process is on the written list before its first pin has an effect, and as
+//   long as it has pins. Otherwise the written text is no list, and the next start awaits all.
+// - Bounded: an owner has no more holders than it leaves free.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "ros2s/engine/options.h"
+#include "ros2s/object/pins.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/stop.h"
+
+namespace ros2s::engine {
+
+class PinHolders {
+  public:
+    PinHolders(const Env& env, const EngineOptions& options, object::PinTable& pins);
+    Task<> start();
+    // Writes the list if it has changed.
+    Task<> stop();
+
+    // A pin of the holder may be granted. If not, add() it first.
+    [[nodiscard]] bool has(object::ContainerId container, const object::Holder& holder) {
+        return !keeps_list() || holder.session == 0 || touch(container, holder);
+    }
+    // Errors: no_memory (too many holders; detail: the limit).
+    Task<Result<>> add(object::ContainerId container, object::Holder holder);
+    // After PinTable::session_ended().
+    void session_ended(uint64_t session, Time now, Time until);
+
+  private:
+    struct Entry {
+        uint64_t session = 0;      // 0: it is over, or was one of an earlier process
+        Time until = Time::max();  // when its pins end
+        Time used{};
+        uint64_t version = 0;  // the first that has it
+    };
+    [[nodiscard]] bool keeps_list() const { return static_cast<bool>(list_.write); }
+    [[nodiscard]] bool is_written(const Entry& entry) const {
+        return awaits_all_ || entry.version <= written_;
+    }
+    [[nodiscard]] bool touch(object::ContainerId container, const object::Holder& holder);
+    [[nodiscard]] size_t owners_share(const Uuid& owner) const;
+    // Removes those that are over, and those that have had no pins for this time.
+    void prune(Duration unused);
+    static Task<> prune_sometimes(PinHolders& self);
+    static Task<> write_out(PinHolders& self);
+
+    const Env& env_;
+    const EngineOptions::PinList& list_;
+    object::PinTable& pins_;
+    std::map<object::HolderName, Entry> entries_;
+    std::map<Uuid, size_t> owners_;  // their entries
+    uint64_t version_ = 0, written_ = 0;
+    // The written text is no list. It stays so until this time.
+    bool awaits_all_ = false;
+    Time all_until_{};
+    bool has_warned_ = false;
+    Event changed_, wrote_;
+    StopSource closing_;
+    std::optional<Nursery> background_;
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,284 @@
+// After a start the store waits for the clients that may have files open, and for no others.
+#include "pin_holders.h"
+
+#include "engine_test_support.h"
+#include "pin_list.h"
+
+namespace ros2s::engine {
+namespace {
+
+using object::Holder;
+using Kind = object::Condition::Kind;
+
+constexpr Duration grace = std::chrono::seconds(30);
+
+Holder holder(uint8_t client, uint64_t session) {
+    Holder made{.session = session, .owner = {{0xee}}};
+    made.client.bytes[0] = client;
+    return made;
+}
+
+// A pool whose list is in memory. Objects 1 to 9 of two containers exist.
+struct PinBench : Bench {
+    PinBench() : Bench(1) {
+        options.pin_grace = grace;
+        options.pin_list.write = [this](std::string_view text) -> Result<> {
+            ++writes;
+            if (is_full) return fail(Code::no_space);
+            written = text;
+            return {};
+        };
+    }
+    Task<Result<>> make() {
+        ROS2S_CO_TRY(co_await create());
+        ROS2S_CO_TRY(co_await open());
+        for (object::ContainerId* each : {&container, &other}) {
+            ROS2S_CO_TRY_ASSIGN(const auto made,
+                                co_await store->create_container(
+                                    call, {.label = each == &container ? "c" : "d"}));
+            *each = made.id;
+            object::Transaction put;
+            for (uint64_t number = 1; number < 10; ++number) {
+                put.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = {1, number},
+                                          .dkey = {"."},
+                                          .akey = {"inode"}});
+            }
+            ROS2S_CO_TRY(co_await store->update(call, made.id, put));
+        }
+        co_return Result<>();
+    }
+    Task<Result<>> pin(object::ContainerId in, Holder by, uint64_t number) {
+        object::FetchItem item{.object = {1, number}, .dkey = {"."}, .akey = {"inode"}};
+        ROS2S_CO_TRY(co_await store->pin(call, in, by, item));
+        co_return item.status;
+    }
+    // False: somebody may have it pinned.
+    Task<bool> punch(object::ContainerId in, Holder by, uint64_t number) {
+        object::Transaction transaction{.holder = by};
+        transaction.conditions.push_back({.kind = Kind::unpinned, .object = {1, number}});
+        transaction.operations.push_back(
+            {.kind = object::Operation::Kind::punch_object, .object = {1, number}});
+        const auto done = co_await store->update(call, in, transaction);
+        if (!done) EXPECT_EQ(done.error().code, Code::condition_failed);
+        co_return done.has_value();
+    }
+    Task<bool> pinned_again(Holder by) {
+        const auto said = co_await store->pinned_again(call, container, by);
+        EXPECT_TRUE(said);
+        co_return said && *said;
+    }
+    // The process dies: nothing is written any more.
+    Task<Result<>> die_and_open() {
+        const auto at_its_death = written;
+        (void)co_await close();
+        options.pin_list.text = written = at_its_death;
+        co_return co_await open();
+    }
+    Task<Result<>> end_and_open() {
+        ROS2S_CO_TRY(co_await close());
+        options.pin_list.text = written;
+        co_return co_await open();
+    }
+    void run(Task<Result<>> test) {
+        const Result<> result = world.run(std::move(test));
+        EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << report.text();
+    }
+
+    std::optional<std::string> written;
+    size_t writes = 0;
+    bool is_full = false;
+    object::ContainerId container, other;
+};
+
+Task<Result<>> nobody_had_pins(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 1), 1));
+    EXPECT_EQ(bench.writes, 0U);
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 1), 2));
+    co_return co_await bench.close();
+}
+TEST(PinHolders, AStartWaitsForNobodyIfNobodyHadPins) {
+    PinBench bench;
+    bench.run(nobody_had_pins(bench));
+}
+
+Task<Result<>> one_does_not_return(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    EXPECT_EQ(bench.writes, 1U);
+    for (uint64_t number = 2; number < 6; ++number) {
+        ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), number));
+    }
+    EXPECT_EQ(bench.writes, 1U);  // once for a holder
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 9));
+    // Others do not wait: the holder itself, and those of other containers.
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 3), 8));
+    EXPECT_TRUE(co_await bench.punch(bench.other, holder(2, 2), 1));
+    co_await sleep_for(bench.world.core(), grace - std::chrono::seconds(1));
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    co_await sleep_for(bench.world.core(), std::chrono::seconds(1));
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    // The next start does not know it any more.
+    co_await sleep_for(bench.world.core(), std::chrono::seconds(3));
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 2));
+    co_return co_await bench.close();
+}
+TEST(PinHolders, AStartWaitsAsLongAsAHolderStaysAway) {
+    PinBench bench;
+    bench.run(one_does_not_return(bench));
+}
+
+Task<Result<>> one_returns(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 2));
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 1));
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 6), 1));
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 2));
+    // Another client cannot say it.
+    EXPECT_FALSE(co_await bench.pinned_again(holder(2, 5)));
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 2));
+    EXPECT_TRUE(co_await bench.pinned_again(holder(1, 6)));
+    EXPECT_FALSE(co_await bench.pinned_again(holder(1, 6)));
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 5), 2));
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 1));
+    co_return co_await bench.close();
+}
+TEST(PinHolders, AHolderThatHasPinnedAgainIsNoLongerAwaited) {
+    PinBench bench;
+    bench.run(one_returns(bench));
+}
+
+Task<Result<>> it_died_between(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    // The list is written, the pin never counted.
+    bench.written = encode_pin_list({name_of(bench.container, holder(1, 1))});
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    EXPECT_TRUE(co_await bench.pinned_again(holder(1, 3)));
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    co_return co_await bench.close();
+}
+TEST(PinHolders, ADeathBetweenListAndPinIsHarmless) {
+    PinBench bench;
+    bench.run(it_died_between(bench));
+}
+
+Task<Result<>> sessions_end(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(2, 2), 2));
+    ROS2S_CO_TRY(co_await bench.store->unpin(bench.call, bench.container, holder(2, 2), {1, 2}));
+    bench.store->session_ended(2);
+    ROS2S_CO_TRY(co_await bench.end_and_open());
+    // The one that had pins is awaited.
+    EXPECT_EQ(decode_pin_list(*bench.written),
+              std::vector{name_of(bench.container, holder(1, 1))});
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 3), 1));
+    bench.store->session_ended(3);
+    // A session's pins outlive it.
+    co_await sleep_for(bench.world.core(), grace / 2);
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    co_await sleep_for(bench.world.core(), grace / 2 + std::chrono::seconds(3));
+    EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
+    EXPECT_EQ(decode_pin_list(*bench.written), std::vector<object::HolderName>{});
+    co_return co_await bench.close();
+}
+TEST(PinHolders, ASessionsHoldersLeaveTheListWithItsPins) {
+    PinBench bench;
+    bench.run(sessions_end(bench));
+}
+
+Task<Result<>> creation_pins(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    object::Transaction create{.holder = holder(1, 1)};
+    create.conditions.push_back({.kind = Kind::pin, .object = {1, 20}});
+    create.operations.push_back({.kind = object::Operation::Kind::put,
+                                 .object = {1, 20},
+                                 .dkey = {"."},
+                                 .akey = {"inode"}});
+    ROS2S_CO_TRY(co_await bench.store->update(bench.call, bench.container, create));
+    EXPECT_EQ(decode_pin_list(bench.written.value_or("")),
+              std::vector{name_of(bench.container, holder(1, 1))});
+    co_return co_await bench.close();
+}
+TEST(PinHolders, ACreationThatPinsListsItsHolder) {
+    PinBench bench;
+    bench.run(creation_pins(bench));
+}
+
+Task<Result<>> cannot_be_written(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    bench.is_full = true;
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    bench.written = "";  // as the writer leaves it
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    bench.is_full = false;
+    EXPECT_FALSE(co_await bench.punch(bench.other, holder(2, 2), 1));
+    // As long as all are awaited there is no list.
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(2, 2), 2));
+    EXPECT_EQ(bench.written, "");
+    co_await sleep_for(bench.world.core(), grace + std::chrono::seconds(2));
+    EXPECT_TRUE(co_await bench.punch(bench.other, holder(2, 2), 1));
+    EXPECT_EQ(decode_pin_list(*bench.written),
+              std::vector{name_of(bench.container, holder(2, 2))});
+    co_return co_await bench.close();
+}
+TEST(PinHolders, WithoutAListAStartWaitsForAll) {
+    PinBench bench;
+    bench.run(cannot_be_written(bench));
+}
+
+Task<Result<>> one_owner_takes_all(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.make());
+    bench.options.pin_list.write = [](std::string_view) { return Result<>(); };
+    ROS2S_CO_TRY(co_await bench.reopen());
+    constexpr size_t share = pin_list_holders_max / 2;
+    size_t pinned = 0;
+    const auto pin = [](PinBench& of, uint16_t number, size_t& count) -> Task<> {
+        Holder greedy{.session = 1, .owner = {{1}}};
+        std::memcpy(&greedy.client.bytes[1], &number, sizeof number);
+        const auto done = co_await of.pin(of.container, greedy, 1);
+        if (!done) EXPECT_EQ(done, Result<>(fail(Code::no_memory, share)));
+        if (done) ++count;
+    };
+    Nursery nursery(bench.world.core(), share);
+    for (uint16_t i = 0; i < share + 2; ++i) co_await nursery.spawn(pin(bench, i, pinned));
+    co_await nursery.join();
+    EXPECT_EQ(pinned, share);
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 2), 2));
+    co_return co_await bench.close();
+}
+TEST(PinHolders, AnOwnerLeavesRoomForOthers) {
+    PinBench bench;
+    bench.run(one_owner_takes_all(bench));
+}
+
+TEST(PinList, ComesBackOrIsNone) {
+    const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};
+    const std::string text = encode_pin_list({first, second});
+    EXPECT_EQ(decode_pin_list(text), (std::vector{first, second}));
+    EXPECT_EQ(text,
+              "ros2store pins 1\n"
+              "01000000-0000-0000-0000-000000000000 02000000-0000-0000-0000-000000000000 "
+              "03000000-0000-0000-0000-000000000000\n"
+              "04000000-0000-0000-0000-000000000000 05000000-0000-0000-0000-000000000000 "
+              "06000000-0000-0000-0000-000000000000\n"
+              "crc eddcafec\n");
+    EXPECT_EQ(decode_pin_list(encode_pin_list({})), std::vector<object::HolderName>{});
+    for (size_t i = 0; i < text.size(); ++i) {
+        EXPECT_EQ(decode_pin_list(std::string_view(text).substr(0, i)), std::nullopt) << i;
+        std::string damaged = text;
+        damaged[i] ^= 1;
+        EXPECT_EQ(decode_pin_list(damaged), std::nullopt) << i;
+    }
+}
+
+}  // namespace
+}  // namespace ros2s::engine
