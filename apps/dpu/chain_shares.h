@@ -20,7 +20,7 @@ struct ChainCount {
 
 struct ChainBounds {
     size_t per_tenant = 32;
-    // Each may have a session. An engine has 512 for one subject (apps/engine), and here up to 16
+    // Each may have a session. An engine has 2,048 for one subject (apps/engine), and here up to 16
     // are ending.
     size_t in_all = 480;
 };

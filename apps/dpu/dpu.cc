@@ -24,8 +24,8 @@ constexpr admission::Amount least_of_tenant{.requests = 2, .bytes = uint64_t{1} 
 // For calls that block: of DAOS, and of directories. Those of the daemon's own work, as signatures,
 // have other threads.
 constexpr size_t file_threads_max = 8;
-// The limit for all is 1,280 (admission::Limits::lines).
-constexpr uint32_t connections_of_tenant_max = 256;
+// A host may have many processes with one certificate.
+constexpr uint32_t sessions_of_client_max = 2048;
 // At once over a pool's connection. Further ones wait here, where the weights of tenants are known.
 constexpr uint16_t requests_to_engine_max = 64;
 
@@ -36,15 +36,16 @@ Dpu::Dpu(Environment environment, Settings settings)
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
       tickets_(environment_.reactor, {}),
-      sessions_(environment_.reactor, tickets_, {.accounts = &accounts_}, environment_.log),
+      sessions_(environment_.reactor, tickets_, {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},
+                environment_.log),
       file_threads_(file_threads_max, "ros2store-files"),
       turns_(environment_.reactor, file_threads_max),
       catalog_(environment_.reactor, environment_.blocking, {file_threads_, turns_}, sessions_),
       followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
                 accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
-      group_(environment_.reactor,
-             {.least = least_of_tenant, .lines_of_one = connections_of_tenant_max}, &accounts_),
+      group_(environment_.reactor, {.least = least_of_tenant}, &accounts_,
+             settings_.common.connection_bounds()),
       tenants_(environment_.reactor, group_, sessions_, environment_.log),
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
@@ -153,7 +154,8 @@ control::ControlOptions Dpu::control_options() const {
             .identity = pki::identity_in(settings_.certificates, "server"),
             .purpose = session::Purpose::link,
             .data = front_.addresses(),
-            .program = "ros2store-dpu " ROS2STORE_VERSION};
+            .program = "ros2store-dpu " ROS2STORE_VERSION,
+            .connections_per_subject_max = sessions_of_client_max};
 }
 
 Task<Result<>> Dpu::open_control(Report& report) {

@@ -8,8 +8,9 @@ namespace {
 // A client may be a DPU with many hosts. Beside a client with one request at a time, its queue
 // stays long enough for good commit groups.
 constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
-// A DPU has a session, with a connection, for each container that a tenant uses there.
-constexpr uint32_t sessions_of_client_max = 512;
+// A machine may have many processes with one certificate, and a DPU has a session, with a
+// connection, for each container that a tenant uses there.
+constexpr uint32_t sessions_of_client_max = 2048;
 
 }  // namespace
 
@@ -17,7 +18,8 @@ Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
-      group_(environment_.reactor, {.least = least_of_client, .lines_of_one = 256}, &accounts_),
+      group_(environment_.reactor, {.least = least_of_client}, &accounts_,
+             settings_.common.connection_bounds()),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_,
                 {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},

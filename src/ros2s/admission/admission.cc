@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdlib>
 
-#include "ros2s/base/shares.h"
-
 namespace ros2s::admission {
 namespace {
 
@@ -241,13 +239,6 @@ void Admission::visit_metrics(const MetricVisitor& visit) const {
 std::shared_ptr<Account> Admission::account_of(uint64_t tenant) const {
     auto account = accounts_ != nullptr ? accounts_->find(tenant) : nullptr;
     return account != nullptr ? std::move(account) : ordinary_;
-}
-
-bool Admission::has_room_for_line(uint64_t tenant) const noexcept {
-    if (lines_ >= limits_.lines) return false;
-    const auto found = tenants_.find(tenant);
-    const uint32_t own = found == tenants_.end() ? 0 : found->second.lines;
-    return own < limits_.lines_of_one && !takes_the_rest(own, lines_, limits_.lines);
 }
 
 bool Admission::fits(const Line& line, uint64_t bytes) const noexcept {

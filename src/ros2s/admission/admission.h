@@ -94,10 +94,6 @@ struct Limits {
     // begins while its large requests inside cost this much.
     Duration large = std::chrono::milliseconds(1);
     uint64_t line_bytes = uint64_t{160} << 20;
-    // Lines of all tenants, and of one tenant. A tenant gets at most as many as are left for all
-    // others.
-    uint32_t lines = 1280;
-    uint32_t lines_of_one = 640;
     // A tenant wants the highest cost of its requests inside and waiting in the current and the
     // last span of this length. A tenant that wanted nothing is not active. A tenant is also not
     // active if it makes fewer than asked_least requests in a span and had none in progress at the
@@ -299,8 +295,6 @@ class Admission {
     Admission& operator=(const Admission&) = delete;
 
     [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
-    // True if the tenant may have one more line.
-    [[nodiscard]] bool has_room_for_line(uint64_t tenant) const noexcept;
     [[nodiscard]] Amount inside() const noexcept {
         return {.requests = inside_.requests, .bytes = inside_.bytes};
     }

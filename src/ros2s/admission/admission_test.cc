@@ -21,8 +21,6 @@ constexpr Limits small{.all = {.requests = 8, .bytes = 1000},
                        .shared = 8 * 16us,
                        .least = {.requests = 2, .bytes = 100},
                        .line_bytes = 500,
-                       .lines = 4,
-                       .lines_of_one = 3,
                        .asked_least = 1};
 
 struct Stage {
@@ -166,7 +164,6 @@ TEST(Admission, ATenantThatKeepsItsRequestsLeavesRoomForAnother) {
     Limits limits = small;
     limits.all.requests = limits.one.requests = 10'000;
     limits.shared = 1s;
-    limits.lines = 16;
     Stage(limits).run(conspire);
 }
 
@@ -251,25 +248,6 @@ Task<> stopped(Stage& stage) {
     stage.places.clear();
 }
 TEST(Admission, AStoppedRequestWaitsNoLonger) { Stage().run(stopped); }
-
-// Tenants that take as much as they can leave some for the next one.
-TEST(Admission, LinesAreBoundedByTenantAndInAll) {
-    Limits limits = small;
-    limits.lines = 8;
-    Stage stage(limits);
-    std::vector<std::unique_ptr<Line>> lines;
-    std::vector<size_t> had;
-    for (uint64_t tenant = 1; tenant <= 5; ++tenant) {
-        size_t own = 0;
-        for (; stage.admission.has_room_for_line(tenant); ++own) {
-            lines.push_back(std::make_unique<Line>(stage.admission, tenant));
-        }
-        had.push_back(own);
-    }
-    EXPECT_EQ(had, (std::vector<size_t>{3, 3, 1, 1, 0}));
-    lines.clear();
-    EXPECT_TRUE(stage.admission.has_room_for_line(5));
-}
 
 }  // namespace
 }  // namespace ros2s::admission

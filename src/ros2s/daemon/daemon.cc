@@ -227,7 +227,18 @@ config::Group describe_service(CommonSettings& settings) {
                           "often if that finds none. 0: never."),
          config::duration("drain", settings.drain, 0s, 50s,
                           "How long requests of the control plane may take to end when the "
-                          "process stops. After a minute, systemd and `ros2store down` end it.")}};
+                          "process stops. After a minute, systemd and `ros2store down` end it."),
+         config::count("connections", settings.connections, 1, 65'536,
+                       "Connections of the data plane in all. One of each tenant is admitted "
+                       "beyond that. One over shm has 2 MiB of address space when it is idle, and "
+                       "one file descriptor."),
+         config::count("connections_of_tenant", settings.connections_of_tenant, 1, 65'536,
+                       "Connections of one tenant, and no more than are left for others. A "
+                       "subject without a tenant counts as one."),
+         config::count("connections_of_user", settings.connections_of_user, 1, 65'536,
+                       "Connections of one user of this machine within a tenant, and no more than "
+                       "are left for the tenant's others. Over a network a subject counts as a "
+                       "user.")}};
 }
 
 int run_daemon(int count, char** arguments, const Program& program) {

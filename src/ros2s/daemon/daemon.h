@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/base/quota.h"
 #include "ros2s/config/config.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/runtime/environment.h"
@@ -49,6 +50,16 @@ struct CommonSettings {
     // processors of the application.
     Duration poll = std::chrono::microseconds(500);
     Duration drain = std::chrono::seconds(10);
+    uint32_t connections = 4096;
+    uint32_t connections_of_tenant = 2048;
+    uint32_t connections_of_user = 1024;
+    // What is sure for each tenant is not a setting.
+    [[nodiscard]] Quota::Bounds connection_bounds() const {
+        return {.per_subject = connections_of_user,
+                .per_tenant = connections_of_tenant,
+                .in_all = connections,
+                .sure = 1};
+    }
 };
 [[nodiscard]] config::Group describe_metrics(CommonSettings& settings);
 [[nodiscard]] config::Group describe_service(CommonSettings& settings);

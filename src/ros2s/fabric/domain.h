@@ -24,6 +24,7 @@ class PeerCheck {
     struct Verdict {
         bool admitted = false;
         std::vector<std::byte> said;  // for the peer, in either case; at most verdict_bytes_max
+        uint64_t tenant = 0;          // peers of one tenant share what the provider gives to peers
     };
     static constexpr size_t credential_bytes_max = 1024;
     static constexpr size_t verdict_bytes_max = 4096;

@@ -21,8 +21,6 @@ admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
             .one = all,
             .large = std::chrono::hours(1),
             .line_bytes = bytes,
-            .lines = UINT32_MAX,
-            .lines_of_one = 1,
             .keeps_accounts = false};
 }
 

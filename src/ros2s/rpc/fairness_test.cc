@@ -15,8 +15,7 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 // end.
 constexpr uint16_t long_list = 2;
 // What a client of an engine, such as a DPU, may have even if others want less.
-constexpr admission::Limits at_an_engine{.least = {.requests = 32, .bytes = 8 * mib},
-                                         .lines_of_one = 256};
+constexpr admission::Limits at_an_engine{.least = {.requests = 32, .bytes = 8 * mib}};
 
 // Replies without content after some steps on the core; more steps if payload is requested.
 class CostlyService final : public Service {

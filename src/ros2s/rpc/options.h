@@ -49,7 +49,6 @@ struct ChannelOptions {
 };
 
 struct ServerOptions {
-    uint32_t connections_max = 1280;  // or the domain's limit
     // At once per connection: the credits that it is granted. Enough that requests wait for their
     // turn here, where weights count, and not at the client.
     uint16_t requests_max = 256;
@@ -63,9 +62,10 @@ struct ServerOptions {
     static constexpr uint64_t requests_bytes_max = uint64_t{1} << 20;
     static constexpr uint64_t replies_bytes_max = uint64_t{1408} << 10;
     uint64_t payload_bytes_max = uint64_t{64} << 20;  // of one request, in each direction
-    // Shared with the tenants of other servers; null: not shared, so `admission` is its own.
+    // Shared with the tenants of other servers; null: not shared, so these are its own.
     ServerGroup* group = nullptr;
     admission::Limits admission{};
+    Quota::Bounds connections = connections_default;
 
     [[nodiscard]] fabric::Limits limits() const;
 };

@@ -25,7 +25,7 @@ struct ServerMetrics {
     Counter connections_greeted;  // admitted
     Counter refused_ticket;       // by the gate
     Counter refused_version;
-    Counter refused_busy;  // over connections_max
+    Counter refused_busy;  // there are too many
     Counter malformed;     // invalid hellos and frames; each ended its connection
     Counter over_credit;   // the same, for requests beyond the credits
     Counter

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "server_connection.h"
@@ -31,6 +32,38 @@ std::string service_name(uint32_t number) {
                          : fmt::format("service {}", number);
 }
 
+Quota::Who counted_for(const Guest& guest, const fabric::Peer& peer) {
+    uint64_t subject = 0;
+    std::memcpy(&subject, guest.owner.bytes.data(), sizeof subject);
+    if (peer.user >= 0) subject = static_cast<uint64_t>(peer.user);
+    return {guest.tenant, subject};
+}
+
+std::string at_limit(const Quota& quota, Quota::Limit limit, const Guest& guest,
+                     const fabric::Peer& peer) {
+    const Quota::Who who = counted_for(guest, peer);
+    const Quota::Bounds& bounds = quota.bounds();
+    const auto sentence = [](std::string_view has, uint64_t used, uint64_t most,
+                             std::string_view setting) {
+        return fmt::format(
+            "{} {} connections to this server. That is as many as it may have: at most {} "
+            "('{}' under 'service' in the server's settings), and no more than are left for "
+            "others. Close some, or wait",
+            has, used, most, setting);
+    };
+    switch (limit) {
+        case Quota::Limit::subject:
+            return sentence(peer.user >= 0 ? fmt::format("user {} has", peer.user)
+                                           : "the subject of this certificate has",
+                            quota.used(who), bounds.per_subject, "connections_of_user");
+        case Quota::Limit::tenant:
+            return sentence("the tenant has", quota.used_by_tenant(who.tenant), bounds.per_tenant,
+                            "connections_of_tenant");
+        case Quota::Limit::all: break;
+    }
+    return sentence("all clients have", quota.used(), bounds.in_all, "connections");
+}
+
 static_assert(frame_bytes(0, hello_bytes_max) <= fabric::PeerCheck::credential_bytes_max);
 static_assert(frame_bytes(0, failure_bytes_max) <= fabric::PeerCheck::verdict_bytes_max);
 
@@ -44,11 +77,14 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       options_(options),
       incarnation_(reactor.secrets().next()),
       group_(options.group != nullptr ? *options.group
-                                      : own_group_.emplace(reactor, options.admission)),
+                                      : own_group_.emplace(reactor, options.admission, nullptr,
+                                                           options.connections)),
       memory_(group_, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
-      connections_(reactor, std::min<size_t>(options.connections_max, domain.endpoints_max())) {}
+      // Tenants have a sure part in addition to what there is in all.
+      connections_(reactor, std::min<size_t>(2 * group_.connections.bounds().in_all,
+                                             domain.endpoints_max())) {}
 
 Server::~Server() { ROS2S_CHECK(closed_ && entrants_.empty()); }
 
@@ -80,7 +116,7 @@ std::unexpected<Error> Server::turn_away(const Guest& guest, const fabric::Peer&
     return report.fail(error, std::move(why));
 }
 
-Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, Report& report) {
+Result<Server::Entrant> Server::look_at(ConstBytes credential, const fabric::Peer& peer, Report& report) {
     const auto frame = decode_frame(credential);
     const bool is_hello = frame && frame->header.kind == Kind::hello;
     const auto hello = is_hello ? decode_hello(frame->body) : fail(Code::corrupt);
@@ -113,7 +149,7 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
         metrics_.refused_busy.add();
         return turn_away(
             {}, peer, report, {.code = Code::busy},
-            fmt::format("this server has reached its limit of {} connections: try again later",
+            fmt::format("this listener has reached its limit of {} connections: try again later",
                         connections_.limit()));
     }
     const auto guest = gate_.admit(*hello, peer);
@@ -123,33 +159,30 @@ Result<Guest> Server::look_at(ConstBytes credential, const fabric::Peer& peer, R
                            "this connection was refused: its ticket is not valid here; request "
                            "a new one from the control plane");
     }
-    const admission::Admission& admission = group_.admission;
-    if (!admission.has_room_for_line(guest->tenant)) {
+    auto share = group_.connections.take(counted_for(*guest, peer));
+    if (!share) {
         metrics_.refused_busy.add();
-        admission.count_refusal(guest->tenant);
-        const auto refused = turn_away(
-            *guest, peer, report, {.code = Code::busy},
-            fmt::format("this server has as many connections as it takes, {} of one tenant and {} "
-                        "in all: close some, or wait",
-                        admission.limits().lines_of_one, admission.limits().lines));
+        group_.admission.count_refusal(guest->tenant);
+        const auto refused = turn_away(*guest, peer, report, {.code = Code::busy},
+                                       at_limit(group_.connections, share.error(), *guest, peer));
         gate_.left(*guest);
         return refused;
     }
-    return *guest;
+    return Entrant{.guest = *guest, .share = std::move(*share)};
 }
 
 fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential,
                                          const fabric::Peer& peer) {
     Report report;
-    const auto guest = look_at(credential, peer, report);
-    if (!guest) return {.admitted = false, .said = failure_frame(guest.error(), report.text())};
+    auto entrant = look_at(credential, peer, report);
+    if (!entrant) return {.admitted = false, .said = failure_frame(entrant.error(), report.text())};
+    const Guest guest = entrant->guest;
+    entrant->line =
+        std::make_unique<admission::Line>(group_.admission, guest.tenant, guest.session);
     // Only its own frames have it. It tells nothing of the connections of others.
     const auto number = static_cast<uint32_t>(reactor_.secrets().next());
-    Entrant entrant{
-        .guest = *guest,
-        .line = std::make_unique<admission::Line>(group_.admission, guest->tenant, guest->session),
-        .number = number};
-    const bool is_new = entrants_.emplace(session, std::move(entrant)).second;
+    entrant->number = number;
+    const bool is_new = entrants_.emplace(session, std::move(*entrant)).second;
     ROS2S_CHECK(is_new);
     std::array<std::byte, welcome_bytes> memory;
     FrameHeader header;
@@ -161,7 +194,8 @@ fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential
                                                   .inline_reply_max = options_.inline_reply_bytes,
                                                   .payload_bytes_max = options_.payload_bytes_max,
                                                   .incarnation = incarnation_},
-                                      memory))};
+                                      memory)),
+            .tenant = guest.tenant};
 }
 
 void Server::withdraw(uint64_t session) noexcept {

@@ -64,6 +64,7 @@ class Server : private fabric::PeerCheck {
     // A client that was admitted, and whose connection has not been accepted yet.
     struct Entrant {
         Guest guest;
+        Quota::Share share{};  // of the connections
         std::unique_ptr<admission::Line> line;
         uint32_t number = 0;  // of its connection
         bool ended = false;   // its session has ended meanwhile
@@ -71,7 +72,7 @@ class Server : private fabric::PeerCheck {
     Verdict admit(uint64_t session, ConstBytes credential, const fabric::Peer& peer) override;
     void withdraw(uint64_t session) noexcept override;
     // Errors: those that the client gets; the report has the sentence.
-    Result<Guest> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
+    Result<Entrant> look_at(ConstBytes credential, const fabric::Peer& peer, Report& report);
     std::unexpected<Error> turn_away(const Guest& guest, const fabric::Peer& peer, Report& report,
                                      Error error, std::string why);
     static Task<> accept(Server& self);

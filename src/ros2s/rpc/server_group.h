@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ros2s/admission/admission.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fabric/strangers.h"
 #include "ros2s/rpc/sampled_traces.h"
 
@@ -18,10 +19,18 @@ namespace ros2s::rpc {
 
 class PayloadPool;
 
+inline constexpr Quota::Bounds connections_default{
+    .per_subject = 1024, .per_tenant = 2048, .in_all = 4096, .sure = 1};
+
 struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},
-                         const admission::Accounts* accounts = nullptr)
-        : admission(reactor, limits, accounts), strangers(reactor) {}
+                         const admission::Accounts* accounts = nullptr,
+                         Quota::Bounds connections_of = connections_default)
+        : connections(connections_of), admission(reactor, limits, accounts), strangers(reactor) {}
+
+    // Connections with a ticket. Within a tenant they count for a user of this machine or, if they
+    // come over a network, for the subject of the certificate.
+    Quota connections;
 
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
     // Service::reply_memory_bytes() returns.

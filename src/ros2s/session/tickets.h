@@ -96,7 +96,7 @@ class TicketTable {
   public:
     struct Options {
         Duration lifetime = std::chrono::seconds(30);
-        uint32_t per_subject_max = 64;  // not yet redeemed
+        uint32_t per_subject_max = 1024;  // not yet redeemed
         uint32_t tickets_max = 16 * 1024;
         // 64 unpredictable bits. A simulation provides seeded ones.
         std::function<uint64_t()> entropy = random_seed;

@@ -538,18 +538,18 @@ Task<> share(Stage& stage) {
             stage.core(), Options{.segments_bytes_max = 40 * mib, .together = &together}));
         had.push_back(0);
         for (;; had.back() += mib) {
-            auto room = domain.take_room(mib);
+            auto room = domain.take_room(mib, {});
             if (!room) break;
             rooms.push_back(std::move(room));
         }
     }
     EXPECT_EQ(had, std::vector<uint64_t>({32 * mib, 16 * mib, 8 * mib, 4 * mib, 2 * mib}));
     Sessions small(stage.core(), {.together = &together});
-    EXPECT_TRUE(small.take_room(mib));
+    EXPECT_TRUE(small.take_room(mib, {}));
     EXPECT_EQ(together.bytes, 62 * mib);
     rooms.clear();
     EXPECT_EQ(together.bytes, 0U);
-    EXPECT_FALSE(domains.front()->take_room(41 * mib)) << "its own bound";
+    EXPECT_FALSE(domains.front()->take_room(43 * mib, {})) << "its own bound";
     co_return;
 }
 TEST(ShmAttack, memory_of_all_domains_is_bounded) { Stage().run(share); }

@@ -175,7 +175,7 @@ Task<> waits_for_others(Stage& stage) {
     for (Client* const each : {&first, &second, &late}) co_await each->close();
 }
 TEST(ShmFurtherSegments, WhoHasNoneGetsThemAsSoonAsTheyAreFree) {
-    Stage(listening(), {.segments_bytes_max = 50 * mib}).run(waits_for_others);
+    Stage(listening(), {.segments_bytes_max = 60 * mib}).run(waits_for_others);
 }
 
 Task<> leaves_some(Stage& stage) {
@@ -188,8 +188,8 @@ Task<> leaves_some(Stage& stage) {
         if (!memory) break;
         taken.push_back(*memory);
     }
-    EXPECT_GE(taken.size(), 10U);
-    EXPECT_LE(taken.size(), 20U);
+    EXPECT_GE(taken.size(), 6U);
+    EXPECT_LE(taken.size(), 13U);
     Client late(stage, {});
     co_await late.connect(stage);
     if (!late.server) co_return;
@@ -345,8 +345,8 @@ Memory memory_of_segments() {
     Memory memory;
     bool is_ours = false;
     for (std::string line; std::getline(maps, line);) {
-        uint64_t kib = 0;
-        if (line.contains("/memfd:")) {
+        uint64_t kib = 0, from = 0, to = 0;
+        if (sscanf(line.c_str(), "%lx-%lx ", &from, &to) == 2) {
             is_ours = line.contains("/memfd:ros2store-");
         } else if (is_ours && sscanf(line.c_str(), "Size: %lu", &kib) == 1) {
             memory.reserved += kib << 10;

@@ -21,8 +21,8 @@ struct SegmentsTogether {
 };
 
 struct Options {
-    // Shared memory of all connections that a listener of this domain accepts, control segments
-    // included. A peer that needs more than the rest is refused.
+    // Shared memory of all connections that a listener of this domain accepts, without what each
+    // has from the beginning (up to 2 MiB). Tenants and their users share it (base/quota.h).
     uint64_t segments_bytes_max = uint64_t{4} << 30;
     // Shared with other domains; null: not shared. A domain leaves at least as much of it free as
     // it uses, so that another domain always finds some.

@@ -61,13 +61,17 @@ Task<> Sessions::tidy(Sessions& self) {
     }
 }
 
-void Sessions::wait_for_room(ShmEndpoint& endpoint) {
+// Others return what they do not use at once: all, if the tenant has nothing and there is none
+// left, else those of the same tenant.
+void Sessions::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
     if (std::ranges::find(waiting_, &endpoint) != waiting_.end()) return;
     waiting_.push_back(&endpoint);
     used();
-    // One that has memory waits for its own share, and does not take from others.
-    if (endpoint.further_bytes() > 0) return;
-    for (ShmEndpoint* const each : all_) each->tell_scarce(true);
+    for (ShmEndpoint* const each : all_) {
+        if (limit == Quota::Limit::all || each->who().tenant == endpoint.who().tenant) {
+            each->tell_scarce(true);
+        }
+    }
 }
 
 // One that has to wait again stays in its place, and does not keep others waiting: what limits it
@@ -75,35 +79,44 @@ void Sessions::wait_for_room(ShmEndpoint& endpoint) {
 void Sessions::retry_waiting() {
     room_came_ = false;
     if (waiting_.empty()) return;
-    std::erase_if(waiting_, [](ShmEndpoint* each) { return each->serve_segments(); });
+    std::erase_if(waiting_, [](ShmEndpoint* each) { return each->serve_segments().has_value(); });
     if (!waiting_.empty()) return;
     for (ShmEndpoint* const each : all_) each->tell_scarce(false);
 }
 
-Sessions::Room Sessions::take_room(uint64_t bytes) noexcept {
-    const auto fits = [bytes](uint64_t inside, uint64_t most) {
-        return inside <= most && bytes <= most - inside;
-    };
-    if (!fits(segments_bytes_, options_.segments_bytes_max)) return {};
+Sessions::Room Sessions::together(uint64_t bytes, Quota::Share share) noexcept {
     if (SegmentsTogether* const together = options_.together) {
-        if (!fits(together->bytes, together->bytes_max)) return {};
-        const uint64_t left = together->bytes_max - together->bytes - bytes;
-        if (segments_bytes_ + bytes > left) return {};
+        const uint64_t free = together->bytes_max - std::min(together->bytes_max, together->bytes);
+        if (bytes > free || segments_bytes_ + bytes > free - bytes) return {};
         together->bytes += bytes;
     }
     segments_bytes_ += bytes;
-    return {*this, bytes};
+    return {*this, bytes, std::move(share)};
 }
 
-Sessions::Room Sessions::take_further_room(uint64_t bytes, uint64_t has) noexcept {
-    const uint64_t free = options_.segments_bytes_max - segments_bytes_;
-    if (has > 0 && has + bytes > free) return {};
-    return take_room(bytes);
+Sessions::Room Sessions::take_room(uint64_t bytes, Quota::Who who) noexcept {
+    if (bytes <= small_bytes) return together(bytes, {});
+    auto share = given_.take(who, bytes - small_bytes);
+    if (!share) return {};
+    return together(bytes, std::move(*share));
+}
+
+std::expected<Sessions::Room, Quota::Limit> Sessions::take_further_room(uint64_t bytes,
+                                                                        uint64_t has,
+                                                                        Quota::Who who) noexcept {
+    // A connection leaves as much to others of its user as it has.
+    if (has > 0 && !has_room(bytes, has, who)) return std::unexpected(Quota::Limit::subject);
+    auto share = given_.take(who, bytes);
+    if (!share) return std::unexpected(share.error());
+    Room room = together(bytes, std::move(*share));
+    if (!room) return std::unexpected(Quota::Limit::tenant);
+    return room;
 }
 
 void Sessions::Room::release() noexcept {
     if (sessions_ == nullptr) return;
     Sessions& sessions = *std::exchange(sessions_, nullptr);
+    share_.end();
     sessions.segments_bytes_ -= bytes_;
     sessions.room_came_ = true;
     if (sessions.options_.together != nullptr) sessions.options_.together->bytes -= bytes_;

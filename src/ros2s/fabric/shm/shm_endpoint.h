@@ -27,6 +27,7 @@
 // sequentially consistent. So one of the two sees the other.
 #pragma once
 #include <array>
+#include <expected>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -34,6 +35,7 @@
 
 #include "extents.h"
 #include "ring.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
@@ -51,7 +53,10 @@ class Sessions final : public Poller {
     static constexpr Duration waiting_retry = std::chrono::milliseconds(100);
 
     explicit Sessions(Reactor& reactor, Options options = {})
-        : reactor_(reactor), options_(options), tidying_(reactor, 1) {
+        : reactor_(reactor),
+          options_(options),
+          given_({.in_all = options.segments_bytes_max}),
+          tidying_(reactor, 1) {
         reactor_.attach(*this);
     }
     Sessions(const Sessions&) = delete;
@@ -65,7 +70,8 @@ class Sessions final : public Poller {
         if (tidying_.running() == 0 && !closing_) start_tidying();
     }
     // There is no room for a segment that the connection wants: it is asked again when there is.
-    void wait_for_room(ShmEndpoint& endpoint);
+    // `limit`: what refuses it.
+    void wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit);
     [[nodiscard]] bool others_wait() const noexcept { return !waiting_.empty(); }
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
@@ -76,30 +82,35 @@ class Sessions final : public Poller {
       public:
         Room() = default;
         Room(Room&& other) noexcept
-            : sessions_(std::exchange(other.sessions_, nullptr)), bytes_(other.bytes_) {}
-        Room& operator=(Room&& other) noexcept {
-            if (this != &other) {
-                release();
-                sessions_ = std::exchange(other.sessions_, nullptr);
-                bytes_ = other.bytes_;
-            }
-            return *this;
-        }
+            : sessions_(std::exchange(other.sessions_, nullptr)),
+              bytes_(other.bytes_),
+              share_(std::move(other.share_)) {}
+        Room& operator=(Room&&) = delete;
         ~Room() { release(); }
         explicit operator bool() const noexcept { return sessions_ != nullptr; }
         void release() noexcept;
 
       private:
         friend class Sessions;
-        Room(Sessions& sessions, uint64_t bytes) noexcept : sessions_(&sessions), bytes_(bytes) {}
+        Room(Sessions& sessions, uint64_t bytes, Quota::Share share) noexcept
+            : sessions_(&sessions), bytes_(bytes), share_(std::move(share)) {}
         Sessions* sessions_ = nullptr;
         uint64_t bytes_ = 0;
+        Quota::Share share_;
     };
-    // Empty if this would be too much.
-    [[nodiscard]] Room take_room(uint64_t bytes) noexcept;
-    // The same for a further segment of a connection that `has` so much in such segments: it may
-    // have at most as much as it leaves (base/shares.h).
-    [[nodiscard]] Room take_further_room(uint64_t bytes, uint64_t has) noexcept;
+    // What a connection may have from the beginning without a share of Options::segments_bytes_max.
+    static constexpr uint64_t small_bytes = uint64_t{2} << 20;
+    // For a new connection. Empty if this would be too much.
+    [[nodiscard]] Room take_room(uint64_t bytes, Quota::Who who) noexcept;
+    // Whether Options::segments_bytes_max has it.
+    [[nodiscard]] bool has_room(uint64_t bytes, uint64_t has, Quota::Who who) const {
+        const uint64_t room = given_.room(who);
+        return bytes <= room && (has == 0 || bytes <= room - std::min(room, has));
+    }
+    // For a further segment of a connection that `has` so much in such segments. Errors: the limit
+    // that refuses it.
+    [[nodiscard]] std::expected<Room, Quota::Limit> take_further_room(uint64_t bytes, uint64_t has,
+                                                                      Quota::Who who) noexcept;
 
   private:
     void start_tidying() noexcept;
@@ -109,6 +120,8 @@ class Sessions final : public Poller {
     Reactor& reactor_;
     const Options options_;
     uint64_t segments_bytes_ = 0;  // of those accepted
+    Quota given_;                  // of them, what is more than each connection has
+    [[nodiscard]] Room together(uint64_t bytes, Quota::Share share) noexcept;
     std::vector<ShmEndpoint*> all_;
     size_t asked_ = 0;
     std::vector<ShmEndpoint*> waiting_;  // in order
@@ -123,6 +136,7 @@ struct ShmSession {
     uint64_t session = 0;
     Hello peer;
     ShmHello layout;
+    uint64_t tenant = 0;
     bool gets_further = false;  // further segments of payload, up to Limits::memory_bytes_max
     bool initiates = false;
 };
@@ -150,12 +164,16 @@ class ShmEndpoint final : public MessageEndpoint {
     // Gives back what was not used since the last call. False: there is nothing more to give back.
     bool tidy() noexcept;
     // The server's: gives the segments that the client wants and takes those that it returned.
-    // False: the rest has no room now.
-    bool serve_segments() noexcept;
+    // Errors: the limit that refuses the rest now.
+    std::expected<void, Quota::Limit> serve_segments() noexcept;
     // The server's: tells the client that others wait for memory, or wait no more.
     void tell_scarce(bool scarce) noexcept;
     // In segments beyond the first.
     [[nodiscard]] uint64_t further_bytes() const noexcept;
+    // For whom the server counts its memory: a user of this machine, within a tenant.
+    [[nodiscard]] Quota::Who who() const noexcept {
+        return {shm_session_.tenant, static_cast<uint64_t>(peer_.user)};
+    }
 
   private:
     // A segment of payload.
@@ -201,7 +219,8 @@ class ShmEndpoint final : public MessageEndpoint {
     void take_segment(uint32_t number, Descriptor descriptor) noexcept;
     void return_segment(uint32_t number) noexcept;
     void want(uint32_t number, uint64_t bytes) noexcept;
-    [[nodiscard]] bool give_segment(uint32_t number, uint64_t most, uint64_t least) noexcept;
+    std::expected<void, Quota::Limit> give_segment(uint32_t number, uint64_t most,
+                                                   uint64_t least) noexcept;
     void drop_segment(uint32_t number) noexcept;
     void send_byte(uint8_t byte) noexcept;
 

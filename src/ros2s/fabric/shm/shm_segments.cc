@@ -108,7 +108,8 @@ void ShmEndpoint::receive_wakes() noexcept {
     if (initiates()) {
         const uint64_t asks = shared(page().asks.value).load(std::memory_order_acquire);
         if (std::exchange(asks_seen_, asks) == asks) return;
-        if (!serve_segments()) sessions_.wait_for_room(*this);
+        const auto served = serve_segments();
+        if (!served) sessions_.wait_for_room(*this, served.error());
         return;
     }
     // A byte with a descriptor is the last one that is received with it.
@@ -153,9 +154,10 @@ void ShmEndpoint::take_segment(uint32_t number, Descriptor descriptor) noexcept 
 // ---- the server ---------------------------------------------------------------------------------
 
 // The client may write anything into `wanted`, at any time: each is loaded once.
-bool ShmEndpoint::serve_segments() noexcept {
-    if (!alive() || !shm_session_.gets_further) return true;
-    bool is_done = true, has_taken = false;
+std::expected<void, Quota::Limit> ShmEndpoint::serve_segments() noexcept {
+    if (!alive() || !shm_session_.gets_further) return {};
+    std::expected<void, Quota::Limit> given;
+    bool has_taken = false;
     std::array<uint64_t, segments_most> wanted{};
     for (uint32_t i = 1; i < segments_most; ++i) {
         wanted[i] = shared(page().segments[i].wanted).load(std::memory_order_acquire);
@@ -168,35 +170,37 @@ bool ShmEndpoint::serve_segments() noexcept {
     for (uint32_t i = 1; i < segments_most && alive(); ++i) {
         if (payloads_[i] != nullptr || wanted[i] == 0) continue;
         const uint64_t least = shared(page().segments[i].least).load(std::memory_order_relaxed);
-        is_done &= give_segment(i, wanted[i], least);
+        given = give_segment(i, wanted[i], least);
+        break;  // a client asks for one at a time
     }
     if (has_taken && alive()) send_byte(wake_byte);
-    return is_done;
+    return given;
 }
 
-bool ShmEndpoint::give_segment(uint32_t number, uint64_t most, uint64_t least) noexcept {
+std::expected<void, Quota::Limit> ShmEndpoint::give_segment(uint32_t number, uint64_t most,
+                                                            uint64_t least) noexcept {
     const uint64_t has = further_bytes();
     if (most % block_bytes != 0 || least % block_bytes != 0 || least == 0 || least > most ||
         most > limits_.memory_bytes_max - has) {
         end(End::violation);
-        return true;
+        return {};
     }
-    uint64_t bytes = sessions_.others_wait() ? least : most;
-    Sessions::Room room = sessions_.take_further_room(bytes, has);
-    if (!room) room = sessions_.take_further_room(bytes = least, has);
-    if (!room) return false;
+    const uint64_t bytes = is_scarce_ || !sessions_.has_room(most, has, who()) ? least : most;
+    auto room = sessions_.take_further_room(bytes, has, who());
+    if (!room) return std::unexpected(room.error());
+    // Without descriptors or memory it waits, too.
     auto made = Segment::create("ros2store-payload", bytes);
-    if (!made) return false;
+    if (!made) return std::unexpected(Quota::Limit::subject);
     uint64_t& given = page().segments[number].given;
     shared(given).store(bytes, std::memory_order_release);
     const auto byte = static_cast<std::byte>(segment_byte + number);
     if (!send_descriptor_now(socket_.get(), byte, made->descriptor())) {
         shared(given).store(0, std::memory_order_release);
-        return false;
+        return std::unexpected(Quota::Limit::subject);
     }
     made->close_descriptor();
-    payloads_[number] = std::make_unique<Payload>(std::move(*made), 0, std::move(room));
-    return true;
+    payloads_[number] = std::make_unique<Payload>(std::move(*made), 0, std::move(*room));
+    return {};
 }
 
 // Its pages go, even if the client keeps its mapping.

@@ -138,6 +138,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& strang
         turn_away(*admitted.stream, Answer::refused, verdict.said);
         co_return fail(Code::denied);
     }
+    admitted.tenant = verdict.tenant;
     // A peer that is not admitted yet never displaces an admitted peer.
     if (is_full) make_room(stranger.peer);
     stranger.leave();

@@ -30,6 +30,7 @@ struct Admitted {
     Hello hello;
     Peer peer;
     uint64_t session = 0;
+    uint64_t tenant = 0;  // PeerCheck::Verdict
 };
 
 // The provider's part of its listeners. Outlives them.

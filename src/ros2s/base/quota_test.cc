@@ -1,0 +1,111 @@
+#include "ros2s/base/quota.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ros2s/base/random.h"
+
+namespace ros2s {
+namespace {
+
+// Takes one after the other until it is refused.
+size_t take_all(Quota& quota, Quota::Who who, std::vector<Quota::Share>& shares) {
+    size_t count = 0;
+    for (auto taken = quota.take(who); taken; taken = quota.take(who), ++count) {
+        shares.push_back(std::move(*taken));
+    }
+    return count;
+}
+
+TEST(Quota, ATenantLeavesAsMuchAsItTakes) {
+    Quota quota({.in_all = 120});
+    std::vector<Quota::Share> shares;
+    std::vector<size_t> had;
+    for (uint64_t tenant = 1; tenant <= 4; ++tenant) {
+        size_t own = 0;
+        for (uint64_t subject = 0; subject < 100; ++subject) {
+            own += take_all(quota, {tenant, subject}, shares);
+        }
+        had.push_back(own);
+    }
+    EXPECT_EQ(had, (std::vector<size_t>{60, 30, 15, 8}));
+    shares.clear();
+    EXPECT_EQ(quota.used(), 0U);
+}
+
+TEST(Quota, ASubjectLeavesAsMuchToItsTenantAsItTakes) {
+    Quota quota({.per_tenant = 60, .in_all = 1000});
+    std::vector<Quota::Share> shares;
+    EXPECT_EQ(take_all(quota, {1, 1000}, shares), 30U);
+    EXPECT_EQ(quota.take({1, 1000}).error(), Quota::Limit::subject);
+    EXPECT_EQ(take_all(quota, {1, 1001}, shares), 15U);
+    // Another tenant's user of the same number counts there.
+    EXPECT_EQ(take_all(quota, {2, 1000}, shares), 30U);
+    EXPECT_EQ(quota.used_by_tenant(1), 45U);
+    EXPECT_EQ(quota.used({2, 1000}), 30U);
+}
+
+TEST(Quota, TheSurePartFitsBesideAll) {
+    Quota quota({.in_all = 4, .sure = 1});
+    std::vector<Quota::Share> shares;
+    for (uint64_t tenant = 1; tenant <= 10; ++tenant) {
+        EXPECT_GE(take_all(quota, {tenant, 0}, shares), 1U) << tenant;
+    }
+    EXPECT_EQ(quota.take({3, 1}).error(), Quota::Limit::tenant);
+    Quota bounded({.per_subject = 0, .sure = 1});
+    EXPECT_EQ(bounded.take({1, 1}).error(), Quota::Limit::subject);
+}
+
+TEST(Quota, TheLimitThatRefusesIsNamed) {
+    Quota quota({.per_subject = 2, .per_tenant = 5, .in_all = 6});
+    std::vector<Quota::Share> shares;
+    EXPECT_EQ(take_all(quota, {1, 1}, shares), 2U);
+    EXPECT_EQ(quota.take({1, 1}).error(), Quota::Limit::subject);
+    EXPECT_EQ(quota.take({1, 2}, 9).error(), Quota::Limit::subject);
+    EXPECT_EQ(take_all(quota, {1, 2}, shares), 1U) << "half of what is free";
+    EXPECT_EQ(quota.take({1, 3}).error(), Quota::Limit::tenant);
+    EXPECT_EQ(quota.take({1, 3}, 5).error(), Quota::Limit::subject);
+    EXPECT_EQ(take_all(quota, {2, 1}, shares), 1U);
+    EXPECT_EQ(take_all(quota, {3, 1}, shares), 1U);
+    EXPECT_EQ(take_all(quota, {4, 1}, shares), 1U);
+    EXPECT_EQ(quota.take({5, 1}).error(), Quota::Limit::all);
+}
+
+// Whatever was taken and ended before: no tenant has more than was free before it took it last, the
+// sums agree, and all of it can be taken again.
+TEST(Quota, CountsStayRight) {
+    constexpr uint64_t seed = 11;
+    Random random(seed);
+    Quota quota({.per_subject = 40, .per_tenant = 90, .in_all = 200, .sure = 2});
+    struct Taken {
+        Quota::Share share;
+        Quota::Who who;
+        uint64_t amount;
+    };
+    std::vector<Taken> all;
+    for (int i = 0; i < 20'000; ++i) {
+        if (!all.empty() && random.one_in(2)) {
+            std::swap(all[random.below(all.size())], all.back());
+            all.pop_back();
+            continue;
+        }
+        const Quota::Who who{random.below(5), random.below(4)};
+        const uint64_t amount = 1 + random.below(8);
+        const uint64_t free = 200 - std::min<uint64_t>(200, quota.used());
+        auto taken = quota.take(who, amount);
+        if (!taken) continue;
+        all.push_back({std::move(*taken), who, amount});
+        ASSERT_TRUE(quota.used_by_tenant(who.tenant) <= std::max<uint64_t>(free, 2)) << seed;
+        uint64_t sum = 0;
+        for (const Taken& each : all) sum += each.who == who ? each.amount : 0;
+        ASSERT_EQ(quota.used(who), sum) << "seed " << seed;
+        ASSERT_LE(quota.used(who), 40U);
+    }
+    all.clear();
+    EXPECT_EQ(quota.used(), 0U);
+    EXPECT_EQ(quota.used_by_tenant(1), 0U);
+}
+
+}  // namespace
+}  // namespace ros2s
