@@ -141,6 +141,8 @@ class DfsMountTest : public testing::Test {
             call_, handle, Window::local(std::as_writable_bytes(std::span(text))), offset));
     }
 
+    // After this time an orphan is removed.
+    static constexpr Duration removed_after = std::chrono::seconds(4);
     Task<> pass(Duration duration) { co_await sleep_for(world_.core(), duration); }
 
     sim::World world_{1};

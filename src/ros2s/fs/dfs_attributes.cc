@@ -98,7 +98,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             record.modified_epoch = contents.last_epoch.value;
         }
         stamp_changed(record, contents);
-        if (S_ISDIR(record.mode) && record.links == 0) {  // removed, but still open in this mount
+        if (whole.inode.epoch == Epoch{}) {  // a directory that is gone, and open in this mount
             NodeState* const state = nodes_.find(node);
             if (state == nullptr || state->directory == nullptr) co_return fail(Code::stale);
             *state->directory = record;
@@ -156,7 +156,7 @@ Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
     if (known != nullptr && !known->has_set_id) co_return Result<>();
     NodeState& state = co_await pin(node);
     const auto cleared = co_await clear_set_ids(call, state);
-    (void)co_await unpin(state);
+    co_await unpin(state);
     co_return cleared;
 }
 

@@ -12,11 +12,12 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
-    // An orphan of an earlier mount, opened again by a client that had it open. It is removed when
-    // it is closed, or later if another client of that mount may open it again.
+    // Found before it lost its name, or opened again by a client that had it open. It is removed
+    // after it is closed.
     if (inode.links == 0) {
         state.orphaned = true;
-        state.spared = is_in_grace();
+        // Other clients of an earlier mount may open it again.
+        state.spared_until = std::max(spared_until(inode), grace_until_);
     }
     if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode);
     if (flags.truncate) {
@@ -39,7 +40,7 @@ Result<Opened> DfsMount::add_handle(NodeState& state, OpenFlags flags,
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
     NodeState& state = co_await pin(node);
     auto opened = co_await open_pinned(call, state, flags);
-    if (!opened) (void)co_await unpin(state);  // otherwise the handle has the pin
+    if (!opened) co_await unpin(state);  // otherwise the handle has the pin
     co_return opened;
 }
 
@@ -56,7 +57,7 @@ Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::stri
         }
         if (wanted.state != nullptr) {
             const auto opened = add_handle(*wanted.state, flags, *made);
-            if (!opened) (void)co_await unpin(*wanted.state);
+            if (!opened) co_await unpin(*wanted.state);
             co_return opened;
         }
         // It was made by an earlier execution of this call, or by others.
@@ -76,7 +77,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     while (file->in_flight > 0) co_await file->idle;
     NodeState& state = file->node;
     if (store_.pins_era() == 0 || state.orphaned) {
-        (void)co_await unpin(state);
+        co_await unpin(state);
     } else {
         // The caller does not wait for the store's reply. A call that opens the node again waits.
         co_await letting_go_.spawn(unpin_later(*this, state));

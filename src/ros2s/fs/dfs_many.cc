@@ -158,6 +158,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, items));
         ROS2S_CO_TRY_ASSIGN(directory, record_of(items.front(), directory));
         if (!S_ISDIR(directory.mode)) co_return fail(Code::not_directory);
+        if (directory.links == 0) co_return fail(Code::not_found);
         const auto is_free = [](const FetchItem& item) {
             return !item.status && item.status.error().code == Code::not_found;
         };
@@ -171,7 +172,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
         }
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.require(node_exists(parent));
+        lease.require(inode_is(parent, items.front().epoch));
         for (size_t i = 0; i < names.size(); ++i) {
             lease.require(entry_is(parent, names[i], Epoch{}));
             lease.add(put(object_of(parent), name_dkey(names[i]), entry_akey(), entries[i]));
@@ -214,8 +215,6 @@ Task<> DfsMount::unlink_group(DfsMount& self, const Call& call, NodeId parent,
     }
 }
 
-// Several removals hold their nodes while they wait for others, so all calls take the nodes in one
-// order.
 struct DfsMount::ManyRemovals {
     struct Each {
         std::string_view name;
@@ -225,23 +224,17 @@ struct DfsMount::ManyRemovals {
     std::vector<Each> each;
 
     // False if one transaction cannot remove all of them.
-    [[nodiscard]] bool set(const ManyNames& many, std::span<const std::string_view> names,
-                           std::span<const NodeId> open_elsewhere, uint32_t chunks_max) {
-        uint64_t chunks = 0;
+    [[nodiscard]] bool set(const ManyNames& many, std::span<const std::string_view> names) {
         for (size_t i = 0; i < names.size(); ++i) {
             const auto found = many.found(i);
             if (!found || !found->named.entry.exists() || !found->node) return false;
             if (found->named.entry.record.is_directory()) return false;
-            const QueryReply& contents = found->node->contents;
-            if (contents.exists) chunks += contents.highest_dkey.number() + 1;
-            const bool is_open = std::ranges::count(open_elsewhere, found->named.entry.node()) > 0;
-            each.push_back(
-                {.name = names[i], .found = *found, .removal = {.open_elsewhere = is_open}});
+            each.push_back({.name = names[i], .found = *found, .removal = {}});
         }
         const auto node = [](const Each& one) { return one.found.named.entry.node(); };
         std::ranges::sort(each, {}, node);
         const bool two_names_of_one = std::ranges::adjacent_find(each, {}, node) != each.end();
-        return !two_names_of_one && chunks <= chunks_max;
+        return !two_names_of_one;
     }
 };
 
@@ -255,14 +248,13 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
         if (before) sweep_later();
         co_return before.has_value();
     }
-    std::vector<NodeId> open_elsewhere;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ManyNames many(parent, names);
         ROS2S_CO_TRY(co_await fetch(call, many.chain));
         ManyRemovals removals;
-        if (!removals.set(many, names, open_elsewhere, punch_chunks_max_)) co_return false;
+        if (!removals.set(many, names)) co_return false;
         for (auto& [name, found, removal] : removals.each) {
-            co_await plan_removal(parent, found.named.entry, *found.node, removal);
+            removal = plan_removal(parent, found.named.entry, *found.node);
         }
         Result<Commit> done;
         {
@@ -270,16 +262,13 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
             auto lease = slots_.take();
             for (auto& [name, found, removal] : removals.each) {
                 lease.require(entry_is(parent, name, found.named.entry.epoch));
-                add_removal(lease, found.named.entry, removal);
+                add_removal(lease, removal);
                 lease.add(punch_entry(parent, name));
             }
             done = co_await commit_named(call, lease, part);
         }
-        for (auto& [name, found, removal] : removals.each) {
-            if (!done && removal.was_open_elsewhere(done.error())) {
-                open_elsewhere.push_back(found.named.entry.node());
-            }
-            co_await finish_removal(removal, done && !done->replayed);
+        if (done && !done->replayed) {
+            for (const auto& each : removals.each) co_await finish_removal(call, each.removal);
         }
         if (done && done->replayed) sweep_later();
         if (done) co_return true;

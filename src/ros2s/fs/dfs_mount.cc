@@ -174,7 +174,9 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),
       holder_(slots_.holder()),
-      reaping_(reactor, 3),
+      reaper_(reactor, 1),
+      room_maker_(reactor, 1),
+      reaping_(reactor, 4),
       letting_go_(reactor, 64) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
@@ -188,12 +190,30 @@ Task<> DfsMount::close_all() {
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
+    if (!options_.reaps || spares_all()) co_return;
+    // Those of other mounts stay as long as their names' readers may need them.
+    std::erase_if(orphans_, [](const auto& each) { return each.second.is_listed; });
+    (void)co_await reap_until({.deadline = unpin_until_}, Time::max());
 }
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::Lease& lease) {
     if (stopped_) co_return fail(Code::name_taken);
+    auto done = co_await store_.update(call, container_, lease.transaction());
+    const bool is_short =
+        !done && (done.error().code == Code::no_space || done.error().code == Code::over_cap);
+    if (is_short && co_await make_room(call)) {
+        done = co_await store_.update(call, container_, lease.transaction());
+    }
+    co_return committed(lease, done);
+}
+
+Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::Lease& lease) {
+    if (stopped_) co_return fail(Code::name_taken);
+    co_return committed(lease, co_await store_.update(call, container_, lease.transaction()));
+}
+
+Result<Commit> DfsMount::committed(OperationSlots::Lease& lease, const Result<Commit>& done) {
     const bool own = lease.is_own();
-    const auto done = co_await store_.update(call, container_, lease.transaction());
     if (!done) lease.failed(done.error());
     // Another client's request was done under a name that only this mount should know. The store's
     // replies for this mount's names can no longer be trusted.
@@ -204,7 +224,7 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::Lease& l
             "Mount it again; if that happens again, find out who uses the pool",
             options_.shown);
     }
-    co_return done;
+    return done;
 }
 
 // A store may judge conditions by transactions that are not durable yet, hence not visible. Reading
@@ -265,11 +285,15 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
 
 Task<Result<FileSystemSpace>> DfsMount::space(const Call& call) {
     ROS2S_CO_TRY_ASSIGN(const object::PoolSpace seen, co_await store_.space(call, container_));
-    FileSystemSpace space{.total_bytes = seen.total_bytes, .free_bytes = seen.free_bytes};
+    // A write gets the space of orphans: make_room().
+    FileSystemSpace space{
+        .total_bytes = seen.total_bytes,
+        .free_bytes = std::min(seen.free_bytes + orphan_bytes_, seen.total_bytes)};
     if (seen.total_values > 0) {
         // A cap of files is one of their names and inodes.
         space.files_max = seen.total_values / object::values_of_file;
         space.files = space.files_max - seen.free_values / object::values_of_file;
+        space.files -= std::min<uint64_t>(space.files, orphans_.size());
     }
     co_return space;
 }

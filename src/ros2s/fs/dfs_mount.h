@@ -1,7 +1,8 @@
 // DfsMount: a mounted DFS. It is one class with functions in several files: dfs_mount.cc (format,
 // mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc, dfs_attributes.cc,
-// dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_check.cc,
-// dfs_io.cc, dfs_read_many.cc, dfs_many.cc, dfs_exactly_once.cc (repeated calls).
+// dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_orphans.cc (nodes
+// without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc, dfs_exactly_once.cc
+// (repeated calls).
 //
 // An operation on names reads the records that it depends on, and builds one transaction on the
 // condition that they have not changed. If a condition fails, it tries again. Conditions are added
@@ -11,6 +12,7 @@
 // `stale`. For names in a directory that is gone, it is not_found, as in Linux.
 #pragma once
 #include <functional>
+#include <map>
 #include <optional>
 #include <unordered_map>
 
@@ -50,8 +52,6 @@ class DfsMount final : public Dfs {
     Task<> close_all() override;
     Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
-    // Punches all orphans except those that this mount has open.
-    Task<Result<>> reap_orphans(const Call& call);
     // Starts the background work of a mount. Errors: of reaping.
     Task<Result<>> begin(const Call& call);
 
@@ -159,26 +159,22 @@ class DfsMount final : public Dfs {
     };
     // The removal of a name of a file or empty directory, and its effect on the node.
     struct Removal {
+        NodeId node;
         Inode inode;
-        NodeState* state = nullptr;  // pinned; for files that lose their last name
-        bool last_name = false;
-        bool becomes_orphan = false;  // instead of being punched by the same transaction
-        InodeRecord left;             // becomes_orphan, or other names stay: the new record
+        bool last_name = false;  // it becomes an orphan
+        InodeRecord left;        // the new record
         OrphanRecord orphan;
+        uint64_t bytes = 0;             // of its contents
         size_t no_dkeys_condition = 0;  // directories: its index
-        bool open_elsewhere = false;    // another mount has it open, so it must become an orphan
-        size_t unpinned_condition = SIZE_MAX;  // of a punch: its index
-
-        // True if the transaction failed because of this condition.
-        [[nodiscard]] bool was_open_elsewhere(const Error& error) const {
-            return error.code == Code::condition_failed && error.detail == unpinned_condition;
-        }
     };
 
     // ---- dfs_mount.cc
     // Errors also: name_taken. If the name was the mount's own, every later update also fails with
     // it.
     Task<Result<Commit>> commit(const Call& call, OperationSlots::Lease& lease);
+    // The same for the reaper, which commit() calls if space is short.
+    Task<Result<Commit>> commit_reaped(const Call& call, OperationSlots::Lease& lease);
+    Result<Commit> committed(OperationSlots::Lease& lease, const Result<Commit>& done);
     // Commits the transaction that decides a call, under the call's name if it has one, so that the
     // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
     // The result of a `replayed` transaction comes from an earlier execution. Errors also:
@@ -231,12 +227,11 @@ class DfsMount final : public Dfs {
                                       std::string_view name);
 
     // ---- dfs_removal.cc
-    // plan_removal pins the found node. add_removal adds the effects of losing one name on the
-    // node, but not the removal of the name itself. finish_removal must follow a plan, also if the
-    // transaction failed.
-    Task<> plan_removal(NodeId parent, const Entry& entry, const Whole& node, Removal& removal);
-    static void add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal);
-    Task<> finish_removal(Removal& removal, bool committed);
+    // add_removal adds the effects of losing one name on the node, but not the removal of the name
+    // itself. finish_removal follows if the transaction was committed.
+    [[nodiscard]] Removal plan_removal(NodeId parent, const Entry& entry, const Whole& node) const;
+    static void add_removal(OperationSlots::Lease& lease, Removal& removal);
+    Task<> finish_removal(const Call& call, const Removal& removal);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
                                bool directory);
     // Punches chunks from the end until at most one transaction's worth remains from `first` on.
@@ -245,11 +240,10 @@ class DfsMount final : public Dfs {
     // ---- dfs_pins.cc The node's state, once no removal of it is in progress. Give it back with
     // unpin().
     Task<std::reference_wrapper<NodeState>> pin(NodeId node);
-    // Releases a pin. With the last one the store's pin ends, and the contents of an orphan are
-    // removed. Errors: of reaping, which the next mount then does.
-    Task<Result<>> unpin(NodeState& state);
+    // Releases a pin. With the last one the store's pin ends, and an orphan is removed if it is
+    // due.
+    Task<> unpin(NodeState& state);
     static Task<> unpin_later(DfsMount& self, NodeState& state);
-    Task<Result<>> let_go(NodeState& state, bool reaps);
     // Pins the node in the store, so that no other mount punches it. Errors: stale (it is gone).
     Task<Result<Whole>> hold(const Call& call, NodeState& state);
     // Called after a read of the contents: the data is valid if the file still exists, even if the
@@ -260,13 +254,38 @@ class DfsMount final : public Dfs {
     Task<Result<Commit>> commit_held(const Call& call, OperationSlots::Lease& lease,
                                      NodeState& state, uint32_t part = 0);
     static Task<> hold_again(DfsMount& self);
-    // Punches a node without a name, and its orphan record. False: others have it open.
-    Task<Result<bool>> reap(const Call& call, NodeId node);
-    Task<Result<bool>> punch_orphan(const Call& call, NodeId node, Operation operation,
-                                    bool is_last);
+
+    // ---- dfs_orphans.cc
+    struct Orphan {
+        NodeId node{};
+        uint64_t bytes = 0;
+        bool is_listed = false;  // not one that this mount removed
+    };
+    // The time until which a node that lost its name then is spared.
+    [[nodiscard]] Time spared_until(const InodeRecord& record) const;
+    // Removes it at that time, unless a call or an open file here uses it. Then its last unpin()
+    // does this.
+    void add_orphan(Orphan orphan, Time until);
+    // Removes those that are spared until `until` or less. Errors: of the store. The orphans that
+    // it has not removed are left to the next sweep.
+    Task<Result<>> reap_until(const Call& call, Time until);
+    Task<Result<>> reap(const Call& call, std::span<const NodeId> orphans);
+    // The caller is the only one, and nobody here uses the nodes.
+    Task<Result<>> punch_orphans(const Call& call, std::span<const NodeId> nodes);
+    Task<Result<>> punch_together(const Call& call, std::vector<NodeId> nodes);
+    Task<Result<>> punch_in_steps(const Call& call, NodeId node);
+    // Reads the container's list of orphans, and removes those that are due, or all.
+    enum class Which : uint8_t { due, all };
+    Task<Result<>> reap_listed(const Call& call, Which which);
+    Task<Result<std::vector<Time>>> times_of(const Call& call, std::span<const NodeId> orphans);
+    // Called if space is short: removes all orphans. True: some were removed.
+    Task<bool> make_room(const Call& call);
+    Task<bool> is_space_short(const Call& call);
     // The epoch of the last orphan's record; 0: there is none.
     Task<Result<uint64_t>> last_orphan(const Call& call);
     static Task<> reap_after_grace(DfsMount& self);
+    void reap_later();
+    static Task<> reap_in_time(DfsMount& self);
     void sweep_later();
     static Task<> sweep(DfsMount& self);
 
@@ -404,20 +423,25 @@ class DfsMount final : public Dfs {
     HandleTable handles_;
     Semaphore node_lease_;         // one caller at a time leases ids
     Semaphore directory_renames_;  // reduces conflicts on the container-wide key
-    // Clients of an earlier mount may have files open that this mount does not have open.
-    [[nodiscard]] bool is_in_grace() const { return spared_upto_ > 0; }
     // Also files that lose their name now: the store has forgotten who had them pinned.
     [[nodiscard]] bool spares_all() const { return leaves_orphans() || spared_upto_ == UINT64_MAX; }
-    [[nodiscard]] bool spares(const NodeState& state) const {
-        return spares_all() || (is_in_grace() && state.spared);
-    }
     [[nodiscard]] bool leaves_orphans() const {
         return options_.leaves_orphans != nullptr && *options_.leaves_orphans;
     }
-    uint64_t spared_upto_ = 0;  // orphans up to this epoch are not removed
+    // Until this time clients of an earlier mount may have orphans open that this mount does not
+    // have open.
+    Time grace_until_{};
+    uint64_t spared_upto_ = 0;  // till then orphans up to this epoch are not removed
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
     const object::Holder holder_;
+    static constexpr size_t orphans_max = size_t{1} << 16;
+    std::multimap<Time, Orphan> orphans_;  // by spared_until()
+    uint64_t orphan_bytes_ = 0;
+    Semaphore reaper_;        // one caller at a time reaps, and has the reserved slot
+    bool reaps_ = false;      // reap_in_time() runs
+    Semaphore room_maker_;    // one caller at a time is in make_room()
+    Time listed_for_room_{};  // the last time
     bool sweeps_ = false;     // sweep() runs
     bool sweep_due_ = false;  // sweep() must run once more
     Time unpin_until_ = Time::max();
@@ -453,6 +477,17 @@ template <class Record>
             .dkey = record_dkey(),
             .akey = inode_akey()};
 }
+[[nodiscard]] inline Condition is_orphan(NodeId node) {
+    return {.kind = Condition::Kind::exists,
+            .object = object_of(orphan_node),
+            .dkey = Dkey::integer(node.value),
+            .akey = orphan_akey()};
+}
+[[nodiscard]] inline Operation punch_orphan_record(NodeId node) {
+    return {.kind = Operation::Kind::punch_dkey,
+            .object = object_of(orphan_node),
+            .dkey = Dkey::integer(node.value)};
+}
 [[nodiscard]] inline Condition pinned(NodeId node) {
     return {.kind = Condition::Kind::pinned, .object = object_of(node)};
 }
@@ -478,6 +513,12 @@ template <class Record>
     if (!check_name(listed.key)) return true;
     const auto record = decode<EntryRecord>(as_bytes(listed.value));
     return !record && record.error().code == Code::corrupt;
+}
+[[nodiscard]] inline Operation punch_chunks_from(NodeId node, uint64_t first) {
+    return {.kind = Operation::Kind::punch_dkeys,
+            .object = object_of(node),
+            .dkey = chunk_dkey(first),
+            .dkey_end = chunks_end()};
 }
 [[nodiscard]] inline Operation punch_entry(NodeId parent, std::string_view name) {
     return {.kind = Operation::Kind::punch_akey,

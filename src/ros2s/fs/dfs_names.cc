@@ -38,6 +38,7 @@ Result<DfsMount::Named> DfsMount::named_of(const RecordChain& chain, const Chain
     ROS2S_TRY_ASSIGN(named.parent.record, record_of(chain.item(name.at), name.parent));
     named.parent.epoch = chain.item(name.at).epoch;
     if (!S_ISDIR(named.parent.record.mode)) return fail(Code::not_directory);
+    if (named.parent.record.links == 0) return fail(Code::not_found);  // an orphan
     const FetchItem& item = chain.item(name.at + 1);
     const auto found = record_of(item, name.entry);
     if (found) {
@@ -312,19 +313,26 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
         ROS2S_CO_TRY_ASSIGN(const Named named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
-        if (inode.record.links == 0) co_return fail(Code::not_found);  // open, without a name
+        // A caller has found it by a name that it has lost since. A file that is open here, and has
+        // no name, gets none, as in Linux.
+        const bool has_no_name = inode.record.links == 0;
+        if (has_no_name && nodes_.find(node) != nullptr) co_return fail(Code::not_found);
         ++inode.record.links;
-        if (inode.record.parent == 0) inode.record.parent = parent.value;
+        if (has_no_name || inode.record.parent == 0) inode.record.parent = parent.value;
         stamp_changed(inode.record, contents);
         const EntryRecord entry = EntryRecord::of(node, inode.record.mode);
 
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.require(node_exists(parent));
+        lease.require(inode_is(parent, named.parent.epoch));
         lease.require(entry_is(parent, name, Epoch{}));
         lease.require(inode_is(node, inode.epoch));
         lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
         lease.add(put_inode(node, inode.record));
+        if (has_no_name) {
+            lease.require(is_orphan(node));
+            lease.add(punch_orphan_record(node));
+        }
         const auto done = co_await commit_named(call, lease);
         if (done && done->replayed) co_return co_await get_attributes(call, node);
         if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);

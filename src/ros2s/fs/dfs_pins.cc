@@ -1,19 +1,20 @@
-// The lifetime of a node. It exists while it has a name, while this mount has it open, and while
-// another mount has it open.
+// The lifetime of a node. It exists while it has a name, for a while after that, while this mount
+// has it open, and while another mount has it open.
 //
 // The fetch that opens a node also pins it in the store. A punch has the condition that no other
-// mount has pinned the object. If it is refused, the node becomes an orphan, or stays one, and is
-// removed with the last pin:
+// mount has pinned the object. If it is refused, the orphan stays, and is removed with the last
+// pin:
 //
-//     open here alone      the last close punches it at once
+//     open here alone      the last close punches it, or the reaper does this in time
 //     open elsewhere, too  the store tells the mount that releases the last pin to punch it
 //     its mount has died   the mount that found it pinned checks again after a while; so does each
 //                          mount that starts
 //
 // A restarted store may have forgotten pins, and so may one whose connection was lost (a new era).
-// They are pinned again within a second or two. The store waits until the mount says that this is done. A write has the
-// condition that its file is pinned. Data that was read in another era is valid if the file still
-// exists. So no write to a removed file is acknowledged, and no data of a removed file is invented.
+// They are pinned again within a second or two. The store waits until the mount says that this is
+// done. A write has the condition that its file is pinned. Data that was read in another era is
+// valid if the file still exists. So no write to a removed file is acknowledged, and no data of a
+// removed file is invented.
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
@@ -29,38 +30,30 @@ Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
     co_return std::ref(state);
 }
 
-Task<Result<>> DfsMount::unpin(NodeState& state) {
-    Result<> reaped;
-    const bool reaps = state.orphaned && options_.reaps && !spares(state);
+Task<> DfsMount::unpin(NodeState& state) {
     // If it is opened again at the next mount, that mount takes over the store's pin.
-    const bool lets_go = state.held && !leaves_orphans();
-    if (state.pins == 1 && (reaps || lets_go)) {
+    if (state.pins == 1 && state.held && !leaves_orphans()) {
         state.removing = true;
-        reaped = co_await let_go(state, reaps);
+        state.held = false;
+        const auto wanted = co_await store_.unpin({.deadline = unpin_until_}, container_, holder_,
+                                                  object_of(state.node));
+        // Another mount wanted to punch it.
+        if (wanted && *wanted && !std::exchange(state.orphaned, true)) state.spared_until = {};
         state.removing = false;
         state.removal_ended.wake_all();
     }
+    const bool is_orphan = state.pins == 1 && state.orphaned;
+    const NodeId node = state.node;
+    const Time until = state.spared_until;
     nodes_.drop(state);
-    co_return reaped;
+    if (!is_orphan) co_return;
+    add_orphan({.node = node}, until);
+    if (until > reactor_.now() || !options_.reaps || spares_all()) co_return;
+    // Not the closing caller's call: its deadline must not end the removal.
+    (void)co_await reap_until({}, reactor_.now());
 }
 
-Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { (void)co_await self.unpin(state); }
-
-Task<Result<>> DfsMount::let_go(NodeState& state, bool reaps) {
-    // Not the closing caller's call: its deadline must not end the removal. If the removal fails,
-    // the next mount repeats it.
-    const Call call;
-    Result<bool> gone = false;
-    if (reaps) gone = co_await reap(call, state.node);
-    state.orphaned = false;
-    if (!state.held || leaves_orphans()) co_return gone ? Result<>() : fail(gone.error());
-    state.held = false;
-    const auto wanted = co_await store_.unpin({.deadline = unpin_until_}, container_, holder_,
-                                              object_of(state.node));
-    const bool is_wanted = wanted && *wanted && options_.reaps && !spares(state);
-    if (is_wanted && !(gone && *gone)) gone = co_await reap(call, state.node);
-    co_return gone ? Result<>() : fail(gone.error());
-}
+Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { co_await self.unpin(state); }
 
 Task<Result<DfsMount::Whole>> DfsMount::hold(const Call& call, NodeState& state) {
     const uint64_t era = store_.pins_era();
@@ -109,144 +102,17 @@ Task<> DfsMount::hold_again(DfsMount& self) {
                 // If the node is gone, its users get `stale`. All other nodes are pinned again.
                 if (!held && held.error().code != Code::stale) era = 0;
             }
-            (void)co_await self.unpin(state);
+            co_await self.unpin(state);
         }
         if (era == now) {
-            const auto wanted = co_await self.store_.pinned_again(call, self.container_, self.holder_);
+            const auto wanted =
+                co_await self.store_.pinned_again(call, self.container_, self.holder_);
             const bool reaps = self.options_.reaps && !self.leaves_orphans();
-            if (wanted && *wanted && reaps) (void)co_await self.reap_orphans(call);
+            if (wanted && *wanted && reaps) (void)co_await self.reap_listed(call, Which::due);
         }
         // Clients that did not reconnect have left orphans.
         self.sweep_later();
     }
-}
-
-// ---- orphans -------------------------------------------------------------------------------
-
-Task<Result<bool>> DfsMount::reap(const Call& call, NodeId node) {
-    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
-    if (contents.exists && contents.highest_dkey.number() >= punch_chunks_max_) {
-        // In steps. The first step removes the node's record, so that no reader finds half of the
-        // contents.
-        ROS2S_CO_TRY_ASSIGN(const bool begun,
-                            co_await punch_orphan(call, node,
-                                                  {.kind = Operation::Kind::punch_dkey,
-                                                   .object = object_of(node),
-                                                   .dkey = record_dkey()},
-                                                  false));
-        if (!begun) co_return false;
-        ROS2S_CO_TRY(co_await punch_chunks(call, node, 0));
-    }
-    ROS2S_CO_TRY_ASSIGN(
-        const bool gone,
-        co_await punch_orphan(
-            call, node, {.kind = Operation::Kind::punch_object, .object = object_of(node)}, true));
-    if (gone) metrics_.orphans_reaped.add();
-    co_return gone;
-}
-
-Task<Result<bool>> DfsMount::punch_orphan(const Call& call, NodeId node, Operation operation,
-                                          bool is_last) {
-    co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.require(unpinned(node));
-    lease.require({.kind = Condition::Kind::exists,
-                   .object = object_of(orphan_node),
-                   .dkey = Dkey::integer(node.value),
-                   .akey = orphan_akey()});
-    lease.add(std::move(operation));
-    if (is_last) {
-        lease.add({.kind = Operation::Kind::punch_dkey,
-                   .object = object_of(orphan_node),
-                   .dkey = Dkey::integer(node.value)});
-    }
-    const auto done = co_await commit(call, lease);
-    if (done) co_return true;
-    if (done.error().code != Code::condition_failed) co_return fail(done.error());
-    const bool is_pinned = done.error().detail == 0;
-    // Otherwise it is not an orphan: another mount has punched it, or has not made it an orphan
-    // yet.
-    if (is_pinned) sweep_later();
-    co_return !is_pinned;
-}
-
-Task<Result<>> DfsMount::reap_orphans(const Call& call) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(orphan_node),
-                                .akey = orphan_akey()};
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
-            if (entry.epoch.value <= spared_upto_) continue;
-            ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
-            NodeState& state = co_await pin(NodeId{orphan.node});
-            state.orphaned = true;
-            ROS2S_CO_TRY(co_await unpin(state));
-        }
-        if (!reply.entries.empty()) request.after = reply.entries.back().key;
-        more = reply.more;
-    }
-    co_return Result<>();
-}
-
-Task<Result<uint64_t>> DfsMount::last_orphan(const Call& call) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(orphan_node),
-                                .akey = orphan_akey()};
-    uint64_t last = 0;
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
-            last = std::max(last, entry.epoch.value);
-        }
-        if (!reply.entries.empty()) request.after = reply.entries.back().key;
-        more = reply.more;
-    }
-    co_return last;
-}
-
-Task<Result<>> DfsMount::begin(const Call& call) {
-    if (store_.pins_era() != 0) co_await reaping_.spawn(hold_again(*this));
-    if (!options_.reaps) co_return Result<>();
-    if (options_.orphan_grace == Duration{}) co_return co_await reap_orphans(call);
-    if (store_.features().own_pins) {
-        spared_upto_ = UINT64_MAX;
-    } else {
-        // The store protects what clients of an earlier mount have open, but not for longer than it
-        // keeps the pins of that mount.
-        ROS2S_CO_TRY_ASSIGN(spared_upto_, co_await last_orphan(call));
-    }
-    if (is_in_grace()) co_await reaping_.spawn(reap_after_grace(*this));
-    co_return Result<>();
-}
-
-Task<> DfsMount::reap_after_grace(DfsMount& self) {
-    if (!co_await sleep_for(self.reactor_, self.options_.orphan_grace, self.closing_.token())) {
-        co_return;
-    }
-    self.spared_upto_ = 0;
-    const Call call{.stop = self.closing_.token()};
-    if (!co_await self.reap_orphans(call)) self.sweep_later();
-}
-
-void DfsMount::sweep_later() {
-    sweep_due_ = true;
-    if (sweeps_ || !options_.reaps || closing_.stop_requested()) return;
-    sweeps_ = reaping_.try_spawn(sweep(*this));
-    ROS2S_CHECK(sweeps_);
-}
-
-Task<> DfsMount::sweep(DfsMount& self) {
-    const Call call{.stop = self.closing_.token()};
-    while (self.sweep_due_ &&
-           co_await sleep_for(self.reactor_, self.options_.orphan_sweep, call.stop)) {
-        if (self.leaves_orphans()) continue;
-        self.sweep_due_ = false;
-        if (!co_await self.reap_orphans(call)) self.sweep_due_ = true;
-    }
-    self.sweeps_ = false;
 }
 
 }  // namespace ros2s::fs

@@ -96,6 +96,8 @@ class FarStore final : public object::ForwardingStore {
 class DfsPins : public testing::Test {
   protected:
     static constexpr uint64_t chunk = 8192;
+    // After this time an orphan is removed.
+    static constexpr Duration removed_after = std::chrono::seconds(4);
 
     void SetUp() override {
         world_.run(make_container());
@@ -107,7 +109,7 @@ class DfsPins : public testing::Test {
             close(*each, create(*each, "x"));
             ASSERT_TRUE(world_.run(each->unlink(call_, root_node, "x")));
         }
-        pass(std::chrono::seconds(1));
+        pass(removed_after);
         empty_ = free_bytes();
     }
     void TearDown() override {
@@ -204,7 +206,7 @@ TEST_F(DfsPins, AnotherMountUnlinksWhatIsOpen) {
     EXPECT_FALSE(world_.run(a_->lookup(call_, root_node, "f")));
     expect_usable(*a_, file, "before");
     close(*a_, file);
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -216,7 +218,7 @@ TEST_F(DfsPins, AnotherMountRenamesOverWhatIsOpen) {
     expect_usable(*a_, file, "before");
     close(*a_, file);
     unlink(*b_, "f");
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -229,7 +231,7 @@ TEST_F(DfsPins, AMountLeavesWhatIsOpenElsewhere) {
     pass(std::chrono::minutes(2));
     expect_usable(*a_, file, "before");
     close(*a_, file);
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -248,7 +250,7 @@ TEST_F(DfsPins, TheLastOfTwoMountsReaps) {
             expect_usable(*a_, in_a, "before");
             close(*a_, in_a);
         }
-        pass(std::chrono::seconds(1));
+        pass(removed_after);
         EXPECT_EQ(free_bytes(), empty_) << a_first;
     }
 }
@@ -266,6 +268,7 @@ TEST_F(DfsPins, ALargeFileGoesInSteps) {
     expect_usable(*b_, in_b, read(*b_, in_b).value_or(""));
     unmount(b_);
     b_ = mount({.punch_chunks_max = 2});
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -286,7 +289,7 @@ TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
     unlink(*b_, "g");
     expect_usable(*a_, idle, "before");
     close(*a_, idle);
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -305,6 +308,7 @@ TEST_F(DfsPins, AMountSaysThatItHasPinnedAgain) {
     EXPECT_EQ(store_.returned, (std::vector<size_t>{0, 3}));
     for (const FileHandle each : files) close(*a_, each);
     for (const char* name : {"f", "g", "h"}) unlink(*a_, name);
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
     // If a punch was refused meanwhile, it is repeated now.
     const bool dies = true;
@@ -315,7 +319,7 @@ TEST_F(DfsPins, AMountSaysThatItHasPinnedAgain) {
     EXPECT_LT(free_bytes(), empty_);
     store_.refused_a_punch = true;
     store_.restart();
-    pass(std::chrono::seconds(3));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 
@@ -323,7 +327,8 @@ TEST_F(DfsPins, WhatIsGoneIsStale) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     store_.restart();
-    unlink(*b_, "f");  // before the pin is back
+    unlink(*b_, "f");
+    unmount(b_);  // it removes the file, before the pin is back
     EXPECT_EQ(write(*a_, file, "after"), Result<uint64_t>(fail(Code::stale)));
     EXPECT_EQ(read(*a_, file), Result<std::string>(fail(Code::stale)));
     EXPECT_EQ(
@@ -401,14 +406,18 @@ TEST_F(DfsPins, ALeakIsFoundAndFreed) {
 }
 
 Task<> remove_f(Dfs& mount) { EXPECT_TRUE(co_await mount.unlink({}, root_node, "f")); }
+Task<> remove_f_at_once(Dfs& mount) {
+    co_await remove_f(mount);
+    co_await mount.close_all();
+}
 
 // In requests to the store, for a file that is open only here.
 TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     close(*a_, file);
-    pass(std::chrono::seconds(1));
-    store_.meanwhile = [this] { return remove_f(*b_); };
+    pass(removed_after);
+    store_.meanwhile = [this] { return remove_f_at_once(*b_); };
     EXPECT_EQ(read_named(*a_, "f"), Result<std::string>(fail(Code::not_found)));
     EXPECT_EQ(store_.meanwhile, nullptr) << "a file's record and contents come in one fetch";
 }
@@ -507,7 +516,7 @@ TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
 
 // The file was created and pinned, but its mount does not know this. The pin does not stay.
 TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     close(*a_, create(*a_, "first"));  // leases ids
     store_.loses_answers = true;
     const auto made = world_.run(a_->create(call_, root_node, "f", 0644, {.write = true}, {}));
@@ -526,9 +535,19 @@ TEST_F(DfsPins, WhatItCosts) {
     EXPECT_EQ(cost([&] { file = world_.run(a_->open(call_, there->node, {}))->handle; }), 1U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U);
     EXPECT_EQ(cost([&] { unlink(*a_, "f"); }), 2U);  // as without
-    // If another mount has it open: one more to find out, two to check whether it can be removed.
+    // To remove it later: one to find out what it has, and one for all that is removed then.
+    EXPECT_EQ(cost([&] { pass(removed_after); }), 2U);
+    for (int i = 0; i < 30; ++i) close(*a_, create(*a_, std::to_string(i)));
+    pass(removed_after);
+    EXPECT_LE(cost([&] {
+                  for (int i = 0; i < 30; ++i) unlink(*a_, std::to_string(i));
+                  pass(removed_after);
+              }),
+              30 * 2U + 2 * 2U);
+    // If another mount has it open: one more when it is refused, and two when it is closed.
     file = create(*a_, "g");
-    EXPECT_EQ(cost([&] { unlink(*b_, "g"); }), 2U + 2U + 2U);
+    EXPECT_EQ(cost([&] { unlink(*b_, "g"); }), 2U);
+    EXPECT_EQ(cost([&] { pass(removed_after); }), 2U);
     EXPECT_EQ(cost([&] { close(*a_, file); }), 1U + 2U);
 }
 
@@ -546,7 +565,7 @@ TEST_F(DfsPins, ACreationThatWasRepeatedAndFailsLeavesNoPin) {
     store_.before_repetition = [this] { return write_and_remove(*b_); };
     const auto made = world_.run(a_->create(call_, root_node, "f", 0644, {.write = true}, {}));
     EXPECT_EQ(made.error().code, Code::stale);
-    pass(std::chrono::seconds(1));
+    pass(removed_after);
     EXPECT_EQ(free_bytes(), empty_);
 }
 

@@ -1,76 +1,52 @@
 // The removal of names: unlink, rmdir.
 //
-// If a file that is not open loses its last name, the same transaction punches it. If it is open,
-// here or in another mount, or too large for one transaction, it becomes an orphan: it is recorded
-// under orphan_node, and punched when it is no longer open (dfs_pins.cc).
+// A node that loses its last name becomes an orphan: the same transaction records it under
+// orphan_node. It stays usable for a while, and is then punched (dfs_orphans.cc).
 #include "dfs_mount.h"
 
 namespace ros2s::fs {
 
-Task<> DfsMount::plan_removal(NodeId parent, const Entry& entry, const Whole& node,
-                              Removal& removal) {
-    if (entry.record.is_directory()) co_return;
-    NodeState& state = co_await pin(entry.node());
+DfsMount::Removal DfsMount::plan_removal(NodeId parent, const Entry& entry,
+                                         const Whole& node) const {
     const auto& [inode, contents] = node;
-    removal.inode = inode;
-    removal.state = &state;
-    removal.left = inode.record;
-    if (removal.left.links > 0) --removal.left.links;
-    stamp_changed(removal.left, contents);
-    removal.last_name = removal.left.links == 0;
-    if (!removal.last_name) {
-        // Its other names may be in other directories, which are unknown here.
-        if (removal.left.parent == parent.value) removal.left.parent = 0;
-        co_return;
-    }
-    const bool large = contents.exists && S_ISREG(inode.record.mode) &&
-                       contents.highest_dkey.number() >= punch_chunks_max_;
-    removal.becomes_orphan = large || state.pins > 1 || removal.open_elsewhere || spares_all();
-    removal.orphan.node = entry.record.node;
-    // From here on no call starts to use the node. A call that wants to waits, and then finds it
-    // gone.
-    if (!removal.becomes_orphan) state.removing = true;
+    Removal removal{.node = entry.node(), .inode = inode, .left = inode.record};
+    InodeRecord& left = removal.left;
+    left.links = S_ISDIR(left.mode) || left.links == 0 ? 0 : left.links - 1;
+    stamp_changed(left, contents);
+    removal.last_name = left.links == 0;
+    removal.orphan.node = removal.node.value;
+    removal.bytes = contents.bytes_used;
+    // Its other names may be in other directories, which are unknown here.
+    if (!removal.last_name && left.parent == parent.value) left.parent = 0;
+    return removal;
 }
 
-void DfsMount::add_removal(OperationSlots::Lease& lease, const Entry& entry, Removal& removal) {
-    const NodeId node = entry.node();
-    if (entry.record.is_directory()) {
+void DfsMount::add_removal(OperationSlots::Lease& lease, Removal& removal) {
+    const NodeId node = removal.node;
+    lease.require(inode_is(node, removal.inode.epoch));
+    if (S_ISDIR(removal.inode.record.mode)) {
         removal.no_dkeys_condition = lease.transaction().conditions.size();
         lease.require(
             {.kind = Condition::Kind::no_dkeys, .object = object_of(node), .akey = entry_akey()});
-    } else {
-        lease.require(inode_is(node, removal.inode.epoch));
-        if (!removal.last_name) {
-            lease.add(put_inode(node, removal.left));
-            return;
-        }
-        if (removal.becomes_orphan) {
-            lease.add(put_inode(node, removal.left));
-            lease.add(put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(),
-                          removal.orphan));
-            return;
-        }
-        removal.unpinned_condition = lease.transaction().conditions.size();
-        lease.require(unpinned(node));
     }
-    lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
+    lease.add(put_inode(node, removal.left));
+    if (!removal.last_name) return;
+    lease.add(
+        put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(), removal.orphan));
 }
 
-Task<> DfsMount::finish_removal(Removal& removal, bool committed) {
-    if (removal.state == nullptr) co_return;
-    NodeState& state = *removal.state;
-    if (removal.last_name && removal.becomes_orphan) {
-        state.orphaned = state.orphaned || committed;
-    } else if (removal.last_name) {
-        state.removing = false;
-        state.removal_ended.wake_all();
+Task<> DfsMount::finish_removal(const Call& call, const Removal& removal) {
+    if (!removal.last_name) co_return;
+    add_orphan({.node = removal.node, .bytes = removal.bytes}, spared_until(removal.left));
+    // Who removes more than the reaper does, reaps.
+    constexpr Duration together = std::chrono::milliseconds(100);
+    if (orphans_.size() > orphans_max) {
+        (void)co_await reap_until(call, orphans_.begin()->first + together);
     }
-    (void)co_await unpin(state);
 }
 
 Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::string_view name,
                                      bool directory) {
-    bool open_elsewhere = false;
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(const Found found, co_await find_node(call, parent, name));
         const Entry& entry = found.named.entry;
@@ -83,18 +59,17 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             co_await yield(reactor_);
             continue;
         }
-        Removal removal{.open_elsewhere = open_elsewhere};
-        co_await plan_removal(parent, entry, *found.node, removal);
+        Removal removal = plan_removal(parent, entry, *found.node);
         Result<Commit> done;
         {
             co_await slots_.wait();
             auto lease = slots_.take();
             lease.require(entry_is(parent, name, entry.epoch));
-            add_removal(lease, entry, removal);
+            add_removal(lease, removal);
             lease.add(punch_entry(parent, name));
             done = co_await commit_named(call, lease);
         }
-        co_await finish_removal(removal, done && !done->replayed);
+        if (done && !done->replayed) co_await finish_removal(call, removal);
         // It was done before. Only the store has the record of whether it left an orphan.
         if (done && done->replayed) sweep_later();
         if (done) co_return Result<>();
@@ -103,7 +78,6 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             error.detail == removal.no_dkeys_condition) {
             co_return fail(Code::not_empty);
         }
-        open_elsewhere = open_elsewhere || removal.was_open_elsewhere(error);
         if (!co_await conflicted(error, attempt)) co_return fail(error);
     }
     co_return fail(Code::busy);
@@ -127,10 +101,7 @@ Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t fi
         if (end <= first || end - first <= punch_chunks_max_) co_return Result<>();
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.add({.kind = Operation::Kind::punch_dkeys,
-                   .object = object_of(node),
-                   .dkey = chunk_dkey(end - punch_chunks_max_),
-                   .dkey_end = chunks_end()});
+        lease.add(punch_chunks_from(node, end - punch_chunks_max_));
         const auto done = co_await commit(call, lease);
         if (!done) co_return fail(done.error());
     }

@@ -23,8 +23,8 @@ struct DfsMount::Renaming {
 
     Entry from, to;
     Whole from_node, to_node;  // of names that exist
+    Epoch new_parent_epoch{};  // of its record
     bool holds_directory_lock = false;
-    bool open_elsewhere = false;  // see Removal, for the replaced node
     std::vector<Moved> moves;
     NumberRecord renames;  // the new value; used if a directory moves
     Epoch renames_epoch{};
@@ -84,6 +84,7 @@ Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     ROS2S_CO_TRY_ASSIGN(const Found to, found_in(chain, names[1], nodes[1]));
     renaming.from = from.named.entry;
     renaming.to = to.named.entry;
+    renaming.new_parent_epoch = to.named.parent.epoch;
     for (const Found* found : {&from, &to}) {
         if (found->node || !found->named.entry.exists()) continue;
         const Error error = found->node.error();
@@ -128,7 +129,7 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
 Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     const Entry& from = renaming.from;
     const Entry& to = renaming.to;
-    Removal removal{.open_elsewhere = renaming.open_elsewhere};
+    Removal removal;
     if (to.exists()) {
         if (from.record.is_directory() && !to.record.is_directory()) {
             co_return fail(Code::not_directory);
@@ -136,29 +137,28 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         if (!from.record.is_directory() && to.record.is_directory()) {
             co_return fail(Code::is_directory);
         }
-        co_await plan_removal(renaming.new_parent, to, renaming.to_node, removal);
+        removal = plan_removal(renaming.new_parent, to, renaming.to_node);
     }
     const EntryRecord entry = from.record;
     Result<Commit> done;
     {
         co_await slots_.wait();
         auto lease = slots_.take();
-        lease.require(node_exists(renaming.new_parent));
+        lease.require(inode_is(renaming.new_parent, renaming.new_parent_epoch));
         lease.require(entry_is(renaming.parent, renaming.name, from.epoch));
         lease.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
         add_moves(lease, renaming);
-        if (to.exists()) add_removal(lease, to, removal);
+        if (to.exists()) add_removal(lease, removal);
         lease.add(punch_entry(renaming.parent, renaming.name));
         lease.add(
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
         done = co_await commit_named(call, lease);
     }
-    co_await finish_removal(removal, done && !done->replayed);
+    if (done && !done->replayed && to.exists()) co_await finish_removal(call, removal);
     // See unlink.
     if (done && done->replayed) sweep_later();
     if (done) co_return Result<>();
     const Error error = done.error();
-    renaming.open_elsewhere = renaming.open_elsewhere || removal.was_open_elsewhere(error);
     if (error.code == Code::condition_failed && to.exists() && to.record.is_directory() &&
         error.detail == removal.no_dkeys_condition) {
         co_return fail(Code::not_empty);

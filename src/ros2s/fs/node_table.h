@@ -1,7 +1,6 @@
-// NodeTable: the nodes in use, by an open handle or a call in progress. It shows unlink that a file
-// is open and must become an orphan instead of being punched. It orders writers at the end of a
-// file. It caches nothing that the store also has, except the set-id bits, which are used only for
-// clearing them.
+// NodeTable: the nodes in use, by an open handle or a call in progress. It shows that an orphan is
+// open and must not be punched. It orders writers at the end of a file. It caches nothing that the
+// store also has, except the set-id bits, which are used only for clearing them.
 //
 // Invariants
 // - A node is in the table exactly while its `pins` is not 0.
@@ -28,9 +27,9 @@ struct NodeState {
 
     NodeId node;
     uint32_t pins = 0;
-    bool orphaned = false;  // has no name any more; its contents are removed with the last pin
-    bool spared = false;    // it was so when it was opened: DfsOptions::orphan_grace
-    bool removing = false;  // its contents are being punched
+    bool orphaned = false;  // has no name any more; it is removed after the last pin ...
+    Time spared_until{};    // ... and this time
+    bool removing = false;  // it is being punched, or its pin in the store ends
     // For an open directory: its record as last read. Only this remains after the directory is
     // removed.
     std::unique_ptr<InodeRecord> directory;

@@ -3,7 +3,8 @@
 // their capacity, so the steady state allocates nothing. As in rpc::UpdateSlots, the slot that was
 // used last is the next one, and one whose request may still run is used again after all others.
 //
-// Used on one core. The holder of a slot never waits for another one.
+// Used on one core. The holder of a slot never waits for another one. It may wait for the work that
+// has the reserved slot.
 #pragma once
 #include <deque>
 #include <vector>
@@ -26,12 +27,12 @@ class OperationSlots {
         : free_count_(reactor, count) {
         const Uuid client = Uuid::make(reactor.secrets());
         const uint64_t digest = Digest().add(reactor.secrets().next()).value();
-        for (uint32_t i = 0; i < count; ++i) {
+        for (uint32_t i = 0; i <= count; ++i) {
             slots_.push_back({});
             slots_.back().own = {
                 .client = client, .slot = i, .sequence = 0, .owner = owner, .digest = digest};
             slots_.back().transaction.holder = {.client = client};
-            free_.push_back(count - 1 - i);
+            if (i < count) free_.push_back(count - 1 - i);
         }
     }
 
@@ -91,9 +92,12 @@ class OperationSlots {
         free_.pop_back();
         return Lease(*this, slot);
     }
+    // Needs no wait(). One user at a time.
+    [[nodiscard]] Lease take_reserved() { return Lease(*this, slots_.back()); }
 
   private:
     void give_back(const RequestSlot& slot, bool rests) {
+        if (&slot == &slots_.back()) return;
         free_.insert(rests ? free_.begin() : free_.end(), slot.own.slot);
         free_count_.release();
     }

@@ -58,6 +58,13 @@ class RecordChain {
         add_query(node, entry_akey(), into.at, S_IFDIR);
     }
 
+    // Of a fixed node. Returns the index of its item.
+    template <class Record>
+    uint32_t add(NodeId node, Dkey dkey, Akey akey, Record& into) {
+        add_record({.node = node}, std::move(dkey), std::move(akey), into);
+        return size() - 1;
+    }
+
     [[nodiscard]] std::span<FetchItem> items() { return items_; }
     [[nodiscard]] std::span<Link> links() { return links_; }
     [[nodiscard]] const FetchItem& item(uint32_t index) const { return items_[index]; }

@@ -12,6 +12,35 @@ Task<> link_one(Fixture& f, NodeId node, string name) {
 Task<> unlink_name(Fixture& f, string name) {
     EXPECT_OK(co_await f.fs.unlink(f.call, root_node, name));
 }
+// For two seconds, because a caller looks names up before it uses their nodes. A caller whose
+// node is gone by then looks its name up once more.
+Task<> expect_usable_for_a_while(Fixture& f, NodeId node, string contents) {
+    const mode_t type = (co_await f.stat(node)).mode & S_IFMT;
+    for (int i = 0; i < 100; ++i) {
+        const mode_t mode = 0700 | (i & 07);
+        const auto changed = co_await f.fs.set_attributes(f.call, node, {.mode = mode});
+        EXPECT_OK(changed) << i;
+        if (!changed) co_return;
+        EXPECT_EQ(changed->mode, type | mode);
+        EXPECT_OK(co_await f.fs.list_xattrs(f.call, node));
+        const auto opened = co_await f.fs.open(f.call, node, Fixture::reading);
+        CO_ASSERT(opened.has_value());
+        if (S_ISDIR(type)) {
+            EXPECT_EQ((co_await f.fs.readdir(f.call, opened->handle, 0, 10))->size(), 0u);
+        } else {
+            EXPECT_EQ(co_await f.read(opened->handle, 0, 10), contents);
+        }
+        co_await f.close(opened->handle);
+        if (i < 99) co_await f.later();
+    }
+    if (S_ISREG(type)) {
+        EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = 1}));
+        EXPECT_EQ((co_await f.stat(node)).size, 1u);
+    }
+    f.fs.forget(node, 1'000'000);
+    EXPECT_TRUE(co_await f.is_gone(node));
+}
+
 Task<> open_or_gone(Fixture& f, NodeId node, string contents) {
     const auto opened = co_await f.fs.open(f.call, node, Fixture::reading);
     if (!opened) {
@@ -203,6 +232,7 @@ constexpr Case link_table[] = {
          const NodeId node = co_await f.file(root_node, "file", "x");
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
          f.fs.forget(node, 1'000'000);
+         EXPECT_TRUE(co_await f.is_gone(node));
          EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, node));
          EXPECT_FAILS(stale, co_await f.fs.set_attributes(f.call, node, {.mode = 0600}));
          EXPECT_FAILS(stale, co_await f.fs.set_attributes(f.call, node, {.size = 0}));
@@ -211,6 +241,43 @@ constexpr Case link_table[] = {
          EXPECT_FAILS(stale, co_await f.fs.set_xattr(f.call, node, "user.x", {}, SetXattr::any));
          EXPECT_FAILS(stale, co_await f.fs.list_xattrs(f.call, node));
          EXPECT_FAILS(stale, co_await f.fs.link(f.call, node, root_node, "again"));
+     }},
+    {"WhatWasReplacedIsUsableForAWhile",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
+         const NodeId old = co_await f.file(root_node, "f", "old");
+         (void)co_await f.file(root_node, "g", "new");
+         EXPECT_OK(co_await f.fs.rename(f.call, root_node, "g", root_node, "f", {}));
+         co_await expect_usable_for_a_while(f, old, "old");
+         EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "f")), "new");
+     }},
+    {"WhatWasRemovedIsUsableForAWhile",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
+         const NodeId node = co_await f.file(root_node, "f", "x");
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "f"));
+         co_await expect_usable_for_a_while(f, node, "x");
+     }},
+    {"ADirectoryThatWasReplacedIsUsableForAWhile",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
+         const NodeId old = co_await f.directory(root_node, "d");
+         const NodeId other = co_await f.directory(root_node, "e");
+         (void)co_await f.file(other, "x");
+         EXPECT_OK(co_await f.fs.rename(f.call, root_node, "e", root_node, "d", {}));
+         EXPECT_FAILS(not_found, co_await f.fs.lookup(f.call, old, "x"));
+         EXPECT_FAILS(not_found, co_await f.fs.mkdir(f.call, old, "x", 0755, f.owner));
+         co_await expect_usable_for_a_while(f, old, "");
+     }},
+    {"ADirectoryThatWasRemovedIsUsableForAWhile",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
+         const NodeId dir = co_await f.directory(root_node, "d");
+         const NodeId file = co_await f.file(root_node, "f", "x");
+         EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "d"));
+         EXPECT_FAILS(not_found, co_await f.fs.link(f.call, file, dir, "l"));
+         EXPECT_FAILS(not_found, co_await f.fs.rename(f.call, root_node, "f", dir, "f", {}));
+         co_await expect_usable_for_a_while(f, dir, "");
      }},
     {"OpenAgainstUnlink",
      [](Fixture& f) -> Task<> {

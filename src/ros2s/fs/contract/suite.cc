@@ -123,7 +123,7 @@ Task<NodeId> Fixture::node_of(NodeId parent, std::string name) {
 }
 
 Task<bool> Fixture::is_gone(NodeId node) {
-    constexpr int looks_max = 50;
+    constexpr int looks_max = 250;
     for (int look = 0; look < looks_max; ++look) {
         const auto found = co_await fs.get_attributes(call, node);
         if (!found) co_return found.error().code == Code::stale;
