@@ -52,12 +52,35 @@ Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     co_return closed;
 }
 
+// The kernel found no file at the name. Another mount has meanwhile put something else than a file
+// there, such as a symbolic link, which the kernel must follow. After ESTALE it looks the name up
+// again, but only once. A name that changes all the time is therefore given some time first.
+constexpr Duration other_kind_max = std::chrono::milliseconds(8);
+
+Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId parent,
+                  std::string name) {
+    const auto found = co_await file_system.lookup(call, parent, name);
+    if (found) file_system.forget(found->node, 1);
+    co_return found.has_value();
+}
+
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fuse_file_info file) {
     const UserCall user(server, request);
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.create(
-        user.call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
+    Result<fs::Opened> opened;
+    for (Duration wait = std::chrono::milliseconds(1); wait <= other_kind_max; wait *= 2) {
+        opened = co_await file_system.create(
+            user.call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
+        if (opened) break;
+        const Code code = opened.error().code;
+        if (code != Code::loop && code != Code::invalid) break;
+        // `invalid` may also be about a name that the file system cannot have.
+        if (code == Code::loop || co_await exists(file_system, user.call, parent, name)) {
+            opened = fail(Code::stale);
+        }
+        co_await sleep_for(server.reactor(), wait);
+    }
     if (!opened) {
         reply_error(request, opened.error());
         co_return;

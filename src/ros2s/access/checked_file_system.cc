@@ -1,5 +1,7 @@
 #include "checked_file_system.h"
 
+#include "ros2s/fs/path_walk.h"
+
 namespace ros2s::access {
 namespace {
 
@@ -504,6 +506,15 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::open(const Call& call, NodeId n
 CheckedFileSystem::OpenedTask CheckedFileSystem::create(const Call& call, NodeId parent,
                                                         std::string_view name, mode_t mode,
                                                         fs::OpenFlags flags, fs::Owner owner) {
+    return fs::by_name([this, &call, parent, name, mode, flags, owner] {
+        return create_or_open(call, parent, name, mode, flags, owner);
+    });
+}
+
+CheckedFileSystem::OpenedTask CheckedFileSystem::create_or_open(const Call& call, NodeId parent,
+                                                                std::string_view name, mode_t mode,
+                                                                fs::OpenFlags flags,
+                                                                fs::Owner owner) {
     mode_t whole = S_IFREG | mode;
     const auto may = co_await check_new(call, parent, name, whole, owner);
     const bool exists = !may && may.error().code == Code::exists;
@@ -523,10 +534,13 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::create(const Call& call, NodeId
         if (opened || opened.error().code != Code::exists) co_return opened;
     }
     if (flags.exclusive) co_return fail(Code::exists);
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes found, co_await inner_.lookup(call, parent, name));
-    auto opened = co_await open(call, found.node, flags);
+    const auto found = co_await inner_.lookup(call, parent, name);
+    // It was removed meanwhile.
+    if (!found && found.error().code == Code::not_found) co_return fail(Code::stale);
+    if (!found) co_return fail(found.error());
+    auto opened = co_await open(call, found->node, flags);
     // The caller of create() gets one reference, as for a new file.
-    if (!opened) inner_.forget(found.node, 1);
+    if (!opened) inner_.forget(found->node, 1);
     co_return opened;
 }
 

@@ -121,6 +121,9 @@ class CheckedFileSystem final : public FilesBelow {
     Task<Result<>> check_xattr(const Call& call, NodeId node, std::string_view name, bool changes);
     // Checks, after the file was opened, that its user may read or write it. If not, it is closed.
     OpenedTask checked(const Call& call, fs::OpenFlags flags, Result<fs::Opened> opened);
+    // Errors also: stale (the name has changed meanwhile).
+    OpenedTask create_or_open(const Call& call, NodeId parent, std::string_view name, mode_t mode,
+                              fs::OpenFlags flags, fs::Owner owner);
     void keep(const Call& call, const fs::Opened& opened, fs::OpenFlags flags);
 
     Reactor& reactor_;

@@ -151,14 +151,13 @@ Result<> check_opens(const Walked& found, const PathOpen& how) {
     return S_ISREG(mode) ? Result<>() : fail(Code::unsupported);
 }
 
-}  // namespace
-
-Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view path, PathOpen how) {
+Task<Result<Opened>> open_found(Namespace& fs, const Call& call, std::string_view path,
+                                PathOpen how) {
     // With an exclusive creation, the creation itself finds out whether the name is taken.
     const LastLink last = how.creates && how.flags.exclusive ? LastLink::unasked
                           : how.follows                      ? LastLink::follow
                                                              : LastLink::keep;
-    ROS2S_CO_TRY_ASSIGN(Walked walked, co_await walk(call, path, last));
+    ROS2S_CO_TRY_ASSIGN(Walked walked, co_await fs.walk(call, path, last));
     // An earlier execution of this call may have created the file that exists.
     const bool repeats = how.creates && call.update != nullptr && call.update->repeated;
     const auto may = check_opens(walked, how);
@@ -166,22 +165,35 @@ Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view pat
     bool opens = may && walked.attributes;
     if (may && how.creates && (repeats || !walked.attributes)) {
         opened = wants_directory(path) ? fail(Code::is_directory)
-                                       : co_await create(call, walked.parent, walked.name, how.mode,
-                                                         how.flags, how.owner);
+                                       : co_await fs.create(call, walked.parent, walked.name,
+                                                            how.mode, how.flags, how.owner);
+        // Where nothing was found, there is now something else than a file, such as a symbolic
+        // link: its name is to be looked up again.
+        const bool is_other =
+            !opened && !walked.attributes && !how.flags.exclusive &&
+            (opened.error().code == Code::loop || opened.error().code == Code::invalid);
+        if (is_other) opened = fail(Code::stale);
         // Where nothing can be created, the file that exists was there before.
         opens = opens && !opened && opened.error().code == Code::read_only;
     }
     if (opens) {
-        opened = co_await open(call, walked.attributes->node, how.flags);
+        opened = co_await fs.open(call, walked.attributes->node, how.flags);
         if (opened) walked.attributes.reset();  // the caller gets its reference
     }
-    fs::forget(*this, walked);
+    forget(fs, walked);
     co_return opened;
+}
+
+}  // namespace
+
+Task<Result<Opened>> Namespace::open_path(const Call& call, std::string_view path, PathOpen how) {
+    return by_name([this, &call, path, how] { return open_found(*this, call, path, how); });
 }
 
 Task<Result<Attributes>> resolve(Namespace& fs, const Call& call, std::string_view path,
                                  LastLink last) {
-    ROS2S_CO_TRY_ASSIGN(const Walked walked, co_await fs.walk(call, path, last));
+    ROS2S_CO_TRY_ASSIGN(const Walked walked,
+                        co_await by_name([&] { return fs.walk(call, path, last); }));
     if (walked.parent != NodeId{}) fs.forget(walked.parent, 1);
     if (!walked.attributes) co_return fail(Code::not_found);
     co_return *walked.attributes;

@@ -135,7 +135,7 @@ int ros2s_opendir(ros2s_fs* fs, const char* path, ros2s_dir** out) {
     if (path == nullptr || out == nullptr) return refuse(EINVAL, "opendir: an argument is NULL");
     *out = nullptr;
     auto directory = std::make_unique<ros2s_dir>(ros2s_dir{.fs = *fs, .path = path});
-    const auto opened = fs->run([&] { return open_directory(*directory); });
+    const auto opened = fs->run_by_name([&] { return open_directory(*directory); });
     if (!opened) return refuse(opened.error(), "opendir", path);
     ++fs->users;
     *out = directory.release();

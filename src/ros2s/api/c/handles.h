@@ -9,6 +9,7 @@
 
 #include "instance.h"
 #include "last_error.h"
+#include "ros2s/fs/path_walk.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2store/ros2store.h"
 
@@ -25,6 +26,11 @@ struct ros2s_fs {
     template <class F>
     auto run(F&& make) {
         return instance().run(std::forward<F>(make));
+    }
+    // For a call on the node of a path.
+    template <class F>
+    auto run_by_name(const F& make) {
+        return run([&] { return ros2s::fs::by_name(make); });
     }
 };
 

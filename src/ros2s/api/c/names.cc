@@ -116,7 +116,8 @@ Task<Result<fs::FileSystemSpace>> ask_space(ros2s_fs& fs) {
 }
 
 int change(ros2s_fs* fs, const char* what, const char* path, const fs::SetAttributes& changes) {
-    return run_and_answer(*fs, what, path, [&] { return set_path_attributes(*fs, path, changes); });
+    return static_cast<int>(answer(
+        fs->run_by_name([&] { return set_path_attributes(*fs, path, changes); }), what, path));
 }
 
 }  // namespace
@@ -190,7 +191,7 @@ int ros2s_symlink(ros2s_fs* fs, const char* target, const char* path) {
 
 ssize_t ros2s_readlink(ros2s_fs* fs, const char* path, char* buffer, size_t bytes) {
     if (const int rc = check_call(fs, "readlink", path, buffer); rc < 0) return rc;
-    const auto target = fs->run([&] { return read_link(*fs, path); });
+    const auto target = fs->run_by_name([&] { return read_link(*fs, path); });
     if (!target) return refuse(target.error(), "readlink", path);
     if (target->size() > bytes) {
         return refuse(fail(Code::too_small, target->size()).error(), "readlink", path);

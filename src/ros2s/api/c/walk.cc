@@ -24,14 +24,18 @@ void Walk::keep() {
 }
 
 Task<Result<fs::Attributes>> Walk::to(std::string_view base, std::string_view path, Last last) {
-    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), last));
+    const std::string whole = join(base, path);
+    ROS2S_CO_TRY_ASSIGN(walked_,
+                        co_await fs::by_name([&] { return fs_.walk(call_, whole, last); }));
     if (walked_->attributes) co_return *walked_->attributes;
     co_return fail(Code::not_found);
 }
 
 Task<Result<NodeAndName>> Walk::to_name(std::string_view base, std::string_view path) {
     if (path.empty()) co_return fail(Code::not_found);
-    ROS2S_CO_TRY_ASSIGN(walked_, co_await fs_.walk(call_, join(base, path), Last::unasked));
+    const std::string whole = join(base, path);
+    ROS2S_CO_TRY_ASSIGN(
+        walked_, co_await fs::by_name([&] { return fs_.walk(call_, whole, Last::unasked); }));
     if (walked_->name.empty()) co_return fail(Code::invalid);
     co_return NodeAndName{walked_->parent, walked_->name};
 }

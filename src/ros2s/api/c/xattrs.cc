@@ -52,13 +52,19 @@ ssize_t hand_out(const Result<std::string>& got, void* out, size_t bytes, const 
     return static_cast<ssize_t>(got->size());
 }
 
+template <class Work>
+int answer(ros2s_fs& fs, const char* what, const char* path, Work work) {
+    return static_cast<int>(c::answer(fs.run_by_name(work), what, path));
+}
+
 }  // namespace
 }  // namespace ros2s::api::c
 
 ssize_t ros2s_getxattr(ros2s_fs* fs, const char* path, const char* name, void* value,
                        size_t bytes) {
     if (const int rc = check_call(fs, "getxattr", path, name); rc < 0) return rc;
-    return hand_out(fs->run([&] { return get(*fs, path, name); }), value, bytes, "getxattr", path);
+    return hand_out(fs->run_by_name([&] { return get(*fs, path, name); }), value, bytes, "getxattr",
+                    path);
 }
 
 int ros2s_setxattr(ros2s_fs* fs, const char* path, const char* name, const void* value,
@@ -73,15 +79,16 @@ int ros2s_setxattr(ros2s_fs* fs, const char* path, const char* name, const void*
     const auto how = flags == ROS2S_XATTR_CREATE    ? fs::SetXattr::create
                      : flags == ROS2S_XATTR_REPLACE ? fs::SetXattr::replace
                                                     : fs::SetXattr::any;
-    return run_and_answer(*fs, "setxattr", path, [&] { return set(*fs, path, name, from, how); });
+    return answer(*fs, "setxattr", path, [&] { return set(*fs, path, name, from, how); });
 }
 
 int ros2s_removexattr(ros2s_fs* fs, const char* path, const char* name) {
     if (const int rc = check_call(fs, "removexattr", path, name); rc < 0) return rc;
-    return run_and_answer(*fs, "removexattr", path, [&] { return remove(*fs, path, name); });
+    return answer(*fs, "removexattr", path, [&] { return remove(*fs, path, name); });
 }
 
 ssize_t ros2s_listxattr(ros2s_fs* fs, const char* path, char* names, size_t bytes) {
     if (const int rc = check_call(fs, "listxattr", path, path); rc < 0) return rc;
-    return hand_out(fs->run([&] { return list(*fs, path); }), names, bytes, "listxattr", path);
+    return hand_out(fs->run_by_name([&] { return list(*fs, path); }), names, bytes, "listxattr",
+                    path);
 }

@@ -29,6 +29,23 @@ Task<string> show_opened(Fixture& f, string path, PathOpen how) {
     co_return fmt::format("file {}", opened->attributes.size);
 }
 
+// A symbolic link comes and goes at a name.
+Task<> link_and_unlink(Fixture& f, bool& stops) {
+    while (!stops) {
+        const auto made = co_await f.fs.symlink(f.call, root_node, "l", "target", f.owner);
+        if (made) f.fs.forget(made->node, 1);
+        (void)co_await f.fs.unlink(f.call, root_node, "l");
+        co_await yield(f.reactor);
+    }
+}
+Task<> open_or_create(Fixture& f, bool& stops) {
+    for (int i = 0; i < 200; ++i) {
+        EXPECT_EQ(co_await show_opened(f, "l", {.creates = true, .mode = 0600}), "file 0") << i;
+        (void)co_await f.fs.unlink(f.call, root_node, "l");
+    }
+    stops = true;
+}
+
 struct OpenRow {
     const char* path;
     bool follows;
@@ -212,6 +229,16 @@ constexpr Case walk_table[] = {
              EXPECT_EQ(made.uid, f.owner.uid);
              EXPECT_EQ(made.gid, 4242u);
          }
+     }},
+    {"ALinkThatComesAndGoesIsFollowedOrReplaced",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
+         (void)co_await f.file(root_node, "target");
+         bool stops = false;
+         Nursery nursery(f.reactor, 2);
+         co_await nursery.spawn(link_and_unlink(f, stops));
+         co_await nursery.spawn(open_or_create(f, stops));
+         co_await nursery.join();
      }},
     {"StopsWhenItsCallDoes",
      [](Fixture& f) -> Task<> {
