@@ -214,9 +214,9 @@ Task<Result<>> DfsMount::reap_listed(const Call& call, Which which) {
         std::vector<NodeId> nodes;
         for (const object::ListEntry& entry : reply.entries) {
             request.after = entry.key;
-            if (entry.epoch.value <= spared_upto_) continue;
-            ROS2S_CO_TRY_ASSIGN(const auto orphan, decode<OrphanRecord>(as_bytes(entry.value)));
-            nodes.push_back({orphan.node});
+            const NodeId node{Dkey{entry.key}.number()};
+            const bool is_spared = entry.epoch.value <= spared_upto_;
+            if (!is_spared && node.value >= first_free_node) nodes.push_back(node);
         }
         std::vector<Time> times(nodes.size(), reactor_.now());
         if (which == Which::due && !nodes.empty()) {

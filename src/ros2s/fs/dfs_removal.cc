@@ -14,7 +14,6 @@ DfsMount::Removal DfsMount::plan_removal(NodeId parent, const Entry& entry,
     left.links = S_ISDIR(left.mode) || left.links == 0 ? 0 : left.links - 1;
     stamp_changed(left, contents);
     removal.last_name = left.links == 0;
-    removal.orphan.node = removal.node.value;
     removal.bytes = contents.bytes_used;
     // Its other names may be in other directories, which are unknown here.
     if (!removal.last_name && left.parent == parent.value) left.parent = 0;

@@ -124,15 +124,16 @@ struct NumberRecord {
 };
 static_assert(sizeof(NumberRecord) == 16);
 
-// Under orphan_node: a node without a name whose contents must still be punched.
+// Under orphan_node, with the node id as the dkey: a node without a name that must still be
+// punched. With its key it is not larger than the entry of the shortest name, because a container
+// at its cap must be able to replace one by the other. Earlier builds appended the node id.
 struct OrphanRecord {
     static constexpr uint8_t kind = 'O';
     uint8_t magic = kind;
     uint8_t version = record_version;
     uint8_t reserved[6] = {};
-    uint64_t node = 0;
 };
-static_assert(sizeof(OrphanRecord) == 16);
+static_assert(sizeof(OrphanRecord) == 8);
 
 // Errors: corrupt (not such a record), bad_version.
 template <class Record>

@@ -25,7 +25,7 @@ TEST(Records, HaveTheirBytes) {
     add(Superblock{.chunk_bytes = 1 << 20, .created_ns = 0x0102030405060708});
     add(EntryRecord::of(NodeId{0x1122334455667788}, S_IFDIR | 0755));
     add(NumberRecord{.number = 1024});
-    add(OrphanRecord{.node = 5});
+    add(OrphanRecord{});
     add(InodeRecord{.target_bytes = 0x1234,
                     .mode = 0x81a4,
                     .links = 2,
@@ -47,6 +47,12 @@ TEST(Records, KeysSortChunksBeforeRecords) {
     EXPECT_LT(chunk_dkey(file_bytes_max / block_bytes), chunks_end());
     EXPECT_LT(chunks_end(), record_dkey());
     EXPECT_EQ(object_of(root_node), (ObjectId{.high = 0x44465301, .low = 1}));
+}
+
+// A removal replaces an entry by an orphan, also in a container that uses more than its cap.
+TEST(Records, AnOrphanIsNotLargerThanTheEntryOfAName) {
+    EXPECT_LE(Dkey::integer(1).bytes.size() + orphan_akey().bytes.size() + sizeof(OrphanRecord),
+              name_dkey("n").bytes.size() + entry_akey().bytes.size() + sizeof(EntryRecord));
 }
 
 TEST(Records, RefusesWhatIsNone) {
