@@ -3,7 +3,6 @@
 usage: daemon_tenants_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import os
-import shutil
 import time
 import unittest
 from pathlib import Path
@@ -108,16 +107,6 @@ class Tenants(WithDirectory):
         kept.write_text(kept.read_text().replace('"/etc"', '"main"'))
         self.up()
         self.assertEqual(answer("tenant", "show", self.pool, "alice")["state"], "revoked")
-
-    def client(self, authority, name):
-        """Returns the environment of programs that have a new certificate of one of the pool's authorities."""
-        certificates = self.pool / "certs" / authority
-        run("certs", "issue", certificates, name)
-        own = self.scratch / name
-        own.mkdir()
-        for source, target in (("ca.crt", "ca.crt"), (f"{name}.crt", "client.crt"), (f"{name}.key", "client.key")):
-            shutil.copy(certificates / source, own / target)
-        return {**os.environ, "ROS2STORE_CERTS": str(own)}
 
     def test_clients_of_servers_have_containers_of_their_own(self):
         self.up("--size", SIZE)

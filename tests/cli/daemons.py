@@ -58,6 +58,16 @@ class WithDirectory(program.Refusal):
                 os.kill(pid, signal.SIGKILL)
             shutil.rmtree(self.scratch)
 
+    def client(self, authority, name):
+        """Returns the environment of programs that have a new certificate of one of the pool's authorities."""
+        certificates = self.pool / "certs" / authority
+        run("certs", "issue", certificates, name)
+        own = self.scratch / name
+        own.mkdir()
+        for source, target in (("ca.crt", "ca.crt"), (f"{name}.crt", "client.crt"), (f"{name}.key", "client.key")):
+            shutil.copy(certificates / source, own / target)
+        return {**os.environ, "ROS2STORE_CERTS": str(own)}
+
     def refused(self, *arguments, **more):
         return super().refused(*arguments, timeout=TIMEOUT_SECONDS, **more)
 
