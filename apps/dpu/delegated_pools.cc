@@ -147,7 +147,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
         const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
         const bool is_invalid = tenant == known.tenants.end() || !tenant->second.active ||
                                 tenant->second.tenant.generation != last.generation ||
-                                tenancy::is_revoked(tenant->second.tenant, first, last, now);
+                                tenancy::is_revoked(tenant->second.tenant, first, last);
         if (is_invalid) each.second->follows_none();
         return is_over || is_invalid;
     });
@@ -373,8 +373,7 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
     const tenancy::Tenant& tenant = known.tenants.at(last.tenant).tenant;
     if (tenant.generation != last.generation) co_return no("its tenant was changed since");
-    if (tenancy::is_revoked(tenant, *first, last, engine_time(known)))
-        co_return no("it was revoked");
+    if (tenancy::is_revoked(tenant, *first, last)) co_return no("it was revoked");
     co_return std::move(last);
 }
 

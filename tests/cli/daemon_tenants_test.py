@@ -163,6 +163,25 @@ class Tenants(WithDirectory):
         run("down", self.pool)
         self.refused("container", "list", f"ros2s+dpu:///pool?dir={self.pool}", says=f"ros2store up {self.pool}")
 
+    def test_no_capability_is_valid_by_a_clock_that_was_set_back(self):
+        """As if the clock were before the time up to which revocations were dropped."""
+        uris = self.up("--size", SIZE)["uris"]
+        run("ls", uris["offload"])
+        run("down", self.pool)
+        tenants = self.pool / "tenants.yaml"
+        text = tenants.read_text()
+        later = text.replace("format: 1", f"format: 3\nclock_min: {(int(time.time()) + 3600) * 10**9}")
+        self.assertNotEqual(later, text)
+        tenants.write_text(later)
+        self.up()
+        self.refused("ls", uris["offload"] + "&timeout=5", says="ros2s")
+        self.wait_for_line("engine", "the engine's clock was set back")
+        run("ls", uris["direct"])  # needs no capability
+        run("down", self.pool)
+        tenants.write_text(later.replace(f"{(int(time.time()) + 3600) // 10**6}", "1000", 1))
+        self.up()
+        run("ls", uris["offload"])
+
     def test_the_dpu_has_no_rights_of_its_own(self):
         self.up("--size", SIZE)
         certs = self.pool / "certs"

@@ -37,17 +37,16 @@ bool sees(const Tenant& tenant, std::string_view container) {
     });
 }
 
-bool is_revoked(const Tenant& tenant, const capability::PublicKey& program, WallTime now) {
-    return std::ranges::any_of(tenant.revoked_capabilities, [&](const auto& each) {
-        return each.second.program == program && now < each.second.until;
-    });
+bool is_revoked(const Tenant& tenant, const capability::PublicKey& program) {
+    return std::ranges::any_of(tenant.revoked_capabilities,
+                               [&](const auto& each) { return each.second.program == program; });
 }
 
 bool is_revoked(const Tenant& tenant, const capability::Capability& first,
-                const capability::Capability& last, WallTime now) {
+                const capability::Capability& last) {
     const auto& revoked = tenant.revoked_capabilities;
     return revoked.contains(first.id) || revoked.contains(last.id) ||
-           is_revoked(tenant, first.holder, now);
+           is_revoked(tenant, first.holder);
 }
 
 const Tenant* tenant_of(const TenantsByName& tenants, std::string_view subject) {

@@ -14,12 +14,11 @@ namespace ros2s::tenancy {
 // True if the tenant has some right in the container.
 [[nodiscard]] bool sees(const Tenant& tenant, std::string_view container);
 // Returns true if a capability of this program was revoked. It gets no other one for an hour.
-[[nodiscard]] bool is_revoked(const Tenant& tenant, const capability::PublicKey& program,
-                              WallTime now);
+[[nodiscard]] bool is_revoked(const Tenant& tenant, const capability::PublicKey& program);
 // Returns true if the chain with this first and last link was revoked, or another one of its
 // program.
 [[nodiscard]] bool is_revoked(const Tenant& tenant, const capability::Capability& first,
-                              const capability::Capability& last, WallTime now);
+                              const capability::Capability& last);
 
 // The tenant of the subject; null: it has none.
 [[nodiscard]] const Tenant* tenant_of(const TenantsByName& tenants, std::string_view subject);

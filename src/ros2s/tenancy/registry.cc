@@ -14,24 +14,25 @@ constexpr size_t document_bytes_max = 1 << 20;  // config::parse() takes no more
 
 // Of the document, without what changes and revocations add to it.
 size_t settings_bytes_of(TenantsOfPool pool) {
+    pool.clock_min = {};
     for (auto& [name, tenant] : pool.tenants) {
         tenant.generation = 1;
         tenant.revoked = false;
+        tenant.expired = false;
         tenant.revocations = 0;
         tenant.revoked_capabilities.clear();
     }
     return document_of(pool).size();
 }
 
-size_t count_revoked(const TenantsByName& tenants, WallTime now) {
+size_t count_revoked(const TenantsByName& tenants) {
     size_t count = 0;
-    for (const auto& [name, tenant] : tenants) {
-        count += static_cast<size_t>(
-            std::ranges::count_if(tenant.revoked_capabilities,
-                                  [now](const auto& each) { return each.second.until > now; }));
-    }
+    for (const auto& [name, tenant] : tenants) count += tenant.revoked_capabilities.size();
     return count;
 }
+
+// No capability that exists when another one is revoked lives longer.
+constexpr Duration revoked_for = capability::life_max + capability::clock_slack;
 
 }  // namespace
 
@@ -41,7 +42,7 @@ TenantRegistry::TenantRegistry(Environment environment, std::string path)
       version_(static_cast<uint64_t>(environment_.reactor.wall_time().time_since_epoch().count())),
       turn_(environment_.reactor, 1),
       news_(environment_.reactor),
-      time_(environment_.reactor, 1) {}
+      time_(environment_.reactor, 2) {}
 
 Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment environment,
                                                                    std::string path,
@@ -58,6 +59,7 @@ Task<Result<std::unique_ptr<TenantRegistry>>> TenantRegistry::open(Environment e
     } else if (text.error().code != Code::not_found) {
         co_return report.fail(text.error(), "the tenants of the pool: {}", why.text());
     }
+    self.see_revocations();
     self.active_ = self.active();
     ROS2S_CHECK(self.time_.try_spawn(keep_time(self)));
     co_return registry;
@@ -85,7 +87,56 @@ Task<> TenantRegistry::keep_time(TenantRegistry& self) {
         const size_t active = self.active();
         if (active != std::exchange(self.active_, active)) self.changed_now();
         self.news_.wake_all();
+        // Its writing must delay no heartbeat. One runs at a time.
+        (void)self.time_.try_spawn(settle_now(self));
     }
+}
+
+Task<> TenantRegistry::settle_now(TenantRegistry& self) {
+    TenantsOfPool next = self.pool_;
+    if (!self.settle(next) && !self.unwritten_) co_return;
+    co_await self.turn_.acquire();
+    const SemaphoreHold turn(self.turn_);
+    // Also if this cannot be written: until the process ends, they stay expired.
+    for (auto& [name, each] : next.tenants) {
+        const auto found = self.pool_.tenants.find(name);
+        if (found != self.pool_.tenants.end() && found->second.generation == each.generation) {
+            found->second.expired = each.expired;
+        }
+    }
+    Report ignored;
+    self.unwritten_ = !co_await self.keep_all(self.pool_, ignored);  // tried again
+}
+
+bool TenantRegistry::settle(TenantsOfPool& pool) const {
+    const WallTime now = environment_.reactor.wall_time();
+    bool changes = false;
+    for (auto& [name, each] : pool.tenants) {
+        if (!each.expired && each.until && *each.until <= now) changes = each.expired = true;
+        const auto dropped = std::erase_if(each.revoked_capabilities, [&](const auto& revoked) {
+            const auto seen = seen_.find({name, revoked.first});
+            if (revoked.second.until > now || seen == seen_.end() ||
+                environment_.reactor.now() - seen->second < revoked_for) {
+                return false;
+            }
+            pool.clock_min =
+                std::max(pool.clock_min, revoked.second.until - capability::clock_slack);
+            return true;
+        });
+        changes = changes || dropped > 0;
+    }
+    return changes;
+}
+
+void TenantRegistry::see_revocations() {
+    decltype(seen_) present;
+    for (const auto& [name, tenant] : tenants()) {
+        for (const auto& [id, revoked] : tenant.revoked_capabilities) {
+            const auto seen = seen_.find({name, id});
+            present[{name, id}] = seen == seen_.end() ? environment_.reactor.now() : seen->second;
+        }
+    }
+    seen_ = std::move(present);
 }
 
 Task<> TenantRegistry::wait(uint64_t known) {
@@ -119,6 +170,8 @@ Result<Tenant> TenantRegistry::changed(Change what, const std::string& name,
         tenant.revoked_capabilities = present->second.revoked_capabilities;
     }
     tenant.revoked = what == Change::revoke;
+    tenant.expired =
+        present != tenants().end() && present->second.expired && !settings.contains("until");
     if (tenant.revoked) {
         // The new generation revokes them. Programs stay known, for when the tenant is active
         // again.
@@ -171,10 +224,9 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
     if (present == tenants().end()) {
         co_return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
-    Tenant tenant = present->second;
-    const WallTime now = environment_.reactor.wall_time();
-    std::erase_if(tenant.revoked_capabilities,
-                  [now](const auto& each) { return each.second.until <= now; });
+    TenantsOfPool settled = pool_;
+    settle(settled);
+    Tenant tenant = settled.tenants.at(name);
     ++tenant.revocations;
     RevokedCapability& revoked = tenant.revoked_capabilities[id];
     if (!what.program) what.program = revoked.program;  // known from an earlier revocation
@@ -187,14 +239,18 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
             revoked_capabilities_max, name);
     }
     const bool is_new = !present->second.revoked_capabilities.contains(id);
-    if (is_new && count_revoked(tenants(), now) >= pool_revoked_capabilities_max) {
+    if (is_new && count_revoked(settled.tenants) >= pool_revoked_capabilities_max) {
         co_return report.fail(
             Code::too_large,
             "{} capabilities of the pool's tenants were revoked in the last hour, which is the "
             "most. `ros2store tenant revoke` without --capability ends all of the tenant '{}'",
             pool_revoked_capabilities_max, name);
     }
-    ROS2S_CO_TRY(co_await keep(tenant, report));
+    const auto earlier = seen_.extract({name, id});  // it counts from now on
+    settled.tenants.insert_or_assign(name, tenant);
+    auto kept = co_await keep_all(std::move(settled), report);
+    if (!kept && earlier) seen_.emplace(earlier.key(), earlier.mapped());
+    ROS2S_CO_TRY(kept);
     co_return tenant;
 }
 
@@ -205,11 +261,7 @@ Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
 }
 
 Task<Result<>> TenantRegistry::keep_all(TenantsOfPool next, Report& report) {
-    const WallTime now = environment_.reactor.wall_time();
-    for (auto& [name, each] : next.tenants) {
-        std::erase_if(each.revoked_capabilities,
-                      [now](const auto& revoked) { return revoked.second.until <= now; });
-    }
+    settle(next);
     // What an earlier version has kept may be more, and stays.
     if (settings_bytes_of(next) > std::max(pool_settings_bytes_max, settings_bytes_of(pool_))) {
         co_return report.fail(
@@ -230,6 +282,7 @@ Task<Result<>> TenantRegistry::keep_all(TenantsOfPool next, Report& report) {
                               describe(written.error()));
     }
     pool_ = std::move(next);
+    see_revocations();
     active_ = active();
     changed_now();
     news_.wake_all();

@@ -9,10 +9,15 @@
 // - A change is applied completely or not at all; changes are done one after the other.
 // - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
 //   its subjects stay refused. It becomes active again only by set().
+// - The clock may be wrong for a moment. A revocation of a capability is dropped only after its
+// time
+//   by the clock, and after this process has had it for as long as a capability lives. A tenant
+//   whose end has come stays expired.
 // - A tenant that was removed is not known any more. One that is created later, of any name, has
 //   higher generations, and owns nothing that the removed one has made.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -41,6 +46,9 @@ class TenantRegistry {
     Task<> stop();
 
     [[nodiscard]] const TenantsByName& tenants() const { return pool_.tenants; }
+    // Capabilities mean nothing while the clock is before this time: a revocation of one that is
+    // valid by such a clock may have been dropped.
+    [[nodiscard]] WallTime clock_min() const { return pool_.clock_min; }
     // Differs after each change and each expiry. Random at first, so that it differs from those of
     // an earlier process.
     [[nodiscard]] uint64_t version() const { return version_; }
@@ -75,6 +83,11 @@ class TenantRegistry {
     Task<Result<>> keep_all(TenantsOfPool next, Report& report);
     [[nodiscard]] Result<Tenant> changed(Change what, const std::string& name,
                                          const config::Entries& settings, Report& report) const;
+    // Drops revocations that are not needed any more, and marks tenants whose end has come. False:
+    // there are none.
+    bool settle(TenantsOfPool& pool) const;
+    static Task<> settle_now(TenantRegistry& self);
+    void see_revocations();
     [[nodiscard]] size_t active() const;
     void changed_now();
     static Task<> keep_time(TenantRegistry& self);
@@ -82,10 +95,13 @@ class TenantRegistry {
     Environment environment_;
     const std::string path_;
     TenantsOfPool pool_;
+    // When this process read or made each revocation: by tenant and capability.
+    std::map<std::pair<std::string, Uuid>, Time> seen_;
     uint64_t version_;
-    size_t active_ = 0;  // at the last heartbeat
-    Semaphore turn_;     // of changes
-    Event news_;         // woken by changes and heartbeats
+    bool unwritten_ = false;  // what settle_now() found
+    size_t active_ = 0;       // at the last heartbeat
+    Semaphore turn_;          // of changes
+    Event news_;              // woken by changes and heartbeats
     std::function<void()> told_;
     StopSource stopping_;
     Nursery time_;

@@ -21,11 +21,14 @@ constexpr std::string_view files_key = "files";
 constexpr std::string_view generation_key = "generation";
 constexpr std::string_view first_generation_key = "first_generation";
 constexpr std::string_view removed_generation_key = "removed_generation";
+constexpr std::string_view clock_min_key = "clock_min";
 constexpr std::string_view revoked_key = "revoked";
+constexpr std::string_view expired_key = "expired";
 constexpr std::string_view revocations_key = "revocations";
 constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
-// 2: with removed_generation. A file without it can be read by programs that know only 1.
-constexpr uint64_t document_format = 1, document_format_max = 2;
+// 2: with removed_generation. 3: with clock_min, or a tenant that has expired. A file without these
+// can be read by programs that know only 1.
+constexpr uint64_t document_format = 1, document_format_max = 3;
 // No pool reaches it. From a greater one, the next could not be written.
 constexpr uint64_t generation_max = uint64_t{1} << 62;
 
@@ -209,15 +212,18 @@ Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
 struct Document {
     uint64_t format = document_format;
     uint64_t removed_generation = 0;
+    uint64_t clock_min = 0;
     std::map<std::string, config::Entries> tenants;
     RecordLines lines;
 };
 
 config::Table describe(Document& document) {
     config::Records records{.into = &document.tenants};
-    records.keys = {{subjects_key, ""}, {until_key, ""},       {space_key, ""},
-                    {files_key, ""},    {generation_key, ""},  {first_generation_key, ""},
-                    {revoked_key, ""},  {revocations_key, ""}, {revoked_capabilities_key, ""}};
+    records.keys = {{subjects_key, ""},    {until_key, ""},
+                    {space_key, ""},       {files_key, ""},
+                    {generation_key, ""},  {first_generation_key, ""},
+                    {revoked_key, ""},     {expired_key, ""},
+                    {revocations_key, ""}, {revoked_capabilities_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : session::user_setting_names) {
@@ -229,7 +235,9 @@ config::Table describe(Document& document) {
              {config::count("format", document.format, document_format, document_format_max,
                             "Of this file."),
               config::count(removed_generation_key, document.removed_generation, 0, generation_max,
-                            "The highest of removed tenants.")}},
+                            "The highest of removed tenants."),
+              config::count(clock_min_key, document.clock_min, 0, INT64_MAX,
+                            "Nanoseconds since 1970.")}},
             {"tenants", "", {}, nullptr, {std::move(records)}}};
 }
 
@@ -250,13 +258,19 @@ Result<> take(config::Entries& entries, const config::Field& field, const Settin
 }  // namespace
 
 std::string document_of(const TenantsOfPool& pool) {
-    const bool has_removed = pool.removed_generation > 0;
+    const bool has_removed = pool.removed_generation > 0, has_clock = pool.clock_min > WallTime();
+    const bool has_expired =
+        std::ranges::any_of(pool.tenants, [](const auto& each) { return each.second.expired; });
+    const uint64_t format = has_clock || has_expired ? 3 : has_removed ? 2 : document_format;
     std::string text = fmt::format(
         "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n"
         "format: {}\n",
-        has_removed ? document_format_max : document_format);
+        format);
     if (has_removed) {
         text += fmt::format("{}: {}\n", removed_generation_key, pool.removed_generation);
+    }
+    if (has_clock) {
+        text += fmt::format("{}: {}\n", clock_min_key, pool.clock_min.time_since_epoch().count());
     }
     text += fmt::format("tenants:{}\n", pool.tenants.empty() ? " {}" : "");
     for (const auto& [name, tenant] : pool.tenants) {
@@ -266,6 +280,7 @@ std::string document_of(const TenantsOfPool& pool) {
             text += fmt::format("    {}: {}\n", first_generation_key, tenant.first_generation);
         }
         if (tenant.revoked) text += fmt::format("    {}: true\n", revoked_key);
+        if (tenant.expired) text += fmt::format("    {}: true\n", expired_key);
         if (tenant.revocations > 0) {
             text += fmt::format("    {}: {}\n", revocations_key, tenant.revocations);
         }
@@ -284,7 +299,8 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
                                      Report& report) {
     Document document;
     ROS2S_TRY(config::parse(yaml, where, describe(document), report));
-    TenantsOfPool pool{.removed_generation = document.removed_generation};
+    TenantsOfPool pool{.removed_generation = document.removed_generation,
+                       .clock_min = WallTime(Duration(static_cast<int64_t>(document.clock_min)))};
     TenantsByName& tenants = pool.tenants;
     for (auto& [name, entries] : document.tenants) {
         const SettingPlace place(where, fmt::format("'{}'", name), document.lines[name]);
@@ -298,6 +314,8 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
                                      generation_max, "At its creation."),
                        place, report));
         ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
+                       place, report));
+        ROS2S_TRY(take(entries, config::flag(expired_key, tenant.expired, "Its end has come."),
                        place, report));
         ROS2S_TRY(take(entries,
                        config::count(revocations_key, tenant.revocations, 0, UINT64_MAX,

@@ -37,7 +37,8 @@ inline constexpr size_t setting_bytes_max = 4096;
 inline constexpr size_t revoked_capabilities_max = 256;  // of a tenant, which have not expired
 // Of all tenants of a pool. A file of 1 MiB (config::parse() takes no more) has room for them, at
 // 123 bytes each and 67 for each tenant with some (428 KiB); for all settings; and for the
-// revocation of 1,024 tenants, at 37 bytes each (37 KiB), which therefore never fails.
+// revocation and the expiry of 1,024 tenants, at 55 bytes each (55 KiB), which therefore never
+// fail.
 inline constexpr size_t pool_revoked_capabilities_max = 3000;
 inline constexpr size_t pool_settings_bytes_max = size_t{512} << 10;
 
@@ -55,7 +56,10 @@ struct Tenant {
     uint64_t generation = 1;  // increases with each change
     // At its creation. Another one if a tenant was removed before, perhaps of that name.
     uint64_t first_generation = 1;
-    bool revoked = false;      // it has no rights any more, and its subjects none in the pool
+    bool revoked = false;  // it has no rights any more, and its subjects none in the pool
+    // Its `until` has been reached. A clock that is set back does not end this; another `until`
+    // does.
+    bool expired = false;
     uint64_t revocations = 0;  // of single capabilities, ever
     RevokedCapabilities revoked_capabilities{};
     config::Entries settings{};  // as they were given
@@ -69,7 +73,7 @@ struct Tenant {
     object::Amount caps{};                            // of all containers that it owns; 0: no cap
 
     [[nodiscard]] bool is_active(WallTime now) const {
-        return !revoked && (!until || now < *until);
+        return !revoked && !expired && (!until || now < *until);
     }
     // The name under which it owns containers: "alice", or "alice#7". No two tenants of a pool have
     // ever had the same one.
@@ -84,6 +88,9 @@ struct TenantsOfPool {
     // The highest generation that a removed tenant had. Later tenants begin above it, so that no
     // capability of a removed tenant is valid for one that gets its name. 0: none was removed.
     uint64_t removed_generation = 0;
+    // Of the revocations that were dropped, the latest time at which their capability had expired.
+    // By a clock before it, those capabilities would be valid.
+    WallTime clock_min{};
 
     // A tenant that is not in `tenants` yet.
     [[nodiscard]] Tenant make(std::string name) const;

@@ -129,13 +129,27 @@ TEST(Tenant, TheFormatsOfTheFile) {
                                      "    subjects: \"CN=bob\"\n");
 }
 
+TEST(Tenant, TheFileKeepsWhatAClockThatIsSetBackWouldUndo) {
+    Tenant alice = tenant_of("alice", {{"subjects", "CN=alice"}, {"until", "2026-01-01"}});
+    alice.expired = true;
+    TenantsOfPool pool{.clock_min = WallTime(std::chrono::seconds(1'800'000'000))};
+    pool.tenants.emplace("alice", alice);
+    const std::string text = document_of(pool);
+    EXPECT_THAT(text, HasSubstr("format: 3\nclock_min: 1800000000000000000\n"));
+    EXPECT_THAT(text, HasSubstr("    expired: true\n"));
+    Report report;
+    EXPECT_EQ(parse_document(text, "tenants.yaml", report), pool) << report.text();
+    EXPECT_FALSE(alice.is_active(WallTime()));
+}
+
 TEST(Tenant, ADamagedFileIsRefusedWhole) {
     const auto refused = [](std::string_view text) {
         Report report;
         EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
         return report.text();
     };
-    EXPECT_THAT(refused("format: 3\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 4\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 3\nclock_min: -1\n"), HasSubstr("clock_min"));
     EXPECT_THAT(refused("format: 2\nremoved_generation: -1\n"), HasSubstr("removed_generation"));
     const std::string most = std::to_string(UINT64_MAX);  // the next one would be 0
     EXPECT_THAT(refused("format: 2\nremoved_generation: " + most + "\n"),
@@ -192,7 +206,7 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
         const Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", "CN=x"}});
         plain.emplace(tenant.name, tenant);
         Tenant& revoked = full.emplace(tenant.name, tenant).first->second;
-        revoked.revoked = true;
+        revoked.revoked = revoked.expired = true;
         revoked.generation = revoked.revocations = UINT64_MAX;
     }
     for (size_t i = 0; i < pool_revoked_capabilities_max; ++i) {
@@ -201,8 +215,8 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
         revoked.program.emplace().fill(0xff);
         revoked.until = WallTime::max();
     }
-    const size_t revocations =
-        document_of({.tenants = full}).size() - document_of({.tenants = plain}).size();
+    const size_t revocations = document_of({.tenants = full, .clock_min = WallTime::max()}).size() -
+                               document_of({.tenants = plain}).size();
     EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
 }
 
