@@ -632,6 +632,43 @@ def large_directory(top):
     assert seen == count and os.listdir(top) == []
 
 
+class Dirent(ctypes.Structure):
+    _fields_ = [("d_ino", ctypes.c_uint64), ("d_off", ctypes.c_int64),
+                ("d_reclen", ctypes.c_ushort), ("d_type", ctypes.c_ubyte),
+                ("d_name", ctypes.c_char * 256)]
+
+
+@check
+def positions_in_a_directory(top):
+    """seekdir() to a position of telldir() finds the name, however often."""
+    for i in range(300):
+        os.close(os.open(f"{top}/name-{i:06d}", os.O_CREAT | os.O_WRONLY))
+    library = ctypes.CDLL(None)
+    for name, result, arguments in (
+            ("opendir", ctypes.c_void_p, [ctypes.c_char_p]),
+            ("readdir", ctypes.POINTER(Dirent), [ctypes.c_void_p]),
+            ("telldir", ctypes.c_long, [ctypes.c_void_p]),
+            ("seekdir", None, [ctypes.c_void_p, ctypes.c_long]),
+            ("closedir", ctypes.c_int, [ctypes.c_void_p])):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    directory = library.opendir(os.fsencode(top))
+    found = []
+    while True:
+        position = library.telldir(directory)
+        entry = library.readdir(directory)
+        if not entry:
+            break
+        found.append((position, entry.contents.d_name))
+    assert len(found) == 302
+    for turn in range(2000):
+        position, name = found[turn * 97 % len(found)]
+        library.seekdir(directory, position)
+        entry = library.readdir(directory)
+        assert entry and entry.contents.d_name == name, (turn, name)
+    library.closedir(directory)
+
+
 @check
 def locks(top):
     with open(f"{top}/f", "w") as file:

@@ -133,11 +133,8 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call,
                 {.name = listed.key, .node = {record.node}, .type = record.type_bits()});
         }
     } while (entries.empty() && reply.more && !reply.entries.empty());
-    uint64_t next = file.cookies.begin(cookie, call.tenant);
-    for (DirectoryEntry& entry : entries) {
-        entry.cookie = next++;
-        file.cookies.add(entry.name);
-    }
+    file.cookies.begin(cookie, call.tenant);
+    for (DirectoryEntry& entry : entries) entry.cookie = file.cookies.add(entry.name);
     if (!reply.more) file.cookies.reached_end();
     file.cookies.end();
     co_return entries;

@@ -3,6 +3,12 @@
 #include <algorithm>
 
 namespace ros2s::fs {
+namespace {
+
+// Names that were removed since they were returned may be between two names that are read again.
+constexpr uint64_t removed_names_max = 16;
+
+}  // namespace
 
 ReaddirCookies::~ReaddirCookies() {
     if (share_ == nullptr) return;
@@ -18,30 +24,49 @@ std::string_view ReaddirCookies::name_in(const Page& page, uint64_t cookie) cons
     return std::string_view(page.names).substr(begin, page.ends[index] - begin);
 }
 
-std::optional<std::string> ReaddirCookies::find(uint64_t cookie) const {
+std::string_view ReaddirCookies::name_with(uint64_t cookie) const {
     const auto page = std::ranges::lower_bound(pages_, cookie, {}, &Page::last);
-    if (page == pages_.end() || cookie < page->first) return std::nullopt;
-    return std::string(name_in(*page, cookie));
+    if (page == pages_.end() || cookie < page->first) return {};
+    return name_in(*page, cookie);
 }
 
-uint64_t ReaddirCookies::begin(uint64_t cookie, uint64_t tenant) {
+std::optional<std::string> ReaddirCookies::find(uint64_t cookie) const {
+    const std::string_view name = name_with(cookie);
+    if (name.empty()) return std::nullopt;
+    return std::string(name);
+}
+
+void ReaddirCookies::begin(uint64_t cookie, uint64_t tenant) {
     if (share_ == nullptr) {
         tenant_ = tenant;
         share_ = &memory_.shares_[tenant];
         place_ = share_->handles.insert(share_->handles.end(), this);
     }
     went_on_from_ = cookie;
-    return next_;
+    expected_ = cookie + 1;
 }
 
-void ReaddirCookies::add(std::string_view name) {
-    if (pages_.empty() || pages_.back().names.size() + name.size() > page_bytes) {
-        pages_.push_back({.first = next_, .names = {}});
+uint64_t ReaddirCookies::add(std::string_view name) {
+    const uint64_t end = std::min(next_, expected_ + removed_names_max);
+    for (uint64_t cookie = expected_; cookie < end; ++cookie) {
+        if (name_with(cookie) != name) continue;
+        expected_ = cookie + 1;
+        return returned_ = cookie;
     }
+    const bool is_at_end = expected_ == next_;
+    append(next_, name);
+    returned_ = next_++;
+    if (is_at_end) expected_ = next_;
+    return returned_;
+}
+
+void ReaddirCookies::append(uint64_t cookie, std::string_view name) {
+    const bool has_room = !pages_.empty() && pages_.back().last() + 1 == cookie &&
+                          pages_.back().names.size() + name.size() <= page_bytes;
+    if (!has_room) pages_.push_back({.first = cookie, .names = {}});
     Page& page = pages_.back();
     page.names += name;
     page.ends.push_back(static_cast<uint32_t>(page.names.size()));
-    ++next_;
 }
 
 void ReaddirCookies::end() {
@@ -74,10 +99,10 @@ void ReaddirCookies::forget_before_last_call() {
 
 void ReaddirCookies::forget_all_but_last() {
     if (pages_.empty() || (pages_.size() == 1 && pages_.front().ends.size() == 1)) return;
-    const std::string last(name_in(pages_.back(), next_ - 1));
+    const std::string returned(name_with(returned_)), last(name_with(next_ - 1));
     std::vector<Page>().swap(pages_);
-    pages_.push_back(
-        {.first = next_ - 1, .names = last, .ends = {static_cast<uint32_t>(last.size())}});
+    if (returned_ < next_ - 1 && !returned.empty()) append(returned_, returned);
+    append(next_ - 1, last);
     recount();
 }
 

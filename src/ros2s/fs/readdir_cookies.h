@@ -1,6 +1,7 @@
 // ReaddirCookies: the names that a directory's handle has returned. A cookie is the number of a
-// name, counted from 1 in the order of return. It is never reused. Reading continues after that
-// name.
+// name, counted from 1 in the order of its first return. It is never reused for another name.
+// Reading continues after that name. A name that is read again, after a seek, keeps its cookie: seeks
+// take no memory.
 //
 // Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for many
 // handles together (ListingMemory). A handle over the first limit loses its oldest names. A seek to
@@ -38,11 +39,10 @@ class ReaddirCookies {
     [[nodiscard]] bool is_behind_end(uint64_t cookie) const {
         return cookie >= next_ && (reached_end_ || cookie > names_max);
     }
-    // Begins a call that continues after `cookie`. Returns the cookie of the first name that it
-    // adds; the following names have the following cookies. All calls of a handle are of one
-    // tenant.
-    uint64_t begin(uint64_t cookie, uint64_t tenant);
-    void add(std::string_view name);
+    // Begins a call that continues after `cookie`. All calls of a handle are of one tenant.
+    void begin(uint64_t cookie, uint64_t tenant);
+    // The next name of the call. Returns its cookie.
+    uint64_t add(std::string_view name);
     // Ends the call. Names of other handles may then be forgotten.
     void end();
     // The last name of the directory was returned.
@@ -61,6 +61,9 @@ class ReaddirCookies {
         }
     };
     [[nodiscard]] std::string_view name_in(const Page& page, uint64_t cookie) const;
+    // Empty if it is not kept: no name is.
+    [[nodiscard]] std::string_view name_with(uint64_t cookie) const;
+    void append(uint64_t cookie, std::string_view name);
     void forget_pages(size_t count);
     void forget_before_last_call();
     void forget_all_but_last();
@@ -71,6 +74,8 @@ class ReaddirCookies {
     uint64_t next_ = 1;
     bool reached_end_ = false;
     uint64_t went_on_from_ = 0;              // the cookie of the last call
+    uint64_t expected_ = 0;                  // of the next name, if it was returned before
+    uint64_t returned_ = 0;                  // the last cookie that a call returned
     size_t bytes_ = 0;                       // as counted by ListingMemory
     ListingMemory::Share* share_ = nullptr;  // from the first call on
     uint64_t tenant_ = 0;

@@ -18,10 +18,11 @@ std::string name_of(uint64_t number) { return fmt::format("a name that is long: 
 
 // A call that continues after the last name; returns the last cookie.
 uint64_t read_on(ReaddirCookies& cookies, uint64_t from, size_t count, uint64_t tenant = 1) {
-    const uint64_t first = cookies.begin(from, tenant);
-    for (size_t i = 0; i < count; ++i) cookies.add(name_of(first + i));
+    cookies.begin(from, tenant);
+    uint64_t last = from;
+    for (size_t i = 1; i <= count; ++i) last = cookies.add(name_of(from + i));
     cookies.end();
-    return first + count - 1;
+    return last;
 }
 
 TEST(ReaddirCookies, FindTheirNames) {
@@ -39,6 +40,39 @@ TEST(ReaddirCookies, FindTheirNames) {
     EXPECT_FALSE(cookies.find(0));
     EXPECT_FALSE(cookies.find(last + 1));
     EXPECT_FALSE(cookies.find(UINT64_MAX));
+}
+
+// As telldir and seekdir use them: positions stay good however often there is a seek.
+TEST(ReaddirCookies, ANameThatIsReadAgainKeepsItsCookie) {
+    ListingMemory memory;
+    ReaddirCookies cookies(memory);
+    uint64_t last = 0;
+    while (last < 10'000) last = read_on(cookies, last, 100);
+    cookies.reached_end();
+    const size_t bytes = memory.bytes();
+    for (uint64_t from = 0; from < 9'000; from += 7) {
+        EXPECT_EQ(read_on(cookies, from, 1'000), from + 1'000);
+    }
+    EXPECT_EQ(memory.bytes(), bytes);
+    EXPECT_EQ(cookies.find(1), name_of(1));
+    EXPECT_EQ(cookies.last(), 10'000u);
+}
+
+// Names that were removed are skipped. A new one gets a new cookie.
+TEST(ReaddirCookies, ANameThatIsReadAgainBesideChangesKeepsItsCookie) {
+    ListingMemory memory;
+    ReaddirCookies cookies(memory);
+    read_on(cookies, 0, 100);
+    cookies.begin(10, 1);
+    EXPECT_EQ(cookies.add(name_of(11)), 11u);
+    EXPECT_EQ(cookies.add("new"), 101u);
+    EXPECT_EQ(cookies.add(name_of(15)), 15u);
+    EXPECT_EQ(cookies.add("newer"), 102u);
+    EXPECT_EQ(cookies.add(name_of(100)), 103u) << "too many were removed";
+    cookies.end();
+    EXPECT_EQ(cookies.find(101), "new");
+    EXPECT_EQ(cookies.find(103), name_of(100));
+    EXPECT_EQ(cookies.find(100), name_of(100));
 }
 
 TEST(ReaddirCookies, AHandleForgetsItsOldestNames) {
