@@ -20,13 +20,17 @@ bool appends(const Server& server, int flags) noexcept {
     return !server.caches() && (flags & O_APPEND) != 0 && (flags & O_ACCMODE) != O_RDONLY;
 }
 
+// The kernel's own flag for execve(2) (__FMODE_EXEC).
+constexpr int opened_to_execute = 0x20;
+
 fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
     const int access = flags & O_ACCMODE;
     return {.read = access != O_WRONLY,
             .write = access != O_RDONLY,
             .append = appends(server, flags),
             .truncate = (flags & O_TRUNC) != 0,
-            .exclusive = (flags & O_EXCL) != 0};
+            .exclusive = (flags & O_EXCL) != 0,
+            .execute = (flags & opened_to_execute) != 0};
 }
 
 // A handle that the kernel's pages do not belong to: reads and writes bypass them.

@@ -10,6 +10,7 @@ import fcntl
 import mmap
 import multiprocessing
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -446,6 +447,25 @@ def set_id_bits_go_when_others_punch_holes(scheme):
                 os.chmod(path, mode)
                 pool.run(sys.executable, "-c", script, option, path)
                 assert stat.S_IMODE(os.stat(path).st_mode) == mode & 0o777, (option, oct(mode))
+        pool.unmount(pid)
+
+
+@test.each(*SCHEMES)
+def others_run_what_they_may_only_execute(scheme):
+    runner.need_root()
+    script = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); " \
+             "os.execv(sys.argv[1], ['true'])"
+    with Pool("64MiB", scheme=scheme) as pool:
+        os.chmod(pool.top, 0o755)
+        pid = pool.mount("--allow-other")
+        os.chmod(pool.mount_point, 0o755)
+        path = pool.path("true")
+        shutil.copy(shutil.which("true"), path)
+        for mode in (0o711, 0o111):
+            os.chmod(path, mode)
+            pool.run(sys.executable, "-c", script, path)
+        os.chmod(path, 0o744)
+        assert "PermissionError" in pool.run(sys.executable, "-c", script, path, expect=1).stderr
         pool.unmount(pid)
 
 

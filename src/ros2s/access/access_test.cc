@@ -272,6 +272,59 @@ TEST(CheckedFileSystem, AnOpenFileCanChangeItsSize) {
     subject.world().run(change_sizes(subject));
 }
 
+Task<int> open_and_read(fs::FileSystem& fs, const Call& call, fs::NodeId node,
+                        fs::OpenFlags flags) {
+    const auto opened = co_await fs.open(call, node, flags);
+    if (!opened) co_return to_errno(opened.error());
+    std::byte into[1];
+    EXPECT_TRUE(co_await fs.pread(call, opened->handle, fs::Window::local(Bytes(into)), 0));
+    EXPECT_TRUE(co_await fs.close(call, opened->handle));
+    co_return 0;
+}
+Task<> execute_files(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), other = as_user(1001);
+    const Call as_owner{.caller = &owner}, as_other{.caller = &other};
+    const auto file =
+        (co_await fs.mknod(as_owner, fs::root_node, "f", S_IFREG | 0755, 0, {}))->node;
+    struct Case {
+        mode_t mode;
+        int executed, read;
+    };
+    for (const Case& each : {Case{0711, 0, EACCES}, Case{0111, 0, EACCES}, Case{0755, 0, 0},
+                             Case{0744, EACCES, 0}, Case{0700, EACCES, EACCES}}) {
+        EXPECT_EQ(co_await change_mode(fs, as_owner, file, each.mode), 0);
+        EXPECT_EQ(co_await open_and_read(fs, as_other, file, {.execute = true}), each.executed)
+            << each.mode;
+        EXPECT_EQ(co_await open_and_read(fs, as_other, file, {}), each.read) << each.mode;
+        EXPECT_EQ(co_await open_and_read(fs, as_other, file, {.write = true, .execute = true}),
+                  EACCES);
+    }
+}
+TEST(CheckedFileSystem, AFileIsExecutedWithTheRightToExecuteIt) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(execute_files(subject));
+}
+
+Task<> link_files(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), other = as_user(1001);
+    const Call as_owner{.caller = &owner}, as_other{.caller = &other};
+    const auto code = [](const auto& result) { return result ? 0 : to_errno(result.error()); };
+    const auto file =
+        (co_await fs.mknod(as_owner, fs::root_node, "f", S_IFREG | 0600, 0, {}))->node;
+    const auto open = (co_await fs.mkdir(as_owner, fs::root_node, "open", 0777, {}));
+    const auto closed = (co_await fs.mkdir(as_owner, fs::root_node, "closed", 0755, {}));
+    EXPECT_EQ(code(co_await fs.set_attributes(as_owner, open->node, {.mode = 0777})), 0);
+    EXPECT_EQ(code(co_await fs.link(as_other, file, open->node, "f")), 0);
+    EXPECT_EQ(code(co_await fs.link(as_other, file, open->node, "f")), EEXIST);
+    EXPECT_EQ(code(co_await fs.link(as_other, file, closed->node, "f")), EACCES);
+}
+TEST(CheckedFileSystem, LinkingNeedsTheDirectoryOnly) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(link_files(subject));
+}
+
 // Rights that the root of a host has only if its grant gives them.
 Task<> make_as_root(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();

@@ -34,7 +34,8 @@ bool is_guarded(const Caller& caller, const Rights& directory) {
 
 uint32_t wanted_by(fs::OpenFlags flags) {
     const bool writes = flags.write || flags.append || flags.truncate;
-    return (flags.read || !writes ? Wanted::read : 0) | (writes ? Wanted::write : 0);
+    const uint32_t to_read = flags.execute ? Wanted::search : Wanted::read;
+    return (flags.read || !writes ? to_read : 0) | (writes ? Wanted::write : 0);
 }
 
 Rights rights_in(const fs::Attributes& node) { return {node.mode, node.uid, node.gid}; }
@@ -196,21 +197,11 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, N
     co_return seen(since, co_await inner_.symlink(call, parent, name, target, owner));
 }
 
-// As Linux with fs.protected_hardlinks: a link keeps a file, and its set-id bits, after its owner
-// removed it.
+// Whether a user may link another user's file is the host's setting (fs.protected_hardlinks), which
+// its kernel enforces.
 CheckedFileSystem::AttributesTask CheckedFileSystem::link(const Call& call, NodeId node,
                                                           NodeId parent, std::string_view name) {
-    if (const Caller* const caller = ordinary(call); caller != nullptr) {
-        ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
-        const bool is_program = (rights.mode & S_ISUID) != 0 ||
-                                (rights.mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
-        const bool is_safe = S_ISREG(rights.mode) && !is_program &&
-                             allows(*caller, rights, Wanted::read | Wanted::write);
-        if (!is_safe && caller->uid != rights.uid) {
-            ROS2S_CO_TRY(co_await require_in(call, parent, Wanted::search));
-            ROS2S_CO_TRY(co_await check_absent(call, parent, name));
-            co_return fs::fail_permission();
-        }
+    if (ordinary(call) != nullptr) {
         ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
     }
     const uint64_t since = changes_;

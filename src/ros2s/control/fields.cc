@@ -110,7 +110,8 @@ fs::OpenFlags decode(const v1::OpenFlags& flags) {
             .write = flags.write(),
             .append = flags.append(),
             .truncate = flags.truncate(),
-            .exclusive = flags.exclusive()};
+            .exclusive = flags.exclusive(),
+            .execute = flags.execute()};
 }
 
 Result<fs::SetXattr> decode(v1::XattrChange how, Report& report) {

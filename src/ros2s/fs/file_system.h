@@ -115,6 +115,9 @@ struct OpenFlags {
     bool append = false;  // each write goes to the current end of the file, atomically
     bool truncate = false;
     bool exclusive = false;  // create only: `exists` if the name is taken
+    // With `read`: the bytes are read to run them, which needs the right to execute the file and
+    // none to read it.
+    bool execute = false;
 };
 
 struct Opened {

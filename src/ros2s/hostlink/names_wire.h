@@ -125,6 +125,7 @@ inline constexpr auto open_flags_fields = [](auto& io, auto& flags) {
     io("append", flags.append);
     io("truncate", flags.truncate);
     io("exclusive", flags.exclusive);
+    io("execute", flags.execute);
 };
 
 struct OpenBody {

@@ -19,8 +19,9 @@
 
 namespace ros2s::hostlink {
 
-// The service number in a hello for a LinkServer. 2: requests had no user.
-inline constexpr uint32_t file_service = 3;
+// The service number in a hello for a LinkServer. 2: requests had no user. 3: openings had no flag
+// `execute`.
+inline constexpr uint32_t file_service = 4;
 
 enum class Method : uint16_t {
     read = 1,

@@ -240,6 +240,7 @@ TEST(LinkWire, Names) {
     EXPECT_EQ(there_and_back(set_xattr_fields, SetXattrBody{.how = fs::SetXattr::replace}).how,
               fs::SetXattr::replace);
     EXPECT_TRUE(there_and_back(open_fields, OpenBody{.flags = {.append = true}}).flags.append);
+    EXPECT_TRUE(there_and_back(open_fields, OpenBody{.flags = {.execute = true}}).flags.execute);
     EXPECT_TRUE(there_and_back(create_fields, create).flags.exclusive);
     EXPECT_EQ(there_and_back(handle_fields, HandleBody{.handle = {9}}).handle, fs::FileHandle{9});
     EXPECT_EQ(there_and_back(forget_fields, dropped).nodes.back().count, 5U);

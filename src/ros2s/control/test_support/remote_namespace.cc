@@ -24,6 +24,7 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_append(flags.append);
     into.set_truncate(flags.truncate);
     into.set_exclusive(flags.exclusive);
+    into.set_execute(flags.execute);
 }
 
 WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
