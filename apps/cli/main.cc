@@ -1,21 +1,28 @@
 // ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
 // on it. Exit status: 0 done, 1 the command failed, 2 the arguments are invalid, 130 interrupted.
 #include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
+#include <string_view>
 
 #include "arguments.h"
 #include "output/held_log.h"
 #include "pool/pool_location.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::cli {
 namespace {
 
+constexpr int exit_interrupted = 130;
+
 // Ctrl-C, SIGTERM, or the end of the terminal (unless nohup ignores it) asks the running command to
-// stop and clean up. A second one ends the process at once.
+// stop and clean up. What takes longer than a second is not waited for: a pool is as after kill -9.
+// A second signal ends the process at once.
 class Interrupts final : public Poller {
   public:
     explicit Interrupts(OsReactor& reactor) : reactor_(reactor) {
@@ -25,10 +32,21 @@ class Interrupts final : public Poller {
         action.sa_handler = [](int) {
             interrupted = 1;
             awake->wake();
+            constexpr itimerval clean_up_within{.it_interval = {},
+                                                .it_value = {.tv_sec = 0, .tv_usec = 800'000}};
+            ::setitimer(ITIMER_REAL, &clean_up_within, nullptr);
         };
         action.sa_flags = static_cast<int>(SA_RESETHAND);
         sigaction(SIGINT, &action, nullptr);
         sigaction(SIGTERM, &action, nullptr);
+        struct sigaction late{};
+        late.sa_handler = [](int) {
+            constexpr std::string_view text =
+                "ros2store: interrupted: the command did not end within a second, and was ended\n";
+            [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+            ::_exit(exit_interrupted);
+        };
+        sigaction(SIGALRM, &late, nullptr);
         sigaction(SIGHUP, nullptr, &hangup_);
         if (hangup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
     }
@@ -75,9 +93,13 @@ int run(const Arguments& arguments) {
         session.complain(report.text());
         return 1;
     }
+    ThreadPool threads(8);
+    if (const auto started = threads.start(report); !started) {
+        session.complain(report.text());
+        return 1;
+    }
     Interrupts interrupts(**reactor);
     const HeldLog held;
-    ThreadPool threads(8);
     const Call call{.stop = interrupts.token()};
     const CommandContext context{
         .session = session,
@@ -94,7 +116,7 @@ int run(const Arguments& arguments) {
         const bool more = !report.empty() && !report.text().ends_with(describe(Code::cancelled));
         held.warn(session);
         session.complain(more ? "interrupted: " + report.text() : "interrupted");
-        return 130;
+        return exit_interrupted;
     }
     session.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()));
     return 1;
@@ -105,6 +127,7 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
     ros2s::cli::raise_descriptor_limit();
+    ros2s::ignore_file_size_signal();
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int status = 0;

@@ -59,6 +59,7 @@ Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 // Errors that an absent engine would hide are checked first.
 Task<Result<>> Dpu::begin(Report& report) {
     group_.traces.set_every(settings_.common.trace_every);
+    ROS2S_CO_TRY(file_threads_.start(report));
     ROS2S_CO_TRY(co_await open_directories(report));
     ROS2S_CO_TRY(co_await control::ControlServer::check(environment_.reactor, environment_.blocking,
                                                         control_options(), report));

@@ -13,6 +13,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
 #include "server.h"
 #include "signals.h"
@@ -52,8 +53,8 @@ std::function<std::string()> status_source(api::Deployment& deployment) {
 }
 
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
-                     Environment environment, api::Deployment& deployment, Starter& starter,
-                     Report& report) {
+                     Environment environment, api::Deployment& deployment, int signals,
+                     Starter& starter, Report& report) {
     Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
@@ -64,7 +65,6 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
                    .status = status_source(deployment),
                    .log = environment.log});
-    ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
     const auto mounted = server.mount(report);
     if (mounted) {
@@ -101,24 +101,41 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         server.unmount();
         environment.log.info(mount_point + " is unmounted");
     }
-    ::close(signals);
     co_return mounted;
+}
+
+// The signal stays in the descriptor: a mount that began nevertheless ends by it.
+Task<> stop_at_signal(PollWait& wait, StopSource& stop) {
+    co_await wait.readable();
+    if (!wait.cancelled()) stop.request_stop();
 }
 
 Task<Result<>> open_and_serve(const Options& options, const std::string& mount_point,
                               Environment environment, Starter& starter, Report& report) {
-    const Call call;
+    ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
+    StopSource stop;
+    PollWait wait(environment.reactor, signals);
+    Nursery watching(environment.reactor, 1);
+    co_await watching.spawn(stop_at_signal(wait, stop));
+    const Call call{.stop = stop.token()};
     api::DeploymentOptions how;
     how.through_owner = false;
     how.read_only = options.read_only;
     how.embedded = {.program = "ros2store-fuse",
                     .mount_point = mount_point,
                     .container = options.uri.container};
-    ROS2S_CO_TRY_ASSIGN(auto deployment, co_await api::Deployment::open(call, environment,
-                                                                        options.uri, how, report));
-    const auto served =
-        co_await serve(options, mount_point, environment, *deployment, starter, report);
-    co_await deployment->close();
+    auto opened = co_await api::Deployment::open(call, environment, options.uri, how, report);
+    wait.cancel();
+    co_await watching.join();
+    Result<> served;
+    if (opened) {
+        served =
+            co_await serve(options, mount_point, environment, **opened, signals, starter, report);
+        co_await (*opened)->close();
+    } else {
+        served = fail(opened.error());
+    }
+    ::close(signals);
     co_return served;
 }
 
@@ -139,6 +156,7 @@ int run(const Options& options) {
         api::create_reactor(options.uri, report, {.thread_name = "ros2store-fuse"});
     if (!reactor) return failed(reactor.error());
     ThreadPool blocking(4);
+    if (const auto started = blocking.start(report); !started) return failed(started.error());
     const Environment environment{
         .reactor = **reactor,
         .blocking = blocking,
@@ -152,6 +170,7 @@ int run(const Options& options) {
 }  // namespace ros2s::fuse
 
 int main(int count, char** arguments) {
+    ros2s::ignore_file_size_signal();
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int exit_status = 0;

@@ -83,9 +83,9 @@ bool has_ended(pid_t child) {
 }
 
 // A child of this process: its number is not reused before it was waited for.
-Task<> end_child(Reactor& reactor, pid_t child) {
+Task<> end_child(Reactor& reactor, pid_t child, Duration patience = 10s) {
     ::kill(child, SIGTERM);
-    const Time until = reactor.now() + 10s;
+    const Time until = reactor.now() + patience;
     while (!has_ended(child)) {
         if (reactor.now() > until) ::kill(child, SIGKILL);
         co_await sleep_for(reactor, poll_interval);
@@ -113,7 +113,8 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
         Result<> go_on = context.call.check(reactor);
         if (go_on && reactor.now() > until) go_on = fail(Code::deadline);
         if (!go_on) {
-            co_await end_child(reactor, child);
+            // An interrupted command ends soon, and what it was starting serves nobody yet.
+            co_await end_child(reactor, child, go_on.error().code == Code::deadline ? 10s : 500ms);
             if (go_on.error().code == Code::deadline) {
                 context.report.say(
                     "{} was not ready after {} minutes, and was ended; its log is {}",

@@ -11,6 +11,7 @@
 #include "pool/pool_location.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/path_walk.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::cli {
 namespace {
@@ -128,7 +129,9 @@ Task<Result<Location>> Locations::open_local(std::string text) {
     const bool names_directory = ends_with_slash(text);
     ROS2S_CO_TRY_ASSIGN(auto file_system, co_await foreign::open_local_fs(
                                               path.directory, context_.environment.reactor,
-                                              context_.environment.blocking, context_.report));
+                                              context_.environment.blocking, context_.report,
+                                              {.descriptors_max = descriptor_share(4, 1024),
+                                               .depth_max = SIZE_MAX - 1}));
     local_.push_back(std::move(file_system));
     co_return Location{.file_system = local_.back().get(),
                        .path = std::move(path.rest),

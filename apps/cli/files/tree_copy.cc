@@ -7,11 +7,15 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::cli {
 namespace {
 
-constexpr size_t files_side_by_side = 32;
+constexpr size_t files_side_by_side_max = 32;
+// A local file that is open has two descriptors, and so may have its copy. Two file systems have
+// as many again for what is not open (Locations).
+constexpr size_t shares_of_descriptors = 8;
 constexpr size_t buffers_max = 32;  // of piece_bytes each
 
 }  // namespace
@@ -23,6 +27,7 @@ TreeCopy::TreeCopy(CommandContext context, const Location& from, const Location&
       keeps_power_(!to.local || preserve),
       progress_("copying", Progress::Unit::bytes, !context.session.json()),
       mark_(random_seed()),
+      files_side_by_side_(descriptor_share(shares_of_descriptors, files_side_by_side_max)),
       buffer_slots_(context.environment.reactor, buffers_max) {}
 
 Task<Result<>> TreeCopy::copy(Entry from_slot, fs::Attributes source, Entry to_slot) {
@@ -119,7 +124,7 @@ void TreeCopy::release_nodes() {
 Task<Result<>> TreeCopy::make_directories() {
     // Items are sorted by depth, so the directories of one level can be made concurrently.
     std::vector<size_t> depth(items_.size(), 0);
-    Nursery nursery(context_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side_);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         if (items_[index].parent != none) depth[index] = depth[items_[index].parent] + 1;
         if (index > 0 && depth[index] != depth[index - 1]) co_await nursery.join();
@@ -161,7 +166,7 @@ Task<> TreeCopy::make_directory(size_t index) {
 }
 
 Task<Result<>> TreeCopy::finish_directories() {
-    Nursery nursery(context_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side_);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         if (S_ISDIR(items_[index].source.mode)) co_await nursery.spawn(finish_directory(index));
     }
@@ -181,7 +186,7 @@ Task<> TreeCopy::finish_directory(size_t index) {
 // ---- everything else -------------------------------------------------------------------------
 
 Task<Result<>> TreeCopy::copy_files() {
-    Nursery nursery(context_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side_);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
         if (S_ISDIR(source.mode) || target_directory(items_[index]).value == 0) continue;
@@ -259,7 +264,7 @@ Task<Result<>> TreeCopy::clear_name(size_t index) {
 }
 
 Task<Result<>> TreeCopy::link_names() {
-    Nursery nursery(context_.environment.reactor, files_side_by_side);
+    Nursery nursery(context_.environment.reactor, files_side_by_side_);
     for (size_t index = 0; index < items_.size() && go_on(); ++index) {
         const fs::Attributes& source = items_[index].source;
         if (S_ISDIR(source.mode) || source.links < 2) continue;

@@ -117,6 +117,7 @@ class TreeCopy {
     Error first_failure_{};
     Result<> stopped_;
     const uint64_t mark_;  // in the names of files that are not complete yet
+    const size_t files_side_by_side_;
 
     Semaphore buffer_slots_;
     std::vector<AlignedBuffer> free_buffers_;

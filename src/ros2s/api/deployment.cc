@@ -7,6 +7,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -22,6 +23,7 @@
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pool/pool_directory.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api {
 namespace {
@@ -140,10 +142,13 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
 // LocalFs ~> the owner's mount
 Task<Result<>> Deployment::through_mount(pool::OwnerRecord owner, Report& report) {
     ROS2S_CO_TRY(check_mounted(owner.mount_point, pool::describe_owner(uri_.dir, owner), report));
-    ROS2S_CO_TRY_ASSIGN(file_system_,
-                        stack_.push("LocalFs", co_await foreign::open_local_fs(
-                                                   owner.mount_point, environment_.reactor,
-                                                   environment_.blocking, report)));
+    constexpr size_t descriptors_most = 1024;
+    ROS2S_CO_TRY_ASSIGN(
+        file_system_,
+        stack_.push("LocalFs",
+                    co_await foreign::open_local_fs(
+                        owner.mount_point, environment_.reactor, environment_.blocking, report,
+                        {.descriptors_max = descriptor_share(4, descriptors_most)})));
     path_ = fmt::format("through the mount at {} (FUSE) of process {} ({})", owner.mount_point,
                         owner.pid, owner.program);
     mount_point_ = owner.mount_point;
@@ -165,9 +170,18 @@ Task<Result<>> Deployment::through_engine(const Call& call, pool::OwnerRecord ow
 
 Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     const bool dpu = uri.transport == Uri::Transport::dpu;
-    auto opening = dpu ? offload(uri, report) : direct(call, uri, report);
+    const bool has_limit = uri.timeout.count() > 0;
+    Call within = call;
+    if (has_limit) {
+        within.deadline = std::min(call.deadline, environment_.reactor.now() + uri.timeout);
+    }
+    auto opening = dpu ? offload(within, uri, report) : direct(within, uri, report);
     const auto opened = co_await std::move(opening);
-    if (!opened) say_what_helps(uri, opened.error(), report);
+    if (opened) co_return opened;
+    say_what_helps(uri, opened.error(), report);
+    if (has_limit && opened.error().code == Code::deadline) {
+        report.say("opening is bounded by the URI's timeout, {} s", uri.timeout.count());
+    }
     co_return opened;
 }
 
@@ -176,9 +190,10 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess engine, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const pool,
-        stack_.push("DirectPool", co_await connection::DirectPool::open(
-                                      environment_.reactor, {.server = std::move(engine)},
-                                      environment_.log, report)));
+        stack_.push("DirectPool",
+                    co_await connection::DirectPool::open(
+                        environment_.reactor, {.server = std::move(engine), .opening = call},
+                        environment_.log, report)));
     store_ = &pool->store();
     path_ = pool->path();
     co_return co_await open_container(call, fmt::format("the pool '{}'", uri.pool), report);
@@ -210,7 +225,7 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
 }
 
 // LinkClient ~> ros2store-dpu
-Task<Result<>> Deployment::offload(Uri uri, Report& report) {
+Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
     if (uri.container.empty()) {
         co_return report.fail(Code::unsupported,
                               "the pool '{}' is behind a DPU, which serves single containers; use "
@@ -223,7 +238,8 @@ Task<Result<>> Deployment::offload(Uri uri, Report& report) {
                                                      environment_.reactor,
                                                      {.dpu = std::move(dpu),
                                                       .container = uri.container,
-                                                      .read_only = options_.read_only},
+                                                      .read_only = options_.read_only,
+                                                      .opening = call},
                                                      report)));
     file_system_ = &host->file_system();
     path_ = host->path();

@@ -115,7 +115,7 @@ class Deployment {
     Task<Result<>> through_engine(const Call& call, pool::OwnerRecord owner, Report& report);
     Task<Result<>> network(const Call& call, Uri uri, Report& report);
     Task<Result<>> direct(const Call& call, Uri uri, Report& report);
-    Task<Result<>> offload(Uri uri, Report& report);
+    Task<Result<>> offload(const Call& call, Uri uri, Report& report);
     Task<Result<>> in_cluster(const Call& call, Report& report);
     Task<Result<>> open_container(const Call& call, std::string where, Report& report);
 

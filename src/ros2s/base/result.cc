@@ -67,12 +67,25 @@ std::string describe_absence(const Error& error) {
     return text;
 }
 
+// Neither a device nor a budget of ours is the cause.
+bool is_limit_of_process(const Error& error) {
+    switch (error.os_errno) {
+        case EAGAIN:
+        case EMFILE:
+        case ENFILE: return error.code == Code::io;
+        case ENOMEM: return error.code == Code::no_memory;
+        case EFBIG: return error.code == Code::too_large;
+        default: return false;
+    }
+}
+
 }  // namespace
 
 std::string describe(const Error& error) {
     if (error.code == Code::disconnected && (error.detail != 0 || error.os_errno == EREMOTEIO)) {
         return describe_absence(error);
     }
+    if (is_limit_of_process(error)) return std::strerror(error.os_errno);
     std::string text{describe(error.code)};
     // Of rpc: the time limit of the client's requests.
     if (error.code == Code::deadline && error.detail > 0) {

@@ -81,7 +81,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
                                                     .call_within = server.call_within,
                                                     .absence_errno = options.absence_errno,
                                                     .accounts = options.accounts},
-                                                   report)));
+                                                   report, options.opening)));
     co_return Result<>{};
 }
 

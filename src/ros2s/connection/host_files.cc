@@ -39,14 +39,15 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
         stack_.push("Connection", co_await Connection::open(reactor,
                                                             {.server = std::move(options.dpu),
                                                              .purpose = session::Purpose::link,
-                                                             .service = hostlink::file_service},
+                                                             .service = hostlink::file_service,
+                                                             .opening = options.opening},
                                                             report)));
     channel_ = &connection->channel();
     locator_ = stack_.push(
         "HostMountLocator",
         std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
                                            pool, options.container, options.read_only));
-    ROS2S_CO_TRY(co_await locator_->mount(report));
+    ROS2S_CO_TRY(co_await locator_->mount(options.opening, report));
     link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
                                           reactor, *channel_, *locator_,
                                           hostlink::LinkClient::Options{

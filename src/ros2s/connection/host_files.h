@@ -17,6 +17,7 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/connection/server_access.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
 
@@ -35,6 +36,7 @@ struct HostOptions {
     ServerAccess dpu;
     std::string container;
     bool read_only = false;
+    Call opening{};  // bounds open()
 };
 
 class HostFiles {

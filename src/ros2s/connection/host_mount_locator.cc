@@ -34,14 +34,14 @@ HostMountLocator::HostMountLocator(Reactor& reactor, control::SessionClient& con
       keeping_(reactor, 2),
       reopening_(reactor, 1) {}
 
-Task<Result<>> HostMountLocator::mount(Report& report) {
+Task<Result<>> HostMountLocator::mount(const Call& opening, Report& report) {
     // A DPU that was lost after the session was opened may restart; the channel then gets another
     // session.
-    for (const Time until = reactor_.now() + opening_patience;;) {
+    for (const Time until = std::min(reactor_.now() + opening_patience, opening.deadline);;) {
         Report attempt;
         Result<> mounted = fail(Code::disconnected);
         if (const auto session = tickets_.session()) {
-            mounted = co_await mount_in(*session, attempt);
+            mounted = co_await mount_in(opening, *session, attempt);
         }
         if (mounted) co_return mounted;
         const Code code = mounted.error().code;
@@ -50,15 +50,17 @@ Task<Result<>> HostMountLocator::mount(Report& report) {
         if (!may_come_back || reactor_.now() >= until) {
             co_return report.fail(mounted.error(), attempt.text());
         }
-        (void)co_await sleep_for(reactor_, 10 * locator_pause);
+        if (!co_await sleep_for(reactor_, 10 * locator_pause, opening.stop)) {
+            co_return report.fail(mounted.error(), attempt.text());
+        }
     }
 }
 
-Task<Result<>> HostMountLocator::delegate(Report& report) {
+Task<Result<>> HostMountLocator::delegate(const Call& call, Report& report) {
     uint8_t rights = capability::right_read;
     if (!read_only_) rights |= capability::right_write;
     capability::Use use{.rights = rights, .directories = false, .container = container_};
-    ROS2S_CO_TRY_ASSIGN(renew_after_, co_await control_.delegate(tickets_.bounded(call_), pool_,
+    ROS2S_CO_TRY_ASSIGN(renew_after_, co_await control_.delegate(tickets_.bounded(call), pool_,
                                                                  std::move(use), report));
     co_return Result<>{};
 }
@@ -68,14 +70,15 @@ Task<> HostMountLocator::keep_delegating(HostMountLocator& self) {
     Duration pause = self.renew_after_.value_or(retry_after);
     while (co_await sleep_for(self.reactor_, pause, self.stop_.token())) {
         Report unused;  // the mount's calls fail when the DPU has no capability left
-        const auto done = co_await self.delegate(unused);
+        const auto done = co_await self.delegate(self.call_, unused);
         pause = done ? self.renew_after_.value_or(retry_after) : retry_after;
     }
 }
 
-Task<Result<>> HostMountLocator::mount_in(session::SessionId session, Report& report) {
-    ROS2S_CO_TRY(co_await delegate(report));
-    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call_), session,
+Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId session,
+                                          Report& report) {
+    ROS2S_CO_TRY(co_await delegate(call, report));
+    ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call), session,
                                                               container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
     storage_ = std::move(mounted.storage);
@@ -112,7 +115,7 @@ Task<> HostMountLocator::keep(HostMountLocator& self) {
             continue;
         }
         Report report;
-        const auto mounted = co_await self.mount_in(*session, report);
+        const auto mounted = co_await self.mount_in(self.call_, *session, report);
         const bool is_refused = !mounted && is_final(mounted.error().code);
         // A DPU that has just started, or whose clock was set, may refuse once what it then allows.
         const bool again = is_refused && refused_in == session;

@@ -21,8 +21,8 @@ class HostMountLocator final : public session::MountLocator {
     HostMountLocator(Reactor& reactor, control::SessionClient& control,
                      control::SessionTickets& tickets, std::string pool, std::string container,
                      bool read_only);
-    // Mounts in the current session. Errors: those of SessionClient::mount().
-    Task<Result<>> mount(Report& report);
+    // Mounts in the current session, bounded by `opening`. Errors: those of SessionClient::mount().
+    Task<Result<>> mount(const Call& opening, Report& report);
     // Opens the files of the mount again. It may run while another one does.
     using Reopen = std::function<Task<>(const Call&)>;
     // Watches for new sessions until stop(); calls `reopen` after each move.
@@ -40,8 +40,8 @@ class HostMountLocator final : public session::MountLocator {
     static Task<> keep(HostMountLocator& self);
     // Hands the DPU a capability for the mount again and again, if it needs one.
     static Task<> keep_delegating(HostMountLocator& self);
-    Task<Result<>> delegate(Report& report);
-    Task<Result<>> mount_in(session::SessionId session, Report& report);
+    Task<Result<>> delegate(const Call& call, Report& report);
+    Task<Result<>> mount_in(const Call& call, session::SessionId session, Report& report);
 
     Reactor& reactor_;
     control::SessionClient& control_;

@@ -25,7 +25,7 @@ struct Host {
     }
     Task<> start() {
         EXPECT_TRUE(co_await tickets.open({}, report));
-        EXPECT_TRUE(co_await locator.mount(report));
+        EXPECT_TRUE(co_await locator.mount({}, report));
         co_await locator.follow([this](const Call&) { return reopen(); });
     }
     // As the channel does when its connection is lost.

@@ -120,6 +120,7 @@ Result<> ControlServer::Parts::build(Report& report) {
         ROS2S_TRY_ASSIGN(std::string taken, connections.listen(address, report));
         addresses.push_back(std::move(taken));
     }
+    ROS2S_TRY(check_grpc_needs(report));
     grpc::EnableDefaultHealthCheckService(false);
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS,
@@ -145,11 +146,14 @@ Result<> ControlServer::Parts::build(Report& report) {
     if (server == nullptr) {
         return report.fail(Code::io, "the control plane's gRPC server does not start");
     }
-    return connections.start([this](int descriptor) {
+    const auto started = connections.start([this](int descriptor) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
         connection.fd = descriptor;
         acceptor->HandleNewConnection(&connection);
     });
+    if (started) return started;
+    return report.fail(started.error(), "the control plane cannot accept connections: {}",
+                       describe(started.error()));
 }
 
 ControlServer::ControlServer(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}

@@ -4,13 +4,16 @@
 #include <grpc/grpc_security.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "grpc_address.h"
 #include "ros2s/pki/openssl_objects.h"
 #include "ros2s/pki/watched_identity.h"
+#include "ros2s/runtime/process_limits.h"
 
 // gRPC 1.51 exports the setter of a client's lowest TLS version, but does not declare it in its
 // public headers. This declares the class as far as it is used: a call of a non-virtual member of
@@ -136,6 +139,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
                                                     grpc::ChannelArguments arguments,
                                                     Report& report) {
     ROS2S_TRY(pki::check_identity(identity, now(), report));
+    ROS2S_TRY(check_grpc_needs(report));
     const pki::Pem pem = pki::read_pem(identity);
     grpc_ssl_pem_key_cert_pair pair{.private_key = pem.key.c_str(),
                                     .cert_chain = pem.certificate.c_str()};
@@ -155,6 +159,16 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
         grpc_channel_create(grpc_address(address).c_str(), credentials, &plain);
     grpc_channel_credentials_release(credentials);
     return grpc::CreateChannelInternal("", channel, {});
+}
+
+Result<> check_grpc_needs(Report& report) {
+    if (grpc_is_initialized() != 0) return {};
+    const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
+    constexpr size_t descriptors = 8;
+    ROS2S_TRY(check_descriptors(descriptors, "gRPC", report));
+    // Executors, timers and their manager; those of calls; those of the event engine.
+    const long count = 6 + std::clamp(cores / 2, 2L, 16L) + std::clamp(cores, 2L, 16L);
+    return check_threads(static_cast<size_t>(count), "gRPC", report);
 }
 
 std::string take_refused_certificate() { return std::exchange(refused_certificate, {}); }

@@ -20,6 +20,11 @@ namespace ros2s::control {
 [[nodiscard]] std::shared_ptr<grpc::ServerCredentials> server_credentials(
     const pki::Identity& identity, Log log);
 
+// Before gRPC is used for the first time: it waits for ever for threads that it could not start,
+// and ends the process if it cannot open files. Errors: those of check_threads(),
+// check_descriptors().
+[[nodiscard]] Result<> check_grpc_needs(Report& report);
+
 // A channel that shows the identity's certificate and trusts only its authority. The files are read
 // now. Errors: those of check_identity().
 [[nodiscard]] Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,

@@ -19,6 +19,7 @@
 #include "metrics_password.h"
 #include "ros2s/base/trusted_file.h"
 #include "ros2s/daemon/reactor_source.h"
+#include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"
 
@@ -119,6 +120,9 @@ int wait_for_signal(CoreWatch cores, const Daemon& daemon, const sigset_t& signa
 Result<> run_until_stopped(OsReactor& reactor, BlockingPool& blocking, Daemon& daemon,
                            const CommonSettings& common, const std::string& password,
                            const sigset_t& signals, const LogWriter& lines, Report& report) {
+    // Otherwise it would serve nobody, and its clients would wait for it.
+    constexpr size_t descriptors_of_client = 4;
+    ROS2S_TRY(check_descriptors(descriptors_of_client, "a client of this daemon", report));
     const Log log = lines.log();
     std::vector<OsReactor*> cores = daemon.more_reactors();
     cores.insert(cores.begin(), &reactor);
@@ -169,6 +173,7 @@ int serve(const Program& program) {
         password = std::move(*read);
     }
     raise_descriptor_limit();
+    ignore_file_size_signal();
     const sigset_t signals = block_stop_signals();
     const auto reactor = OsReactor::create(
         {.poll_for = common.poll, .thread_name = program.name.substr(0, 15)}, report);
@@ -177,6 +182,9 @@ int serve(const Program& program) {
         return failed(program, report, started.error());
     }
     ThreadPool blocking(4);
+    if (const auto started = blocking.start(report); !started) {
+        return failed(program, report, started.error());
+    }
     const auto lines = LogWriter::start(daemon_log(program.name, STDERR_FILENO), report);
     if (!lines) return failed(program, report, lines.error());
     (*lines)->flush_at_abort();

@@ -94,7 +94,10 @@ bool LogWriter::State::flush() const noexcept {
 Result<std::unique_ptr<LogWriter>> LogWriter::start(Write write, Report& report, size_t bytes_max) {
     auto state = std::make_shared<State>(std::move(write), bytes_max);
     auto thread = start_thread("ros2store-log", [state] { state->run(); });
-    if (!thread) return report.fail(thread.error(), "cannot start the thread that writes the log");
+    if (!thread) {
+        return report.fail(thread.error(),
+                           no_thread("the thread that writes the log", thread.error()));
+    }
     std::unique_ptr<LogWriter> writer(new LogWriter(std::move(state)));
     writer->thread_ = std::move(*thread);
     return writer;

@@ -75,8 +75,8 @@ Result<> check_answer(const Result<Hello>& answer, std::string_view address,
         case Answer::no_memory:
             return report.fail(Code::no_memory,
                                there +
-                                   " has no memory left for another connection: raise its "
-                                   "limit, or close others");
+                                   " has no memory left for another connection, or may open no "
+                                   "more files: raise its limits, or close others");
         default:
             return report.fail(Code::denied,
                                there + " refused the connection: see its log for the reason");

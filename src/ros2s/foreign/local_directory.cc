@@ -331,7 +331,7 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(call, parent));
     // An exchange adds a name there, too, and recording it looks at all directories above.
-    if (flags.exchange && depth_of(*from) > depth_max) co_return fail(Code::name_too_long);
+    if (flags.exchange && depth_of(*from) > options_.depth_max) co_return fail(Code::name_too_long);
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(call, new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);

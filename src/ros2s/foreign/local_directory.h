@@ -205,13 +205,10 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> open_again(const Call& call, LocalNode& node);
     // The same, for a directory whose names are used. Errors also: not_found (it was removed here).
     Task<Result<NodeUse>> use_above(const Call& call, NodeId id);
-    // The same for a directory in which a name becomes a node. Errors: also name_too_long: it is
-    // depth_max directories deep. Opening a node again takes a system call for each directory above
-    // it.
+    // The same for a directory in which a name becomes a node. Errors: also name_too_long.
     Task<Result<NodeUse>> use_to_add(const Call& call, NodeId id);
-    static constexpr size_t depth_max = 1024;
     // The root's is 1. At most depth_max + 1.
-    [[nodiscard]] static size_t depth_of(const LocalNode& node);
+    [[nodiscard]] size_t depth_of(const LocalNode& node) const;
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,

@@ -1,12 +1,15 @@
 // Open files and directories of LocalFs.
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "local_directory.h"
 #include "ros2s/fs/file_use.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::foreign {
 namespace {
@@ -144,6 +147,14 @@ Task<Result<size_t>> LocalDirectory::read_some(const Call& call, OpenFile& file,
 
 Task<Result<size_t>> LocalDirectory::write_some(const Call& call, OpenFile& file, ConstBytes from,
                                                 uint64_t offset) {
+    // On an application's thread the kernel would send a signal that ends the process.
+    if (const uint64_t most = file_bytes_max(); most != UINT64_MAX && !from.empty()) {
+        struct stat status{};
+        if (file.flags.append) ROS2S_CO_TRY(checked(::fstat(file.descriptor.get(), &status)));
+        const uint64_t at = file.flags.append ? static_cast<uint64_t>(status.st_size) : offset;
+        if (at >= most) co_return fail_errno(EFBIG);
+        from = from.first(std::min<uint64_t>(from.size(), most - at));
+    }
     if (Ring* ring = reactor_.ring(); ring != nullptr) {
         co_return co_await ring->write(file.descriptor.get(), from, offset);
     }

@@ -37,8 +37,11 @@ struct LocalFsOptions {
     // Devices cannot be created. Only user attributes and access lists can be changed among the
     // extended attributes (`denied`).
     bool gives_no_power = false;
-    // Descriptors of nodes that no call and no open file uses.
+    // Descriptors of nodes that no call and no open file uses, and of names that one call finds.
     size_t descriptors_max = 1024;
+    // Directories above a name that is found or made. Beyond this: `name_too_long`. Opening a node
+    // again takes a system call for each directory above it.
+    size_t depth_max = 1024;
     // Nodes in all: those that were looked up, and the directories above them. Beyond this no other
     // file is found or made (`busy`).
     size_t nodes_max = SIZE_MAX;

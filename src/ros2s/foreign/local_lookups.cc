@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#include <algorithm>
 #include <array>
 
 #include "local_directory.h"
@@ -82,14 +83,14 @@ Task<Result<NodeUse>> LocalDirectory::use_above(const Call& call, NodeId id) {
 
 Task<Result<NodeUse>> LocalDirectory::use_to_add(const Call& call, NodeId id) {
     ROS2S_CO_TRY_ASSIGN(NodeUse used, co_await use_above(call, id));
-    if (depth_of(*used) > depth_max) co_return fail(Code::name_too_long);
+    if (depth_of(*used) > options_.depth_max) co_return fail(Code::name_too_long);
     co_return used;
 }
 
-size_t LocalDirectory::depth_of(const LocalNode& node) {
+size_t LocalDirectory::depth_of(const LocalNode& node) const {
     size_t depth = 0;
     // What was moved may be deeper by far: that is not counted.
-    for (const LocalNode* above = &node; above != nullptr && depth <= depth_max;
+    for (const LocalNode* above = &node; above != nullptr && depth <= options_.depth_max;
          above = above->parent) {
         ++depth;
     }
@@ -102,7 +103,7 @@ Task<Result<>> LocalDirectory::open_again(const Call& call, LocalNode& node) {
     std::vector<std::string> names;
     LocalNode* above = &node;
     while (above != nullptr && !above->is_open()) {
-        if (names.size() == depth_max) co_return fail(Code::name_too_long);
+        if (names.size() == options_.depth_max) co_return fail(Code::name_too_long);
         names.push_back(above->name);
         above = above->parent;
     }
@@ -157,7 +158,8 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::look_up_names(
         results.emplace_back(fail(directory.error()));
         co_return results;
     }
-    const size_t most = std::min(names_of_a_path, depth_max + 1 - depth_of(**directory));
+    const size_t most = std::min({names_of_a_path, options_.descriptors_max,
+                                  options_.depth_max + 1 - depth_of(**directory)});
     std::vector<std::string> owned;
     for (const std::string_view name : names.first(std::min(names.size(), most))) {
         if (!check_name(name)) break;
@@ -223,12 +225,19 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
                 *found ? add_found(std::move(**found), **directory, name) : fail(found->error());
         }
     }
-    std::vector<Result<Found>> found(rest.size());
-    co_await on_threads(call, rest, std::span(found),
-                        [&](const std::string& name) { return find((*directory)->fd(), name); });
-    for (size_t i = 0; i < rest.size(); ++i) {
-        results[places[i]] = found[i] ? add_found(std::move(*found[i]), **directory, rest[i])
-                                      : fail(found[i].error());
+    for (size_t done = 0; done < rest.size();) {
+        const auto part = std::span<const std::string>(rest).subspan(
+            done, std::min(options_.descriptors_max, rest.size() - done));
+        std::vector<Result<Found>> found(part.size());
+        co_await on_threads(call, part, std::span(found), [&](const std::string& name) {
+            return find((*directory)->fd(), name);
+        });
+        for (size_t i = 0; i < part.size(); ++i) {
+            results[places[done + i]] = found[i]
+                                            ? add_found(std::move(*found[i]), **directory, part[i])
+                                            : fail(found[i].error());
+        }
+        done += part.size();
     }
     co_return results;
 }

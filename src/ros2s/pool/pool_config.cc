@@ -15,7 +15,7 @@ config::Table describe(PoolConfig& c) {
               .required()}},
         {"engine",
          "The storage engine.",
-         {config::size("memory", c.memory_bytes, uint64_t{64} << 20, uint64_t{1} << 40,
+         {config::size("memory", c.memory_bytes, memory_bytes_min, uint64_t{1} << 40,
                        "Memory for everything that grows with load or with the pool: caches, "
                        "staged writes, the index. It holds for any pool size."),
           config::count("groups_in_flight", c.groups_in_flight, uint32_t{1}, uint32_t{8},

@@ -10,6 +10,8 @@
 
 namespace ros2s::pool {
 
+inline constexpr uint64_t memory_bytes_min = uint64_t{64} << 20;
+
 struct PoolConfig {
     std::string pool = "pool";
 

@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "device_files.h"
 #include "pool_files.h"
+#include "ros2s/config/units.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::pool {
 namespace {
@@ -49,14 +52,49 @@ engine::EngineOptions options_in(const Environment& environment, const PoolConfi
 }
 
 engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
-    const engine::RocksDbOptions options{.memory_bytes = options_of(directory.config).index_share(),
-                                         .log = log};
-    return [options, parent = directory.directory](std::string_view name, bool create,
-                                                   Report& report) {
+    constexpr size_t open_files_most = 256;
+    // Helpers of ours that start meanwhile, and workers of io_uring: without a worker the kernel
+    // cancels a transfer.
+    constexpr size_t threads_beside = 4;
+    const engine::RocksDbOptions options{
+        .memory_bytes = options_of(directory.config).index_share(),
+        .open_files_max = static_cast<int>(descriptor_share(4, open_files_most)),
+        .log = log};
+    return [options, parent = directory.directory](
+               std::string_view name, bool create,
+               Report& report) -> Result<std::unique_ptr<engine::Index>> {
+        ROS2S_TRY(check_threads(engine::rocksdb_threads + threads_beside, "RocksDB and io_uring",
+                                report));
         const auto path = in(parent, name);
         return create ? engine::create_rocksdb_index(path, options, report)
                       : engine::open_rocksdb_index(path, options, report);
     };
+}
+
+// Under a limit on address space the pool gets half of what is left beside the stacks and heaps of
+// threads, some 70 MiB for each; the other half is the program's. Memory that runs out in the
+// middle of an operation would end the process. Errors: no_memory, reported.
+Result<> keep_to_address_space(PoolDirectory& directory, const Log& log, Report& report) {
+    constexpr uint64_t beside = uint64_t{256} << 20;
+    const uint64_t left = address_space_left();
+    if (left == UINT64_MAX) return {};
+    const uint64_t share = (left - std::min(left, beside)) / 2;
+    uint64_t& memory = directory.config.memory_bytes;
+    if (share >= memory) return {};
+    if (share < memory_bytes_min) {
+        return report.fail(
+            fail_errno(ENOMEM).error(),
+            "the pool in {} needs {} of address space, and {} are left to this process: raise its "
+            "limit (ulimit -v)",
+            directory.directory, config::human_size(beside + 2 * memory_bytes_min),
+            config::human_size(left));
+    }
+    log.warning(
+        "the pool in {} uses {} of memory and not {}, as 'engine: memory' in {} allows: this "
+        "process has a limit on address space (ulimit -v)",
+        directory.directory, config::human_size(share), config::human_size(memory), config_name);
+    memory = share;
+    return {};
 }
 
 engine::Env engine_environment(const Environment& environment) {
@@ -67,6 +105,7 @@ engine::Env engine_environment(const Environment& environment) {
 Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment environment,
                                                                  PoolDirectory directory,
                                                                  EngineRole role, Report& report) {
+    ROS2S_CO_TRY(keep_to_address_space(directory, environment.log, report));
     auto options = options_in(environment, directory.config);
     options.name = role.name;
     options.pin_grace = role.pin_grace;

@@ -41,10 +41,11 @@ Channel::~Channel() { ROS2S_CHECK(calls_ == 0 && keeping_.running() == 0); }
 
 Task<Result<std::unique_ptr<Channel>>> Channel::open(Reactor& reactor, fabric::Domain& domain,
                                                      std::string address, TicketSource& tickets,
-                                                     ChannelOptions options, Report& report) {
+                                                     ChannelOptions options, Report& report,
+                                                     Call opening) {
     std::unique_ptr<Channel> channel(
         new Channel(reactor, domain, std::move(address), tickets, options));
-    ROS2S_CO_TRY_ASSIGN(auto connection, co_await channel->connect(report));
+    ROS2S_CO_TRY_ASSIGN(auto connection, co_await channel->connect(opening, report));
     co_await channel->keeping_.spawn(keep(*channel, std::move(connection)));
     co_return channel;
 }
@@ -59,16 +60,15 @@ Task<> Channel::close() {
 
 // ---- the connection -------------------------------------------------------------------------
 
-Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(Report& report) {
+Task<Result<std::unique_ptr<ClientConnection>>> Channel::connect(const Call& call, Report& report) {
     auto ticket = co_await tickets_.take(report);
     if (std::string now = tickets_.address(); !now.empty()) address_ = std::move(now);
     Result<std::unique_ptr<ClientConnection>> connection = fail(Code::disconnected);
     if (!ticket) {
         connection = fail(ticket.error());
     } else {
-        connection =
-            co_await ClientConnection::open(reactor_, domain_, address_, std::move(*ticket),
-                                            options_, metrics_, closing_.token(), report);
+        connection = co_await ClientConnection::open(
+            reactor_, domain_, address_, std::move(*ticket), options_, metrics_, call, report);
     }
     if (!connection) {
         metrics_.connections_failed.add();
@@ -102,6 +102,7 @@ Task<> Channel::keep(Channel& self, std::unique_ptr<ClientConnection> connection
 }
 
 Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
+    const Call call{.stop = closing_.token()};
     Duration backoff = backoff_least;
     bool denied = false;  // the last time
     while (true) {
@@ -110,7 +111,7 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         const Duration wait{static_cast<int64_t>(half + reactor_.random().below(half + 1))};
         if (!co_await sleep_for(reactor_, wait, closing_.token())) co_return nullptr;
         Report report;
-        auto connection = co_await connect(report);
+        auto connection = co_await connect(call, report);
         if (connection) co_return std::move(*connection);
         absence_->why = report.empty() ? describe(connection.error()) : report.text();
         // A server that was restarted since it gave the ticket does not know it. That is a refusal

@@ -94,11 +94,12 @@ class ClientConnection;
 
 class Channel {
   public:
-    // Connects. Errors: those of fabric::Domain::connect() and of the ticket source, denied (the
-    // ticket), bad_version, unsupported (no such service there), deadline.
+    // Connects, bounded by `opening`. Errors: those of fabric::Domain::connect() and of the ticket
+    // source, denied (the ticket), bad_version, unsupported (no such service there), deadline.
     static Task<Result<std::unique_ptr<Channel>>> open(Reactor& reactor, fabric::Domain& domain,
                                                        std::string address, TicketSource& tickets,
-                                                       ChannelOptions options, Report& report);
+                                                       ChannelOptions options, Report& report,
+                                                       Call opening = {});
     ~Channel();
     Channel(const Channel&) = delete;
     Channel& operator=(const Channel&) = delete;
@@ -136,7 +137,7 @@ class Channel {
   private:
     Channel(Reactor& reactor, fabric::Domain& domain, std::string address, TicketSource& tickets,
             ChannelOptions options);
-    Task<Result<std::unique_ptr<ClientConnection>>> connect(Report& report);
+    Task<Result<std::unique_ptr<ClientConnection>>> connect(const Call& call, Report& report);
     // Serves the connection and replaces it if it is lost, until close().
     static Task<> keep(Channel& self, std::unique_ptr<ClientConnection> connection);
     Task<std::unique_ptr<ClientConnection>> reconnect();

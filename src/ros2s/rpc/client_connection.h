@@ -16,7 +16,7 @@ class ClientConnection final : private fabric::MessageReader {
   public:
     static Task<Result<std::unique_ptr<ClientConnection>>> open(
         Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
-        const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report);
+        const ChannelOptions& options, ChannelMetrics& metrics, const Call& call, Report& report);
     ~ClientConnection() override;
     ClientConnection(const ClientConnection&) = delete;
     ClientConnection& operator=(const ClientConnection&) = delete;

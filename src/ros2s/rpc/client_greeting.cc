@@ -1,6 +1,9 @@
 // Makes a ClientConnection: connects with a hello that has a ticket, and receives a welcome.
 
+#include <algorithm>
+
 #include "client_connection.h"
+#include "ros2s/runtime/call.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -48,15 +51,15 @@ Result<ClientConnection::Welcome> ClientConnection::read_verdict(ConstBytes verd
 
 Task<Result<std::unique_ptr<ClientConnection>>> ClientConnection::open(
     Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
-    const ChannelOptions& options, ChannelMetrics& metrics, StopToken stop, Report& report) {
+    const ChannelOptions& options, ChannelMetrics& metrics, const Call& call, Report& report) {
     if (ticket.size() > HelloBody::ticket_bytes_max) {
         co_return report.fail(Code::invalid, "the ticket for " + address + " is too long");
     }
     std::vector<std::byte> verdict;
     fabric::ConnectOptions connect{
         .limits = options.limits(),
-        .within = connect_within,
-        .stop = stop,
+        .within = std::min(connect_within, call.deadline - reactor.now()),
+        .stop = call.stop,
         .credential =
             make_hello({.service = options.service, .client = options.client, .ticket = ticket}),
         .verdict = &verdict};

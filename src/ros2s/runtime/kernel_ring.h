@@ -68,7 +68,9 @@ class OperationQueue {
 [[nodiscard]] Result<std::unique_ptr<KernelRing>> make_uring_ring(ReadyQueue& ready, Waker& waker,
                                                                   const OsReactorOptions& options,
                                                                   std::string& why);
-[[nodiscard]] std::unique_ptr<KernelRing> make_thread_ring(ReadyQueue& ready, Waker& waker,
-                                                           const OsReactorOptions& options);
+// Errors: those of ThreadPool::start(), reported.
+[[nodiscard]] Result<std::unique_ptr<KernelRing>> make_thread_ring(ReadyQueue& ready, Waker& waker,
+                                                                   const OsReactorOptions& options,
+                                                                   Report& report);
 
 }  // namespace ros2s

@@ -73,7 +73,7 @@ struct OsReactor::Loop {
     PollBan poll_ban;
     Time poll_banned_until{};
 
-    Result<> open_ring();
+    Result<> open_ring(Report& report);
     void begin();
     void end() {
         ring->sync_elsewhere();
@@ -94,19 +94,19 @@ struct OsReactor::Loop {
     void wake() noexcept;
 };
 
-Result<> OsReactor::Loop::open_ring() {
+Result<> OsReactor::Loop::open_ring(Report& report) {
     if (options.ring != RingChoice::threads) {
         auto made = make_uring_ring(ready, *waker, options, ring_reason);
         if (made) {
             ring = std::move(*made);
             return {};
         }
-        if (options.ring == RingChoice::io_uring) return fail(made.error());
+        if (options.ring == RingChoice::io_uring) return report.fail(made.error(), ring_reason);
         ring_reason = "threads: " + ring_reason;
     } else {
         ring_reason = "threads: chosen by configuration";
     }
-    ring = make_thread_ring(ready, *waker, options);
+    ROS2S_TRY_ASSIGN(ring, make_thread_ring(ready, *waker, options, report));
     return {};
 }
 
@@ -243,9 +243,7 @@ void OsReactor::Loop::wake() noexcept {
 Result<std::unique_ptr<OsReactor>> OsReactor::create(OsReactorOptions options, Report& report) {
     ROS2S_TRY_ASSIGN(auto waker, Waker::create(report));
     auto loop = std::make_unique<Loop>(std::move(options), std::move(waker));
-    if (const auto opened = loop->open_ring(); !opened) {
-        return report.fail(opened.error(), loop->ring_reason);
-    }
+    ROS2S_TRY(loop->open_ring(report));
     return std::unique_ptr<OsReactor>(new OsReactor(std::move(loop)));
 }
 
@@ -273,9 +271,7 @@ Result<> OsReactor::start(Report& report) {
         }
     });
     if (!thread) {
-        return report.fail(thread.error(),
-                           "cannot start the reactor's thread: raise the limit on processes "
-                           "(ulimit -u) or the container's pids limit");
+        return report.fail(thread.error(), no_thread("the reactor's thread", thread.error()));
     }
     loop_->thread = std::move(*thread);
     return {};

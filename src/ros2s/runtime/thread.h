@@ -13,6 +13,13 @@
 
 namespace ros2s {
 
+// "cannot start WHAT (REASON): raise …"
+[[nodiscard]] inline std::string no_thread(const std::string& what, const Error& error) {
+    return "cannot start " + what + " (" + describe(error) +
+           "): raise the limit on processes (ulimit -u), on tasks (TasksMax=, pids.max) or on "
+           "address space (ulimit -v)";
+}
+
 template <class F>
 [[nodiscard]] Result<std::thread> start_thread(const std::string& name, F body) {
     sigset_t all;

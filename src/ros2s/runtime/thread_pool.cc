@@ -24,6 +24,13 @@ struct ThreadPool::State {
     bool ending = false;
     std::vector<std::thread> threads;
 
+    // With the lock.
+    Result<> add_thread() {
+        ROS2S_TRY_ASSIGN(std::thread thread, start_thread(name, [this] { serve(); }));
+        threads.push_back(std::move(thread));
+        return {};
+    }
+
     void serve() {
         std::unique_lock lock(mutex);
         for (;;) {
@@ -64,6 +71,14 @@ ThreadPool::~ThreadPool() {
     for (auto& thread : state_->threads) thread.join();
 }
 
+Result<> ThreadPool::start(Report& report) {
+    const std::scoped_lock lock(state_->mutex);
+    if (!state_->threads.empty()) return {};
+    const auto added = state_->add_thread();
+    if (added) return {};
+    return report.fail(added.error(), no_thread("a helper thread", added.error()));
+}
+
 size_t ThreadPool::limit() const noexcept { return state_->limit; }
 
 void ThreadPool::submit(Job& job) noexcept {
@@ -75,13 +90,9 @@ void ThreadPool::submit(Job& job) noexcept {
         own.last = &job;
         ++own.queued;
         if (own.queued > own.idle && own.threads.size() < own.limit) {
-            auto thread = start_thread(own.name, [&own] { own.serve(); });
-            if (thread) {
-                own.threads.push_back(std::move(*thread));
-            } else {
-                // With one thread the job only waits longer; with none it would wait for ever.
-                ROS2S_CHECK(!own.threads.empty());
-            }
+            // With one thread the job only waits longer; with none it would wait for ever.
+            const auto added = own.add_thread();
+            ROS2S_CHECK(added || !own.threads.empty());
         }
     }
     own.work_or_end.notify_one();

@@ -4,11 +4,15 @@
 //
 // Owned by the composing code. Destroyed after every job is done and before the reactors that jobs
 // post to. In a forked child the destructor does nothing.
+//
+// A process at its limit of threads: start() fails where there is somebody to tell. Later jobs wait
+// for the threads that there are.
 #pragma once
 #include <cstddef>
 #include <memory>
 #include <string>
 
+#include "ros2s/base/result.h"
 #include "ros2s/runtime/blocking.h"
 
 namespace ros2s {
@@ -20,6 +24,9 @@ class ThreadPool final : public BlockingPool {
     ThreadPool(const ThreadPool&) = delete;
     ThreadPool& operator=(const ThreadPool&) = delete;
 
+    // Starts the first thread. Before the first job, where threads may be short; otherwise that job
+    // starts it. Errors: io (EAGAIN), reported.
+    [[nodiscard]] Result<> start(Report& report);
     // May be called from any thread. A job without `home` posts nothing when it is done.
     void submit(Job& job) noexcept override;
     [[nodiscard]] size_t limit() const noexcept;

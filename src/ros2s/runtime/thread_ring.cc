@@ -61,6 +61,8 @@ class ThreadRing final : public KernelRing {
         }
     }
 
+    Result<> start(Report& report) { return pool_.start(report); }
+
     Kind kind() const noexcept override { return Kind::threads; }
     size_t in_flight() const noexcept override { return in_flight_; }
     void submit(Operation& operation) noexcept override {
@@ -160,9 +162,12 @@ class ThreadRing final : public KernelRing {
 
 }  // namespace
 
-std::unique_ptr<KernelRing> make_thread_ring(ReadyQueue& ready, Waker& waker,
-                                             const OsReactorOptions& options) {
-    return std::make_unique<ThreadRing>(ready, waker, options);
+Result<std::unique_ptr<KernelRing>> make_thread_ring(ReadyQueue& ready, Waker& waker,
+                                                     const OsReactorOptions& options,
+                                                     Report& report) {
+    auto ring = std::make_unique<ThreadRing>(ready, waker, options);
+    ROS2S_TRY(ring->start(report));
+    return ring;
 }
 
 }  // namespace ros2s

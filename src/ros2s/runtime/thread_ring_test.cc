@@ -16,7 +16,7 @@ TEST(ThreadRing, LooksAtDescriptorsWheneverTheLoopPolls) {
     Report report;
     const auto waker = Waker::create(report).value();
     ReadyQueue ready;
-    const auto ring = make_thread_ring(ready, *waker, {});
+    const auto ring = make_thread_ring(ready, *waker, {}, report).value();
     for (int i = 0; i < 100; ++i) {
         Ring::Operation readable{.opcode = Ring::Opcode::poll,
                                  .fd = ends[0],

@@ -13,6 +13,7 @@
 
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {
 
@@ -117,7 +118,9 @@ Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, const std::stri
                                                  Report& report) {
     ROS2S_TRY_ASSIGN(auto reactor, create_reactor(uri, report, {.callers_lead = true}));
     ROS2S_TRY(reactor->start(report));
-    return std::make_shared<Instance>(key, std::move(reactor), log_of_process());
+    auto instance = std::make_shared<Instance>(key, std::move(reactor), log_of_process());
+    ROS2S_TRY(instance->start(report));
+    return instance;
 }
 
 // A pool directory has one key, whatever path leads to it. A container of a server has its name as
@@ -230,10 +233,15 @@ void Instances::detach(Attachment attachment) {
     instance.reactor_->join();
 }
 
+// A pool's small files are written on the caller's thread.
 Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report) {
+    const NoFileSizeSignal signal;
     return Instances::of_process().attach(uri, program, report);
 }
 
-void detach(Attachment attachment) { Instances::of_process().detach(std::move(attachment)); }
+void detach(Attachment attachment) {
+    const NoFileSizeSignal signal;
+    Instances::of_process().detach(std::move(attachment));
+}
 
 }  // namespace ros2s::api::c

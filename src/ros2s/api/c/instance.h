@@ -52,6 +52,8 @@ class Instance {
     Instance(const Instance&) = delete;
     Instance& operator=(const Instance&) = delete;
 
+    // Before anything else. Errors: those of ThreadPool::start().
+    [[nodiscard]] Result<> start(Report& report) { return blocking_.start(report); }
     [[nodiscard]] OsReactor& reactor() { return *reactor_; }
     [[nodiscard]] Environment environment() {
         return {.reactor = *reactor_, .blocking = blocking_, .log = log_};

@@ -15,6 +15,7 @@
 #include "ros2s/base/loaded_library.h"
 #include "ros2s/device/lock/exclusive.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::device {
 namespace {
@@ -145,6 +146,7 @@ Task<Result<std::shared_ptr<PmemDevice::Mapping>>> PmemDevice::Mapping::make(
                               "Restore it from a copy",
                               path, length, block_bytes);
     }
+    if (made->is_file) ROS2S_CO_TRY(check_file_bytes(path, length, report));
     ::madvise(address, length, MADV_DONTFORK);
     co_return made;
 }

@@ -10,6 +10,7 @@
 #include "ros2s/base/descriptor.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::device {
 namespace {
@@ -142,6 +143,7 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
                               "or remove the file to make a new one",
                               path);
     }
+    ROS2S_CO_TRY(check_file_bytes(path, size, report));
     const std::string unfinished = path + provisional;
     ROS2S_CO_TRY_ASSIGN(const auto file,
                         co_await LockedFile::open(reactor, unfinished, O_CREAT, options, report));

@@ -13,6 +13,7 @@
 #include "locked_file.h"
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/process_limits.h"
 #include "write_cache.h"
 
 namespace ros2s::device {
@@ -47,6 +48,7 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
                               "or is not a device of a pool",
                               path, size, block_bytes);
     }
+    ROS2S_CO_TRY(check_file_bytes(path, size, report));
     const int fd = file.take();
     // tmpfs accepts O_DIRECT and ignores it.
     const Medium medium = is_in_memory(fd)   ? Medium::memory

@@ -195,6 +195,9 @@ Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
                 descriptors.emplace_back(each);
             }
         }
+        // This process may open no more files.
+        const bool is_cut = got >= 0 && most > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
+        if (is_cut && descriptors.size() < most) co_return fail_errno(EMFILE);
         if (got > 0) {
             into = into.subspan(static_cast<size_t>(got));
             if (descriptors.size() > most) co_return fail(Code::corrupt);

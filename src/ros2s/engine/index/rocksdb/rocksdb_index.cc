@@ -41,7 +41,8 @@ std::string words_of(const rocksdb::Status& status) {
 // The remedy for a failure in `directory`, and RocksDB's own message.
 std::string remedy_for(const rocksdb::Status& status, const std::string& directory) {
     const std::string said = " (" + words_of(status) + ")";
-    switch (error_of(status).code) {
+    const Error error = error_of(status);
+    switch (error.code) {
         case Code::no_space:
             return "the file system that holds the index " + directory +
                    " is full; free some space there and try again" + said;
@@ -49,10 +50,27 @@ std::string remedy_for(const rocksdb::Status& status, const std::string& directo
             return "no permission to use the index " + directory +
                    "; run as the user who made the pool" + said;
         case Code::io:
+            if (error.os_errno == EMFILE || error.os_errno == ENFILE) {
+                return "too many files are open to use the index " + directory +
+                       "; raise the limit on open files (ulimit -n)" + said;
+            }
+            if (error.os_errno == EAGAIN) {
+                return "no thread can be started for the index " + directory +
+                       "; raise the limit on processes (ulimit -u) or tasks (TasksMax=, pids.max)" +
+                       said;
+            }
             return "the disk under the index " + directory +
                    " reported an error; look at the kernel's log, and copy the directory before "
                    "trying repairs" +
                    said;
+        case Code::too_large:
+            return "a file of the index " + directory +
+                   " would be larger than this process may write; raise the limit on file sizes "
+                   "(ulimit -f)" +
+                   said;
+        case Code::read_only:
+            return "the file system that holds the index " + directory +
+                   " is mounted read-only; remount it with: mount -o remount,rw" + said;
         case Code::no_memory:
             return "not enough memory for the index " + directory +
                    "; free memory or lower the pool's memory option" + said;
@@ -93,7 +111,9 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     o.paranoid_checks = true;
     o.paranoid_file_checks = false;  // would read every new table back; its blocks carry CRCs
     o.avoid_flush_during_shutdown = true;
-    o.max_open_files = 256;  // of tables; the others are reopened when read
+    o.max_open_files = options.open_files_max;  // of tables; the others are reopened when read
+    // More threads end the process if one of them cannot be started.
+    o.max_file_opening_threads = 1;
     o.skip_stats_update_on_db_open = true;
     o.max_background_jobs = 2;
     o.avoid_unnecessary_blocking_io = true;  // a core reads: it must not remove old tables
@@ -313,9 +333,10 @@ std::unexpected<Error> explain(const rocksdb::Status& status, const std::string&
                                            "use the pool through it (" +
                                            words_of(status) + ")");
     const Error error = error_of(status);
-    const bool understood = error.code == Code::no_space || error.code == Code::denied ||
-                            error.code == Code::io || error.code == Code::no_memory;
-    return report.fail(understood ? error : Error{Code::corrupt, 0, 0},
+    const bool is_damage = error.code != Code::no_space && error.code != Code::denied &&
+                           error.code != Code::io && error.code != Code::no_memory &&
+                           error.code != Code::too_large && error.code != Code::read_only;
+    return report.fail(is_damage ? Error{Code::corrupt, 0, 0} : error,
                        remedy_for(status, directory));
 }
 

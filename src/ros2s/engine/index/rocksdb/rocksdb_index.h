@@ -15,6 +15,8 @@
 // compactions would fail, and a failed compaction turns the database read-only.
 //
 // Background work: RocksDB's process-wide threads (at most two for us) run flushes and compactions.
+// If it cannot start one, it throws, and then ends the process. So the caller makes sure of
+// rocksdb_threads before it opens an index.
 // Nothing else runs at intervals, and no log file is written: RocksDB's messages go to `log`.
 //
 // A directory holds RocksDB's files and FORMAT, which create writes last. A directory without
@@ -36,8 +38,12 @@ class Env;
 
 namespace ros2s::engine {
 
+// For flushes and for compactions. RocksDB starts them while it opens a database.
+inline constexpr size_t rocksdb_threads = 2;
+
 struct RocksDbOptions {
     uint64_t memory_bytes = 64 * 1024 * 1024;
+    int open_files_max = 256;
     Log log;
 
     // For simulations and tests (sim/simulated_files.h). Null: the machine's file system.

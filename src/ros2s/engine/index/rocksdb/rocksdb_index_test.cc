@@ -5,10 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <system_error>
 
 #include "ros2s/engine/index/index_contract.h"
+#include "status.h"
 
 namespace ros2s::engine {
 namespace {
@@ -327,6 +331,22 @@ TEST_F(RocksDbIndexTest, RocksDbsWordsReachTheLog) {
     const auto index = create_rocksdb_index(path_, options, report_);
     ASSERT_TRUE(index) << report_.text();
     EXPECT_NE(said.find("index: RocksDB version"), std::string::npos) << said;
+}
+
+// Otherwise a limit of this process would be reported as damage of the disk.
+TEST(RocksDbStatus, AFailedSystemCallKeepsItsErrno) {
+    for (const int each : {EACCES, EROFS, EMFILE, ENFILE, EAGAIN, ENOMEM, EFBIG}) {
+        const auto status =
+            rocksdb::Status::IOError("While open a file for appending: x", std::strerror(each));
+        EXPECT_EQ(to_errno(error_of(status)), each) << status.ToString();
+    }
+    EXPECT_EQ(to_errno(error_of(rocksdb::Status::IOError("x", "y"))), EIO);
+}
+
+TEST(RocksDbStatus, AThreadThatCannotBeStartedIsNotADiskError) {
+    const auto status = guarded(
+        []() -> rocksdb::Status { throw std::system_error(EAGAIN, std::generic_category()); });
+    EXPECT_EQ(to_errno(error_of(status)), EAGAIN) << status.ToString();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "status.h"
 
 #include <cerrno>
+#include <cstring>
 
 namespace ros2s::engine {
 
@@ -24,8 +25,10 @@ Error error_of(const rocksdb::Status& status) {
         // RocksDB keeps the errno of a system call only as text.
         default: break;
     }
-    if (status.ToString().find("Permission denied") != std::string::npos)
-        return {Code::denied, EACCES, 0};
+    const std::string text = status.ToString();
+    for (const int each : {EACCES, EPERM, EROFS, EMFILE, ENFILE, EAGAIN, ENOMEM, EFBIG}) {
+        if (text.find(std::strerror(each)) != std::string::npos) return fail_errno(each).error();
+    }
     return {Code::io, EIO, 0};
 }
 

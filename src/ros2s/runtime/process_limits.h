@@ -1,0 +1,54 @@
+// The limits of this process: files, their size, threads, address space. Whoever is about to begin
+// something that cannot be ended in order when a limit is met asks here first.
+#pragma once
+#include <signal.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "ros2s/base/result.h"
+
+namespace ros2s {
+
+// ulimit -n, -f. UINT64_MAX: there is no limit.
+[[nodiscard]] uint64_t descriptors_max() noexcept;
+[[nodiscard]] uint64_t file_bytes_max() noexcept;
+
+// A file of `bytes` may be written to its end. Otherwise a write would fail, or send a signal that
+// ends the process. Errors: too_large (EFBIG), reported.
+[[nodiscard]] Result<> check_file_bytes(const std::string& path, uint64_t bytes, Report& report);
+
+// A share of the descriptors that the process may have open, beyond those that it needs in any
+// case: one of `shares`, at least 1 and at most `most`.
+[[nodiscard]] size_t descriptor_share(size_t shares, size_t most) noexcept;
+
+// For libraries that end the process when they cannot start a thread: starts `count` threads at
+// once, and ends them. `whose`: "RocksDB". Blocks for a millisecond. Errors: io (EAGAIN), reported.
+[[nodiscard]] Result<> check_threads(size_t count, const char* whose, Report& report);
+
+// That so many files can be opened. Errors: io (EMFILE, ENFILE), reported.
+[[nodiscard]] Result<> check_descriptors(size_t count, const char* whose, Report& report);
+
+// The largest piece of address space that is left under ulimit -v. UINT64_MAX: there is no limit.
+[[nodiscard]] uint64_t address_space_left() noexcept;
+
+// For programs of ours: a write beyond ulimit -f fails with EFBIG.
+void ignore_file_size_signal() noexcept;
+
+// For the library. While it exists, a write of this thread beyond ulimit -f fails with EFBIG, and
+// no signal is sent to the process. The handlers of the process are left as they are. For a few
+// system calls, not for each write.
+class NoFileSizeSignal {
+  public:
+    NoFileSizeSignal() noexcept;
+    ~NoFileSizeSignal();
+    NoFileSizeSignal(const NoFileSizeSignal&) = delete;
+    NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+
+  private:
+    sigset_t before_;
+    bool was_pending_ = false;
+};
+
+}  // namespace ros2s

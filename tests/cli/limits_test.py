@@ -1,0 +1,187 @@
+"""Tests the limits of a process: open files, file sizes, address space; and how soon a command ends. Under each limit a
+command, or a program with the library, works or fails with a sentence that names the limit.
+
+usage: limits_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
+
+import os
+import resource
+import select
+import signal
+import socket
+import subprocess
+import threading
+import time
+import unittest
+
+from program import BIN, PROGRAM, SIZE, UP, Refusal, WithPool, run
+
+MIB = 1 << 20
+LEVELS = 1100
+WITHIN_SECONDS = 1
+# For a machine that other tests load; a hang takes for ever.
+SLACK_SECONDS = 4
+
+
+def limited(**limits):
+    """Returns what lowers the limits of a child, by the names in `resource`."""
+    def lower():
+        for name, most in limits.items():
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (most, most))
+    return lower
+
+
+class Limits(WithPool):
+    def test_cp_needs_a_bounded_number_of_files(self):
+        tree = self.scratch / "tree"
+        for i in range(40):
+            (tree / f"d{i}").mkdir(parents=True)
+            for j in range(5):
+                (tree / f"d{i}/f{j}").write_text("x")
+        run("cp", "-r", tree, self.mine("tree"), preexec_fn=limited(NOFILE=48))
+        run("cp", "-r", self.mine("tree"), self.scratch / "back", preexec_fn=limited(NOFILE=48))
+        done = subprocess.run(["diff", "-r", tree, self.scratch / "back"], check=False)
+        self.assertEqual(done.returncode, 0)
+
+    def test_cp_of_a_deep_tree(self):
+        # Python's rmtree() is recursive.
+        self.addCleanup(subprocess.run, ["rm", "-rf", self.scratch / "d"], check=True)
+        here = os.open(self.scratch, os.O_PATH)
+        for _ in range(LEVELS):
+            os.mkdir("d", dir_fd=here)
+            below = os.open("d", os.O_PATH, dir_fd=here)
+            os.close(here)
+            here = below
+        os.close(os.open("f", os.O_CREAT | os.O_WRONLY, 0o600, dir_fd=here))
+        os.close(here)
+        said = run("cp", "-r", self.scratch / "d", self.mine("deep"),
+                   preexec_fn=limited(NOFILE=1024)).stdout
+        self.assertIn(f"copied 1 file, {LEVELS} directories", said)
+        run("rm", "-r", self.mine("deep"))
+
+    def test_a_file_size_smaller_than_the_pool(self):
+        for words in (("ls", self.mine()), ("mkdir", self.mine("a"))):
+            self.refused(*words, says=["device-0", "ulimit -f"],
+                         preexec_fn=limited(FSIZE=10 * MIB))
+        self.refused(*UP, self.scratch / "p", "--size", SIZE, says="ulimit -f",
+                     preexec_fn=limited(FSIZE=10 * MIB))
+        self.assertFalse((self.scratch / "p/config.yaml").exists())
+
+    def library(self, **limits):
+        """Runs a program with the library that has the default action for SIGXFSZ. Returns (status, its answer)."""
+        if not (BIN.parent / "python").is_dir():
+            self.skipTest("the Python module is not built")
+        text = f"""
+import os, signal, ros2store
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+try:
+    with ros2store.open({self.mine()!r}).open("x", "w+") as file:
+        file.pwrite(b"x" * 3000000, 0)
+    print(0)
+except (OSError, ImportError) as error:
+    print(getattr(error, "errno", None), error)
+"""
+        done = subprocess.run(["/usr/bin/python3", "-c", text], capture_output=True, text=True, timeout=60,
+                              check=False, preexec_fn=limited(**limits),
+                              env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")})
+        return done.returncode, done.stdout.strip() or done.stderr.strip()
+
+    def test_the_library_leaves_the_signal_of_file_sizes_alone(self):
+        for most in (0, 10 * MIB):
+            status, said = self.library(FSIZE=most)
+            self.assertEqual(status, 0, said)
+            self.assertTrue(said.startswith("27 "), said)  # EFBIG
+
+    def test_the_library_under_a_limit_on_address_space(self):
+        worked = False
+        for most in range(100, 1200, 50):
+            status, said = self.library(AS=most * MIB)
+            self.assertEqual(status, 0, f"{most} MiB: {said}")
+            # ENOMEM, EAGAIN (a thread), or the module itself cannot be loaded.
+            right = said == "0" or said.startswith(("12 ", "11 ", "None "))
+            self.assertTrue(right, f"{most} MiB: {said}")
+            self.assertTrue(said == "0" or not worked, f"{most} MiB: {said}, and less was enough")
+            worked = said == "0"
+        self.assertTrue(worked)
+
+
+class SilentServer:
+    """Accepts connections, and says nothing."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.came = threading.Event()
+        self.taken = []
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        try:
+            while True:
+                self.taken.append(self.socket.accept())
+                self.came.set()
+        except OSError:
+            return  # closed
+
+    def close(self):
+        self.socket.close()
+        for each, _ in self.taken:
+            each.close()
+
+
+class Ends(Refusal):
+    def setUp(self):
+        super().setUp()
+        self.server = SilentServer()
+        self.addCleanup(self.server.close)
+        run("certs", "init", self.scratch / "certs")
+        self.env = {**os.environ, "ROS2STORE_CERTS": str(self.scratch / "certs")}
+
+    def ended_by(self, which, *arguments, ready, stdout=subprocess.PIPE):
+        with subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                              stdout=stdout, stderr=subprocess.PIPE, env=self.env) as command:
+            self.addCleanup(command.kill)
+            ready(command)
+            begun = time.monotonic()
+            command.send_signal(which)
+            said = command.communicate(timeout=60)[1]
+            took = time.monotonic() - begun
+        self.assertEqual(command.returncode, 130, said)
+        self.assertLess(took, WITHIN_SECONDS + SLACK_SECONDS)
+
+    def test_a_signal_ends_a_command_that_waits_for_a_server(self):
+        for scheme in ("ros2s", "ros2s+dpu"):
+            for which in (signal.SIGTERM, signal.SIGINT):
+                self.server.came.clear()
+                self.ended_by(which, "ls", f"{scheme}://127.0.0.1:{self.server.port}/pool/main",
+                              ready=lambda _: self.assertTrue(self.server.came.wait(60)))
+
+    def test_a_signal_ends_a_command_that_the_kernel_blocks(self):
+        with open(self.scratch / "large", "wb") as large:
+            large.truncate(4 * MIB)
+        read_end, write_end = os.pipe()  # nobody reads it
+        self.addCleanup(os.close, read_end)
+        self.addCleanup(os.close, write_end)
+        self.ended_by(signal.SIGTERM, "cat", self.scratch / "large", stdout=write_end,
+                      ready=lambda _: self.assertTrue(select.select([read_end], [], [], 60)[0]))
+
+    def test_a_timeout_bounds_opening(self):
+        for scheme in ("ros2s", "ros2s+dpu"):
+            begun = time.monotonic()
+            self.refused("ls", f"{scheme}://127.0.0.1:{self.server.port}/pool/main?timeout=1",
+                         says="timeout, 1 s", env=self.env)
+            self.assertLess(time.monotonic() - begun, 1 + SLACK_SECONDS)
+
+
+class Daemons(Refusal):
+    def test_up_with_few_open_files(self):
+        for most in (20, 22, 24, 26, 28, 48):
+            pool = self.scratch / f"pool-{most}"
+            self.addCleanup(run, "down", pool, expect=None)
+            done = run("up", pool, "--size", "64M", expect=None, timeout=60, preexec_fn=limited(NOFILE=most))
+            if done.returncode != 0:
+                self.assertIn("open files", done.stderr, most)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
