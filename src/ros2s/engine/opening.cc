@@ -16,7 +16,7 @@ std::string Opening::read_only_reason() const {
             "{:#x}): write to it with the version of ros2store that made it",
             pool_.superblock.read_only_features);
     }
-    if (pool_.options.read_only) return "the pool was opened read-only, as requested";
+    if (pool_.options.read_only) return std::string(pool_.options.read_only_reason);
     return {};
 }
 

@@ -69,6 +69,7 @@ struct EngineOptions {
     bool read_only = false;
     // Accepts a device with the same content on another medium than the recorded one.
     bool accept_copies = false;
+    std::string_view read_only_reason = "the pool was opened read-only, as requested";
     // Discards unused blocks, on devices that benefit from it.
     bool discard = true;
     // For 100 blocks that updates write, the cleaner may write this many to make free blocks

@@ -162,7 +162,7 @@ Task<Result<>> make_device(const Call& call, Environment environment, DevicePath
 
 Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(Environment environment,
                                                                std::string path, bool page_cache,
-                                                               Report& report) {
+                                                               Report& report, bool read_only) {
     if (device::nvme_bytes(path)) {
         co_return co_await device::NvmeDevice::open(environment.reactor, path, environment.log,
                                                     report);
@@ -170,8 +170,8 @@ Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(Environment envir
     if (device::pmem_bytes(path)) {
         co_return co_await device::PmemDevice::open(environment.reactor, path, {}, report);
     }
-    co_return co_await device::FileDevice::open(environment.reactor, path, {.buffered = page_cache},
-                                                report);
+    co_return co_await device::FileDevice::open(
+        environment.reactor, path, {.buffered = page_cache, .read_only = read_only}, report);
 }
 
 Result<uint64_t> device_bytes(const std::string& path) {

@@ -51,7 +51,8 @@ struct IndexPath {
 // The type follows from the file that `path` names or links to. Errors: those of FileDevice::open
 // and NvmeDevice::open.
 [[nodiscard]] Task<Result<std::unique_ptr<device::BlockDevice>>> open_device(
-    Environment environment, std::string path, bool page_cache, Report& report);
+    Environment environment, std::string path, bool page_cache, Report& report,
+    bool read_only = false);
 // The size of an existing device. Errors: those of stat(2).
 [[nodiscard]] Result<uint64_t> device_bytes(const std::string& path);
 

@@ -148,6 +148,8 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     if (::ftruncate(descriptor, 0) != 0 ||
         ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
         const int cause = errno;
+        // The lock decides. On a full disk the owner has no record, and the pool can be read.
+        if (cause == ENOSPC || cause == EDQUOT) return ownership;
         return report.fail(fail_errno(cause).error(), "cannot write the owner file {} ({})", path,
                            std::strerror(cause));
     }
@@ -178,6 +180,24 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
         }
         co_await sleep_for(reactor, std::chrono::milliseconds(2));
     }
+}
+
+Result<std::unique_ptr<Ownership>> Ownership::share(const std::string& directory,
+                                                    OwnerRecord& present, Report& report) {
+    const std::string path = owner_path(directory);
+    Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+    if (file.get() < 0) {
+        const int cause = errno;
+        return report.fail(fail_errno(cause).error(), "cannot open {} to read the pool ({})", path,
+                           std::strerror(cause));
+    }
+    struct flock lock = whole_file(F_RDLCK);
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
+        present = read_record(file.get());
+        return report.fail(Code::busy, describe_owner(directory, present));
+    }
+    close_in_forked_child(file.get());
+    return std::unique_ptr<Ownership>(new Ownership(file.release()));
 }
 
 Ownership::~Ownership() {

@@ -48,6 +48,11 @@ class Ownership {
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
         Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
         Report& report);
+    // On a medium that is mounted read-only, for reading: several processes can have the pool open.
+    // Errors: busy (a process that reaches the medium in another way may write), those of take().
+    [[nodiscard]] static Result<std::unique_ptr<Ownership>> share(const std::string& directory,
+                                                                  OwnerRecord& present,
+                                                                  Report& report);
     // Releases the directory. Does nothing in a forked child, which does not have the lock.
     ~Ownership();
     Ownership(const Ownership&) = delete;

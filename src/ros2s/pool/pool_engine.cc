@@ -25,7 +25,8 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
                                    Report& report) {
     Devices devices;
     for (const auto& path : directory.devices) {
-        auto opened = co_await open_device(environment, path, directory.config.page_cache, report);
+        auto opened = co_await open_device(environment, path, directory.config.page_cache, report,
+                                           is_on_read_only_medium(directory.directory));
         if (!opened) {
             co_await close_all(devices);
             co_return fail(opened.error());
@@ -58,6 +59,7 @@ engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
     constexpr size_t threads_beside = 4;
     const engine::RocksDbOptions options{
         .memory_bytes = options_of(directory.config).index_share(),
+        .read_only = is_on_read_only_medium(directory.directory),
         .open_files_max = static_cast<int>(descriptor_share(4, open_files_most)),
         .log = log};
     return [options, parent = directory.directory](
@@ -108,6 +110,10 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment env
     ROS2S_CO_TRY(keep_to_address_space(directory, environment.log, report));
     auto options = options_in(environment, directory.config);
     options.name = role.name;
+    if (is_on_read_only_medium(directory.directory)) {
+        options.read_only = true;
+        options.read_only_reason = "its file system is mounted read-only";
+    }
     options.pin_grace = role.pin_grace;
     options.pin_list = role.pin_list;
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
@@ -123,9 +129,14 @@ Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, Owner
     ROS2S_CO_TRY_ASSIGN(const auto named, read_pool_directory(directory, report));
     self.pid = ::getpid();
     if (self.program.empty()) self.program = ::program_invocation_short_name;
-    ROS2S_CO_TRY_ASSIGN(auto ownership,
-                        co_await Ownership::take_patiently(reactor, named.directory,
-                                                           std::move(self), present, report));
+    std::unique_ptr<Ownership> ownership;
+    if (is_on_read_only_medium(named.directory)) {
+        ROS2S_CO_TRY_ASSIGN(ownership, Ownership::share(named.directory, present, report));
+    } else {
+        ROS2S_CO_TRY_ASSIGN(
+            ownership, co_await Ownership::take_patiently(reactor, named.directory, std::move(self),
+                                                          present, report));
+    }
     // Read again, now that this process is the owner.
     ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(named.directory, report));
     co_return TakenPool{std::move(ownership), std::move(found)};

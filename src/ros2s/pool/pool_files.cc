@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +90,11 @@ std::string in(const std::string& directory, std::string_view name) {
 bool exists(const std::string& path) {
     struct stat status{};
     return ::lstat(path.c_str(), &status) == 0;
+}
+
+bool is_on_read_only_medium(const std::string& directory) {
+    struct statvfs status{};
+    return ::statvfs(directory.c_str(), &status) == 0 && (status.f_flag & ST_RDONLY) != 0;
 }
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,

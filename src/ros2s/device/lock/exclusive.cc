@@ -68,8 +68,13 @@ std::string describe_owner(std::optional<pid_t> pid) {
 }  // namespace
 
 Task<Result<>> lock_exclusively(Reactor& reactor, int fd, std::string path, Report& report) {
+    return lock(reactor, fd, std::move(path), Sharing::none, report);
+}
+
+Task<Result<>> lock(Reactor& reactor, int fd, std::string path, Sharing sharing, Report& report) {
+    const int kind = sharing == Sharing::none ? LOCK_EX : LOCK_SH;
     const Time give_up = reactor.now() + dead_owner_wait;
-    while (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    while (::flock(fd, kind | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK) {
             const Error error = fail_errno(errno).error();
             co_return report.fail(error, "{}: cannot lock it ({})", path, describe(error));

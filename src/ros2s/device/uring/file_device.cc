@@ -48,7 +48,7 @@ Task<Result<std::unique_ptr<BlockDevice>>> FileDevice::open(Reactor& reactor, st
                               "or is not a device of a pool",
                               path, size, block_bytes);
     }
-    ROS2S_CO_TRY(check_file_bytes(path, size, report));
+    if (!options.read_only) ROS2S_CO_TRY(check_file_bytes(path, size, report));
     const int fd = file.take();
     // tmpfs accepts O_DIRECT and ignores it.
     const Medium medium = is_in_memory(fd)   ? Medium::memory

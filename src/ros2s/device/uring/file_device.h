@@ -29,6 +29,8 @@ struct FileDeviceOptions {
     // Use the page cache, for file systems without O_DIRECT. This must be requested, because it is
     // slower and uses memory. path() reports it.
     bool buffered = false;
+    // For a file system that is mounted read-only: writes fail, and other readers are admitted.
+    bool read_only = false;
 };
 
 // Progress of create_file_device(): bytes written so far, and in all.

@@ -47,7 +47,8 @@ Result<LockedFile> LockedFile::open_unlocked(const std::string& path, int flags,
                                              FileDeviceOptions options, Report& report) {
     const int direct = options.buffered ? 0 : O_DIRECT;
     // O_NONBLOCK, so that a named pipe at this path is refused below and does not block.
-    const int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | direct | flags, 0600);
+    const int access = options.read_only ? O_RDONLY : O_RDWR;
+    const int fd = ::open(path.c_str(), access | O_CLOEXEC | O_NONBLOCK | direct | flags, 0600);
     if (fd < 0) {
         if (errno == EISDIR) {
             return report.fail(Code::is_directory, path + ": is a directory, a file was needed");
@@ -72,7 +73,8 @@ Result<LockedFile> LockedFile::open_unlocked(const std::string& path, int flags,
 Task<Result<LockedFile>> LockedFile::open(Reactor& reactor, std::string path, int flags,
                                           FileDeviceOptions options, Report& report) {
     ROS2S_CO_TRY_ASSIGN(auto file, open_unlocked(path, flags, options, report));
-    ROS2S_CO_TRY(co_await lock_exclusively(reactor, file.fd(), path, report));
+    ROS2S_CO_TRY(co_await lock(reactor, file.fd(), path,
+                               options.read_only ? Sharing::readers : Sharing::none, report));
     co_return file;
 }
 

@@ -1,5 +1,6 @@
 #include "rocksdb_index.h"
 
+#include <fcntl.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/env.h>
@@ -9,6 +10,8 @@
 #include <rocksdb/table.h>
 #include <rocksdb/write_batch.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -18,6 +21,7 @@
 #include <cstring>
 
 #include "rename_order.h"
+#include "ros2s/base/descriptor.h"
 #include "status.h"
 
 namespace ros2s::engine {
@@ -121,6 +125,7 @@ rocksdb::Options rocksdb_options(const RocksDbOptions& options, rocksdb::Env& en
     o.stats_dump_period_sec = 0;
     o.stats_persist_period_sec = 0;
     o.max_manifest_file_size = 16 * 1024 * 1024;
+    o.manifest_preallocation_size = 64 * 1024;  // the default would use up the reserve
     o.bytes_per_sync = 1024 * 1024;
 
     o.write_buffer_size = std::max<uint64_t>(options.memory_bytes / 4, 64 * 1024);
@@ -348,7 +353,10 @@ Result<std::unique_ptr<Index>> open_database(const std::string& directory,
     rocks.create_if_missing = create;
     rocks.error_if_exists = create;
     rocksdb::DB* opened = nullptr;
-    const auto status = guarded([&] { return rocksdb::DB::Open(rocks, directory, &opened); });
+    const auto status = guarded([&] {
+        return options.read_only ? rocksdb::DB::OpenForReadOnly(rocks, directory, &opened)
+                                 : rocksdb::DB::Open(rocks, directory, &opened);
+    });
     std::unique_ptr<rocksdb::DB> db(opened);
     if (!status.ok()) return explain(status, directory, report);
     auto cache = rocks.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_cache;
@@ -439,6 +447,28 @@ Result<> keep_others_out(const std::string& directory, const RocksDbOptions& opt
                                                       "); as its owner: chmod 700 " + directory);
 }
 
+// Space that a pool on a full disk needs for opening, for removals and for closing. RocksDB leaves
+// the file alone.
+constexpr off_t reserve_bytes = off_t{4} << 20;
+
+std::string reserve_path(const std::string& directory) { return directory + "/reserve"; }
+
+// Only where the disk has room for much more. Without a reserve the pool works, too.
+void keep_reserve(const std::string& directory, const RocksDbOptions& options) {
+    constexpr uint64_t room = 16;
+    struct statvfs space{};
+    if (options.env || ::access(reserve_path(directory).c_str(), F_OK) == 0 ||
+        ::statvfs(directory.c_str(), &space) != 0 ||
+        uint64_t{space.f_bavail} * space.f_frsize < room * uint64_t{reserve_bytes}) {
+        return;
+    }
+    const Descriptor file(
+        ::open(reserve_path(directory).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (file.get() >= 0 && ::fallocate(file.get(), 0, 0, reserve_bytes) != 0) {
+        ::unlink(reserve_path(directory).c_str());
+    }
+}
+
 std::string without_slash(std::string directory) {
     while (directory.size() > 1 && directory.ends_with('/')) directory.pop_back();
     return directory.contains('/') ? directory : "./" + directory;
@@ -463,6 +493,7 @@ Result<std::unique_ptr<Index>> create_rocksdb_index(const std::string& directory
         return written;
     });
     if (!status.ok()) return explain(status, path, report);
+    keep_reserve(path, options);
     return index;
 }
 
@@ -471,10 +502,21 @@ Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
     const std::string path = without_slash(directory);
     auto env = env_with_rename_order(options.env);
     ROS2S_TRY(check_format(path, *env->GetFileSystem(), report));
+    if (options.read_only) return open_database(path, options, env, false, report);
     // Another user with access must not make the pool fail; its owner restores the mode.
     if (Report refusal; !keep_others_out(path, options, refusal))
         options.log.warning("index: " + refusal.text());
-    return open_database(path, options, env, false, report);
+    Report full;
+    auto opened = open_database(path, options, env, false, full);
+    if (!opened && opened.error().code == Code::no_space &&
+        ::unlink(reserve_path(path).c_str()) == 0) {
+        options.log.warning("index: " + full.text() +
+                            "; its reserve of 4 MiB is used: files can be removed");
+        return open_database(path, options, env, false, report);
+    }
+    if (!opened) return report.fail(opened.error(), full.text());
+    keep_reserve(path, options);
+    return opened;
 }
 
 }  // namespace ros2s::engine

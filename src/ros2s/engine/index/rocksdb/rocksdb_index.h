@@ -43,6 +43,7 @@ inline constexpr size_t rocksdb_threads = 2;
 
 struct RocksDbOptions {
     uint64_t memory_bytes = 64 * 1024 * 1024;
+    bool read_only = false;  // for a file system that is mounted read-only
     int open_files_max = 256;
     Log log;
 
