@@ -330,6 +330,7 @@ Task<> Server::give_memory_back_at_rest(StopToken stop) {
 }
 
 Task<> Server::drop_old_pages(BlockingPool& blocking, StopToken stop) {
+    if (caches()) co_return;  // nobody else writes
     while (co_await sleep_for(reactor_, PageReads::look_interval, stop)) {
         if (stop_by_) co_return;
         const auto due = page_reads_.take_due(reactor_.now());

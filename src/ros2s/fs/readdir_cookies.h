@@ -1,7 +1,7 @@
 // ReaddirCookies: the names that a directory's handle has returned. A cookie is the number of a
 // name, counted from 1 in the order of its first return. It is never reused for another name.
-// Reading continues after that name. A name that is read again, after a seek, keeps its cookie: seeks
-// take no memory.
+// Reading continues after that name. A name that is read again, after a seek, keeps its cookie:
+// seeks take no memory.
 //
 // Names are kept in pages, for seeks to earlier names. They are bounded per handle, and for many
 // handles together (ListingMemory). A handle over the first limit loses its oldest names. A seek to
