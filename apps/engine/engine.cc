@@ -8,6 +8,9 @@ namespace {
 // A client may be a DPU with many hosts. Beside a client with one request at a time, its queue
 // stays long enough for good commit groups.
 constexpr admission::Amount least_of_client{.requests = 32, .bytes = uint64_t{8} << 20};
+// Less than at a DPU: what a DPU's tenants do wrong may be noticed only here, and for a DPU with
+// rights of its own all of them have one account.
+constexpr uint32_t refusal_factor = 2;
 // A machine may have many processes with one certificate, and a DPU has a session, with a
 // connection, for each container that a tenant uses there.
 constexpr uint32_t sessions_of_client_max = 2048;
@@ -18,8 +21,8 @@ Engine::Engine(Environment environment, Settings settings)
     : environment_(std::move(environment)),
       settings_(std::move(settings)),
       accounts_(environment_.reactor, settings_.allowances),
-      group_(environment_.reactor, {.least = least_of_client}, &accounts_,
-             settings_.common.connection_bounds()),
+      group_(environment_.reactor, {.least = least_of_client, .refusal_factor = refusal_factor},
+             &accounts_, settings_.common.connection_bounds()),
       tickets_(environment_.reactor, {}),
       sessions_(environment_.reactor, tickets_,
                 {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},

@@ -93,8 +93,8 @@ class Connections : public testing::Test {
                 co_await alice.open(*good, tenant_options(dpu, "alice", "pool"), "main", "alices",
                                     4096);
                 if (!alice.link) co_return;
-                EXPECT_TRUE(co_await alice.link->pwrite(
-                    call, alice.file, fs::Window::local(ConstBytes(content)), 0));
+                EXPECT_TRUE(co_await alice.link->pwrite(call, alice.file,
+                                                        fs::Window::local(ConstBytes(content)), 0));
                 EXPECT_TRUE(co_await alice.link->pread(call, alice.file,
                                                        fs::Window::local(Bytes(found)), 0));
                 EXPECT_EQ(found, content);

@@ -12,6 +12,7 @@
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "raw_connection.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/hostlink/fields.h"
 #include "ros2s/runtime/nursery.h"
@@ -98,8 +99,10 @@ Task<> many_reads(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
 
 // Keeps eight requests in flight until `stop`.
 Task<> repeat(RawConnection& raw, rpc::FrameHeader header,
-              std::span<const rpc::WindowDescriptor> source, ConstBytes body,
-              const std::atomic<bool>& stop, std::atomic<uint64_t>& done) {
+              std::span<const rpc::WindowDescriptor> source,
+              std::span<const rpc::WindowDescriptor> sink, ConstBytes body,
+              const std::atomic<bool>& stop, std::atomic<uint64_t>& done,
+              rpc::Kind wanted = rpc::Kind::failure, uint32_t first_slot = 0) {
     constexpr uint64_t at_once = 8;
     std::vector<std::byte> memory(8192);
     header.kind = rpc::Kind::request;
@@ -108,8 +111,8 @@ Task<> repeat(RawConnection& raw, rpc::FrameHeader header,
     const auto send = [&](uint64_t slot) {
         header.request = ++number << 16 | slot;
         header.sequence = number;
-        header.slot = static_cast<uint32_t>(slot);
-        return raw.endpoint->send(rpc::encode_frame(header, source, {}, body, memory));
+        header.slot = first_slot + static_cast<uint32_t>(slot);
+        return raw.endpoint->send(rpc::encode_frame(header, source, sink, body, memory));
     };
     for (uint64_t slot = 0; slot < at_once; ++slot) EXPECT_TRUE(co_await send(slot));
     for (uint64_t open = at_once; open > 0; --open) {
@@ -117,7 +120,7 @@ Task<> repeat(RawConnection& raw, rpc::FrameHeader header,
         EXPECT_TRUE(answer);
         if (!answer) co_return;
         const auto frame = rpc::decode_frame(answer->bytes());
-        EXPECT_EQ(frame->header.kind, rpc::Kind::failure);
+        EXPECT_EQ(frame->header.kind, wanted);
         ++done;
         if (stop) continue;
         EXPECT_TRUE(co_await send(frame->header.request & 0xffff));
@@ -133,8 +136,8 @@ Task<> no_windows_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bo
     rpc::FrameHeader header;
     header.method = static_cast<uint16_t>(hostlink::Method::read);
     header.sink_bytes = 64 * mib;
-    co_await repeat(raw, header, {}, rpc::build(body, hostlink::file_fields, body_of(bob)), stop,
-                    done);
+    co_await repeat(raw, header, {}, {}, rpc::build(body, hostlink::file_fields, body_of(bob)),
+                    stop, done);
     co_await raw.close();
 }
 
@@ -156,8 +159,63 @@ Task<> late_writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<b
     header.set(rpc::Flag::in_source);
     header.payload_bytes = memory->size();
     header.remaining_ns = 1'000'000;
-    co_await repeat(raw, header, {&window, 1},
+    co_await repeat(raw, header, {&window, 1}, {},
                     rpc::build(body, hostlink::file_fields, body_of(bob)), stop, done);
+    co_await region->revoke();
+    raw.endpoint->free(*memory);
+    co_await raw.close();
+}
+
+// Writes with a true or a false checksum.
+template <size_t bytes, bool are_right>
+Task<> writes_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
+                   std::atomic<uint64_t>& done) {
+    RawConnection raw;
+    EXPECT_TRUE(co_await raw.open(domain, bob));
+    const auto memory = raw.endpoint->allocate(bytes);
+    EXPECT_TRUE(memory);
+    std::ranges::fill(*memory, std::byte{7});
+    auto region = raw.endpoint->grant(*memory, fabric::Rights::read);
+    EXPECT_TRUE(region);
+    rpc::WindowDescriptor window{.length = memory->size()};
+    std::ranges::copy(object_bytes(region->key()), window.key.begin());
+    hostlink::Buffer body;
+    hostlink::FileBody file = body_of(bob);
+    file.length = bytes;
+    file.crc = crc32c(*memory) + (are_right ? 0 : 1);
+    rpc::FrameHeader header;
+    header.method = static_cast<uint16_t>(hostlink::Method::write);
+    header.set({.client = bob.connection->client()});
+    header.set(rpc::Flag::in_source);
+    header.payload_bytes = bytes;
+    static std::atomic<uint32_t> used_slots = 100;  // a name is for one update
+    co_await repeat(raw, header, {&window, 1}, {}, rpc::build(body, hostlink::file_fields, file),
+                    stop, done, are_right ? rpc::Kind::reply : rpc::Kind::failure,
+                    used_slots.fetch_add(8));
+    co_await region->revoke();
+    raw.endpoint->free(*memory);
+    co_await raw.close();
+}
+
+// Reads with a window for their bytes, or with none.
+template <size_t bytes, bool have_window>
+Task<> reads_once(fabric::Domain& domain, Tenant& bob, const std::atomic<bool>& stop,
+                  std::atomic<uint64_t>& done) {
+    RawConnection raw;
+    EXPECT_TRUE(co_await raw.open(domain, bob));
+    const auto memory = raw.endpoint->allocate(bytes);
+    EXPECT_TRUE(memory);
+    auto region = raw.endpoint->grant(*memory, fabric::Rights::write);
+    EXPECT_TRUE(region);
+    rpc::WindowDescriptor window{.length = memory->size()};
+    std::ranges::copy(object_bytes(region->key()), window.key.begin());
+    hostlink::Buffer body;
+    rpc::FrameHeader header;
+    header.method = static_cast<uint16_t>(hostlink::Method::read);
+    header.sink_bytes = bytes;
+    const std::span<const rpc::WindowDescriptor> windows(&window, have_window ? 1 : 0);
+    co_await repeat(raw, header, {}, windows, rpc::build(body, hostlink::file_fields, body_of(bob)),
+                    stop, done, have_window ? rpc::Kind::reply : rpc::Kind::failure);
     co_await region->revoke();
     raw.endpoint->free(*memory);
     co_await raw.close();
@@ -199,6 +257,10 @@ class Fairness : public testing::Test {
     double left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
                       double attacks_least);
     void run(Attack attack, double attacks_least, double least = 0.25);
+    // Beside refused requests it keeps at least 0.7 of its speed beside valid ones.
+    void compare(Attack refused, Attack valid);
+    template <class Measure>
+    void measure(Measure measure);
 
     EngineProcess engine;
     DpuProcess dpu{engine, "shm"};
@@ -226,7 +288,8 @@ double Fairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64
     return under_attack / alone;
 }
 
-void Fairness::run(Attack attack, double attacks_least, double least) {
+template <class Measure>
+void Fairness::measure(Measure measure) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Tenant alice, bob;
     run_blocking(*good, [&] { return alice.open(*good, options("alice"), "main", "alices", mib); });
@@ -234,13 +297,7 @@ void Fairness::run(Attack attack, double attacks_least, double least) {
     std::atomic<bool> stop = false;
     std::atomic<uint64_t> reads = 0;
     std::thread reading([&] { run_blocking(*good, [&] { return read_on(alice, stop, reads); }); });
-    // Other programs of the machine may disturb one measurement. A starved bystander fails all
-    // three.
-    double left = 0;
-    for (int attempt = 0; attempt < 3 && left < least; ++attempt) {
-        left = left_under(attack, bob, reads, attacks_least);
-    }
-    EXPECT_GE(left, least);
+    measure(bob, reads);
     stop = true;
     reading.join();
     run_blocking(*bad, [&] { return bob.close(); });
@@ -249,11 +306,43 @@ void Fairness::run(Attack attack, double attacks_least, double least) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
+// Other programs of the machine may disturb one measurement. A starved bystander fails all three.
+void Fairness::run(Attack attack, double attacks_least, double least) {
+    measure([&](Tenant& bob, const std::atomic<uint64_t>& reads) {
+        double left = 0;
+        for (int attempt = 0; attempt < 3 && left < least; ++attempt) {
+            left = left_under(attack, bob, reads, attacks_least);
+        }
+        EXPECT_GE(left, least);
+    });
+}
+
+void Fairness::compare(Attack refused, Attack valid) {
+    measure([&](Tenant& bob, const std::atomic<uint64_t>& reads) {
+        double ratio = 0;
+        for (int attempt = 0; attempt < 3 && ratio < 0.7; ++attempt) {
+            const double beside_valid = left_under(valid, bob, reads, 5);
+            ratio = left_under(refused, bob, reads, 5) / beside_valid;
+        }
+        EXPECT_GE(ratio, 0.7);
+    });
+}
+
 TEST_F(Fairness, ManyReadsOfManyConnections) { run(many_reads<250, 4096>, 100); }
 // A read of 1 MiB costs the servers as much as 17 reads of the bystander.
 TEST_F(Fairness, ManyLargeReads) { run(many_reads<16, mib>, 100, 0.1); }
 TEST_F(Fairness, ReadsWithoutAWindowForTheirBytes) { run(by_eight<no_windows_once>, 5); }
 TEST_F(Fairness, LargeWritesThatMissTheirDeadline) { run(by_eight<late_writes_once>, 5); }
+
+TEST_F(Fairness, LargeWritesWithFalseChecksums) {
+    compare(by_eight<writes_once<mib, false>>, by_eight<writes_once<mib, true>>);
+}
+TEST_F(Fairness, SmallWritesWithFalseChecksums) {
+    compare(by_eight<writes_once<4096, false>>, by_eight<writes_once<4096, true>>);
+}
+TEST_F(Fairness, SmallReadsWithoutAWindow) {
+    compare(by_eight<reads_once<32768, false>>, by_eight<reads_once<32768, true>>);
+}
 
 }  // namespace
 }  // namespace ros2s::tests

@@ -61,7 +61,12 @@ Time Account::use(const Demand& demand, Time now) noexcept {
         begins = std::max(begins, *paid - allowance_.burst);
         *paid += time_of(count, per_second);
     }
-    return begins;
+    if (refusals_paid_ <= now) refusals_paid_ = {};
+    return std::max(begins, refusals_paid_ - refusals_burst);
+}
+
+void Account::owe_for_refusal(Duration time, Time now) noexcept {
+    refusals_paid_ = std::max(refusals_paid_, now) + std::min(time, most_of_one);
 }
 
 void Account::use_names(uint64_t names, Time now) noexcept {
@@ -81,7 +86,7 @@ std::array<Account::Use, 2> Account::rates_of(const Demand& demand) noexcept {
 }
 
 bool Account::owes_nothing(Time now) const noexcept {
-    return std::max({requests_paid_, bytes_paid_, names_paid_}) <= now;
+    return std::max({requests_paid_, bytes_paid_, names_paid_, refusals_paid_}) <= now;
 }
 
 std::string_view name_for(const AccountNames& names, std::string_view subject,

@@ -82,8 +82,10 @@ class Account {
     const std::string name;
 
     [[nodiscard]] uint32_t weight() const noexcept { return allowance_.weight; }
+    // Whether use() may delay a request.
     [[nodiscard]] bool has_rates() const noexcept {
-        return (allowance_.requests | allowance_.bytes | allowance_.names) != 0;
+        return (allowance_.requests | allowance_.bytes | allowance_.names) != 0 ||
+               refusals_paid_ != Time{};
     }
     [[nodiscard]] uint64_t sessions_max() const noexcept { return limit(allowance_.sessions); }
     [[nodiscard]] uint64_t handles_max() const noexcept { return limit(allowance_.handles); }
@@ -99,6 +101,8 @@ class Account {
     [[nodiscard]] Time use(const Demand& demand, Time now) noexcept;
     // Uses the rate of names for further names of a request that has begun. Later requests wait.
     void use_names(uint64_t names, Time now) noexcept;
+    // A refused request took this long. Later requests wait for it, beyond a burst of refusals.
+    void owe_for_refusal(Duration time, Time now) noexcept;
     // The request does not begin.
     void give_back(const Demand& demand) noexcept;
     // True if all use is paid for.
@@ -118,6 +122,9 @@ class Account {
     Allowance allowance_;
     // The time at which all use of the rate is paid for.
     Time requests_paid_{}, bytes_paid_{}, names_paid_{};
+    // The same of refused requests. Zero: all are paid for.
+    Time refusals_paid_{};
+    static constexpr Duration refusals_burst = std::chrono::milliseconds(20);
 };
 
 class Accounts {

@@ -156,6 +156,13 @@ void Line::use_names(uint64_t names) noexcept {
     if (keeps_rates_ && names > 0) tenant_.account->use_names(names, admission_.reactor_.now());
 }
 
+void Line::charge_refusal(uint64_t cost_ns) noexcept {
+    // Tenants without an account of their own share one.
+    if (!keeps_rates_ || tenant_.account->number == 0) return;
+    const auto time = Duration(static_cast<int64_t>(cost_ns * admission_.limits_.refusal_factor));
+    tenant_.account->owe_for_refusal(time, admission_.reactor_.now());
+}
+
 void Line::turn_away() noexcept {
     turned_away_ = true;
     for (Queue* const queue : {&small_, &large_}) {

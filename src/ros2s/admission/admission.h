@@ -100,6 +100,9 @@ struct Limits {
     // span's start. An occasional user therefore takes nothing from others.
     Duration span = std::chrono::milliseconds(50);
     uint32_t asked_least = 8;
+    // A refused request counts so many times what it cost: its tenant's next ones wait for that.
+    // One tenant's refused requests therefore take at most this part of the core's time.
+    uint32_t refusal_factor = 8;
     // False if requests have passed another Admission with the same accounts. It has kept the rates
     // and counted the requests.
     bool keeps_accounts = true;
@@ -178,6 +181,9 @@ class Line {
     [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
     // Counts further names of a request, such as those of a batch (Account::use_names()).
     void use_names(uint64_t names) noexcept;
+    // A request of the line that cost this much is refused: its tenant pays for it in time, with
+    // its next requests. Call it before the reply, which the next request may follow.
+    void charge_refusal(uint64_t cost_ns) noexcept;
     // Requests that wait, and all later ones, get an empty Permit.
     void turn_away() noexcept;
     // The line ends when its requests are done: rates do not delay them any more.

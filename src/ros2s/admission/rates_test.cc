@@ -66,6 +66,29 @@ TEST(Rates, NamesOfABatchCount) {
     EXPECT_NEAR(static_cast<double>((tenant.world.core().now() - before) / 1ms), 990, 10);
 }
 
+// Without any rates: refused requests of 100 us are at most an eighth of the time. What was paid
+// for is forgotten.
+TEST(Rates, RefusedRequestsArePaidFor) {
+    OneTenant tenant({});
+    Line line(tenant.admission, tenant.account->number);
+    const Time before = tenant.world.core().now();
+    tenant.world.run([](Reactor& core, Line& its) -> Task<> {
+        for (int i = 0; i < 1000; ++i) {
+            const Permit place = co_await its.enter(0, {});
+            EXPECT_TRUE(place);
+            its.charge_refusal(100'000);
+        }
+        co_await sleep_for(core, 1s);
+        const Time later = core.now();
+        for (int i = 0; i < 1000; ++i) EXPECT_TRUE(co_await its.enter(0, {}));
+        EXPECT_EQ(core.now(), later);
+    }(tenant.world.core(), line));
+    const auto took = static_cast<double>((tenant.world.core().now() - before) / 1ms);
+    EXPECT_NEAR(took, 800 - 20 + 1000, 10);
+    EXPECT_TRUE(tenant.account->owes_nothing(tenant.world.core().now()));
+    EXPECT_FALSE(tenant.account->has_rates());
+}
+
 TEST(Rates, BelowItNobodyWaits) {
     Crowd crowd(1, {{.requests = 200'000, .bytes = uint64_t{1} << 40}});
     const Crowd::Source& source = crowd.add(4096, 1, 16);

@@ -199,6 +199,7 @@ Task<> Request::fail(Error error, std::string_view text) {
     header.kind = Kind::failure;
     environment_.metrics.failures.add();
     if (!refusal_ && is_refusal(error.code)) refusal_ = error;
+    if (is_charged_refusal(error.code)) environment_.line.charge_refusal(cost_ns_ + charged_ns_);
     const FailureBody failure{.error = error, .text = text};
     co_await answer(header, encode(failure, memory), {});
 }

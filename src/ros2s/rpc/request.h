@@ -31,6 +31,14 @@ namespace ros2s::rpc {
            code == Code::over_cap;
 }
 
+// The client could have known that the request fails, or asks for what it may not have. It pays for
+// that (admission::Line::charge_refusal()). Not `over_cap`, `busy` and `read_only`: a client that
+// serves others, such as a DPU, passes on what they do not know.
+[[nodiscard]] constexpr bool is_charged_refusal(Code code) noexcept {
+    return code == Code::denied || code == Code::corrupt || code == Code::invalid ||
+           code == Code::too_large || code == Code::unsupported;
+}
+
 // The client at the other end, as the gate identified it.
 struct Guest {
     uint64_t session = 0;
@@ -47,6 +55,7 @@ struct RequestEnvironment {
     ServerMetrics& metrics;
     PayloadPool& memory;
     Gate& gate;
+    admission::Line& line;
     uint32_t session = 0;
 };
 
@@ -179,6 +188,7 @@ class Request {
     std::optional<Error> refusal_;
     bool sampled_ = false;
     bool refusal_is_said_ = false;
+    uint64_t cost_ns_ = 0;  // as far as it was known before it began
     uint64_t charged_ns_ = 0;
     uint64_t charged_names_ = 0;
     uint64_t entries_looked_ = 0;

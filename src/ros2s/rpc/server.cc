@@ -76,9 +76,9 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       gate_(gate),
       options_(options),
       incarnation_(reactor.secrets().next()),
-      group_(options.group != nullptr ? *options.group
-                                      : own_group_.emplace(reactor, options.admission, nullptr,
-                                                           options.connections)),
+      group_(options.group != nullptr
+                 ? *options.group
+                 : own_group_.emplace(reactor, options.admission, nullptr, options.connections)),
       memory_(group_, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
@@ -116,7 +116,8 @@ std::unexpected<Error> Server::turn_away(const Guest& guest, const fabric::Peer&
     return report.fail(error, std::move(why));
 }
 
-Result<Server::Entrant> Server::look_at(ConstBytes credential, const fabric::Peer& peer, Report& report) {
+Result<Server::Entrant> Server::look_at(ConstBytes credential, const fabric::Peer& peer,
+                                        Report& report) {
     const auto frame = decode_frame(credential);
     const bool is_hello = frame && frame->header.kind == Kind::hello;
     const auto hello = is_hello ? decode_hello(frame->body) : fail(Code::corrupt);

@@ -23,6 +23,7 @@ ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpo
                    .metrics = server.metrics_,
                    .memory = server.memory_,
                    .gate = server.gate_,
+                   .line = *line,
                    .session = number_},
       line_(std::move(line)),
       requests_(server.options_.requests_max),
@@ -121,12 +122,13 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
                                 self.server_.service_.name());
     std::optional<Span> waiting(std::in_place, request.call().trace, self.server_.reactor_,
                                 "rpc.queue");
-    admission::Demand demand;
+    admission::Demand demand(0);
     if (!undeliverable) {
         const Service& service = self.server_.service_;
         demand = admission::Demand(service.work(request), request.bytes_most());
         demand.reply_bytes = service.reply_memory_bytes(request);
     }
+    request.cost_ns_ = demand.cost_ns;
     admission::Permit permit =
         co_await self.line_->enter(demand, request.call().stop, request.arrived());
     waiting.reset();

@@ -80,8 +80,8 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
         answer.memory_first_blocks = static_cast<uint32_t>(layout.payload_bytes / block_bytes);
     }
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
-    Sessions::Room room = sessions_->take_room(
-        total, {peer.tenant, static_cast<uint64_t>(peer.peer.user)});
+    Sessions::Room room =
+        sessions_->take_room(total, {peer.tenant, static_cast<uint64_t>(peer.peer.user)});
     // Not even made if there is no room for it.
     Result<Segment> control = fail(Code::no_memory);
     Result<Segment> payload = fail(Code::no_memory);
