@@ -1,7 +1,10 @@
 // UserGrant: the users of its machine for whom a host may act, and their mapping to owners of
 // files.
 //
-//     claim {uid, gid, groups} ─ users, groups ─ squash ─ uid_map, gid_map ─► fs::Caller
+//     claim {uid, gid, groups} ─ squash ─ users, groups ─ uid_map, gid_map ─► fs::Caller
+//
+// Squashing comes first: user 0 of a host acts as nobody also if `users` does not have it, because
+// root mounts, and looks at the root directory. Without root_squash it needs to be in `users`.
 //
 // Settings, each a text:
 //

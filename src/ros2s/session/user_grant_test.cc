@@ -42,6 +42,11 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
         {{{"root_squash", "yes"}}, {0, 5, {6}}, false, no, no},
         {{{"root_squash", "yes"}}, {7, 0, {0, 6}}, false, 7, no, {6}},
         {{{"root_squash", "yes"}, {"users", "1000"}}, {0, 5, {}}, false, no, no},
+        // It is squashed before `users` is checked, because it mounts. A claim of number 65534 is
+        // checked.
+        {{{"root_squash", "yes"}, {"users", "1000-1999"}}, {0, 0, {0}}, false, no, no},
+        {{{"root_squash", "yes"}, {"users", "1000-1999"}}, {no, no, {}}, true},
+        {{{"root_squash", "no"}, {"users", "1000-1999"}}, {0, 0, {}}, true},
         {{{"squash", "1:2"}}, {0, 0, {0, 6}}, false, 1, 2},
         {{{"squash", "1:2"}, {"users", "1000"}}, {7, 7, {}}, false, 1, 2},
         // Maps. A user without an entry is refused. A group without one is dropped.
