@@ -104,6 +104,38 @@ except (OSError, ImportError) as error:
         self.assertTrue(worked)
 
 
+@unittest.skipUnless(os.geteuid() == 0, "the limit on threads does not hold for root, who alone can be another user")
+class Threads(Refusal):
+    USER = 64_987  # has no other process
+
+    def test_the_library_with_few_threads(self):
+        if not (BIN.parent / "python").is_dir():
+            self.skipTest("the Python module is not built")
+        os.chown(self.scratch, self.USER, self.USER)
+        pool = self.scratch / "pool"
+        run(*UP, pool, "--size", "64M", user=self.USER, group=self.USER, extra_groups=[])
+        text = f"""
+import ros2store
+try:
+    with ros2store.open("ros2s+local:///pool/main?dir={pool}").open("x", "w+") as file:
+        file.pwrite(b"x" * 3000000, 0)
+    print(0)
+except OSError as error:
+    print(error.errno, error)
+"""
+        answers = []
+        for most in range(1, 16):
+            done = subprocess.run(["/usr/bin/python3", "-c", text], capture_output=True, text=True, timeout=60,
+                                  check=False, user=self.USER, group=self.USER, extra_groups=[],
+                                  preexec_fn=limited(NPROC=most),
+                                  env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")})
+            self.assertEqual(done.returncode, 0, f"{most} threads: {done.stderr}")
+            answers.append(done.stdout.split()[0])
+            self.assertIn(answers[-1], ("0", "11"), done.stdout)  # EAGAIN
+        self.assertEqual((answers[0], answers[-1]), ("11", "0"))
+        self.assertEqual(answers, sorted(answers, reverse=True), "more threads are never worse")
+
+
 class SilentServer:
     """Accepts connections, and says nothing."""
 

@@ -26,7 +26,7 @@ Error error_of(const rocksdb::Status& status) {
         default: break;
     }
     const std::string text = status.ToString();
-    for (const int each : {EACCES, EPERM, EROFS, EMFILE, ENFILE, EAGAIN, ENOMEM, EFBIG}) {
+    for (const int each : {EACCES, EPERM, EROFS, ENFILE, EMFILE, EAGAIN, ENOMEM, EFBIG}) {
         if (text.find(std::strerror(each)) != std::string::npos) return fail_errno(each).error();
     }
     return {Code::io, EIO, 0};
