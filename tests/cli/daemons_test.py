@@ -438,7 +438,7 @@ class Life(WithDirectory):
             run("mount", uris["offload"], mount_point)
             expect_space_comes_back(when)
             if when == "the first start":
-                run("umount", mount_point, program="/usr/bin/umount")
+                run(mount_point, program="umount")
                 run("down", self.pool)
         with open(mount_point / "kept", "w+b", buffering=0) as kept:
             kept.write(b"content")

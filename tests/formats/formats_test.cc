@@ -305,6 +305,8 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
             field_text<ContainerId, Uuid, std::vector<FetchItem>, std::vector<Link>>(
                 s::chain_fields),
             field_text<std::vector<FetchItem>, std::vector<Link>>(s::chained_fields)),
+        row("13 pinned again", field_text<ContainerId, Uuid>(s::pinned_again_fields),
+            field_text<bool>(s::refused_a_punch_fields)),
 
         row("user", field_text<fs::UserClaim>(f::user_fields)),
         row("1 read", file, moved),

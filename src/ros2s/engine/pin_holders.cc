@@ -18,11 +18,7 @@ constexpr Duration unused_max_when_full = std::chrono::minutes(1);
 }  // namespace
 
 PinHolders::PinHolders(const Env& env, const EngineOptions& options, object::PinTable& pins)
-    : env_(env),
-      list_(options.pin_list),
-      pins_(pins),
-      changed_(env.reactor),
-      wrote_(env.reactor) {
+    : env_(env), list_(options.pin_list), pins_(pins), changed_(env.reactor), wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;
     const auto holders = decode_pin_list(*list_.text);
@@ -133,10 +129,9 @@ Task<> PinHolders::write_out(PinHolders& self) {
         const uint64_t version = self.version_;
         std::vector<HolderName> holders;
         for (const auto& [name, entry] : self.entries_) holders.push_back(name);
-        const Result<> done =
-            co_await self.env_.blocking.run(self.env_.reactor, [&self, &holders] {
-                return self.list_.write(encode_pin_list(holders));
-            });
+        const Result<> done = co_await self.env_.blocking.run(self.env_.reactor, [&self, &holders] {
+            return self.list_.write(encode_pin_list(holders));
+        });
         if (!done && !std::exchange(self.has_warned_, true)) {
             self.env_.log.warning(fmt::format(
                 "the list of clients that may have files open cannot be written: {}. The next "

@@ -33,9 +33,9 @@ struct PinBench : Bench {
         ROS2S_CO_TRY(co_await create());
         ROS2S_CO_TRY(co_await open());
         for (object::ContainerId* each : {&container, &other}) {
-            ROS2S_CO_TRY_ASSIGN(const auto made,
-                                co_await store->create_container(
-                                    call, {.label = each == &container ? "c" : "d"}));
+            ROS2S_CO_TRY_ASSIGN(
+                const auto made,
+                co_await store->create_container(call, {.label = each == &container ? "c" : "d"}));
             *each = made.id;
             object::Transaction put;
             for (uint64_t number = 1; number < 10; ++number) {
@@ -178,8 +178,7 @@ Task<Result<>> sessions_end(PinBench& bench) {
     bench.store->session_ended(2);
     ROS2S_CO_TRY(co_await bench.end_and_open());
     // The one that had pins is awaited.
-    EXPECT_EQ(decode_pin_list(*bench.written),
-              std::vector{name_of(bench.container, holder(1, 1))});
+    EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(1, 1))});
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 3), 1));
     bench.store->session_ended(3);
     // A session's pins outlive it.
@@ -226,8 +225,7 @@ Task<Result<>> cannot_be_written(PinBench& bench) {
     EXPECT_EQ(bench.written, "");
     co_await sleep_for(bench.world.core(), grace + std::chrono::seconds(2));
     EXPECT_TRUE(co_await bench.punch(bench.other, holder(2, 2), 1));
-    EXPECT_EQ(decode_pin_list(*bench.written),
-              std::vector{name_of(bench.container, holder(2, 2))});
+    EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(2, 2))});
     co_return co_await bench.close();
 }
 TEST(PinHolders, WithoutAListAStartWaitsForAll) {

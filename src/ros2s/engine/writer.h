@@ -22,7 +22,8 @@ namespace ros2s::engine {
 
 class Writer {
   public:
-    // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for payload of updates in progress.
+    // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for
+    // payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
            object::PinTable& pins, PinHolders& holders, uint64_t staging_bytes);
 

@@ -71,9 +71,8 @@ Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
     EngineRole role;
     if (serves) {
         // The path of a pool in a server does not say "embedded".
-        role = {.name = "engine",
-                .pin_grace = served_pin_grace,
-                .pin_list = pin_list_in(directory())};
+        role = {
+            .name = "engine", .pin_grace = served_pin_grace, .pin_list = pin_list_in(directory())};
     }
     ROS2S_CO_TRY_ASSIGN(
         engine_,

@@ -499,9 +499,6 @@ TEST_F(WireGolden, Bodies) {
     request(Method::unpin,
             rpc::build(buffer, unpin_fields, container, container.uuid, ObjectId{1, 2}));
     reply(Method::unpin, rpc::build(buffer, unpinned_fields, true));
-    request(Method::pinned_again,
-            rpc::build(buffer, pinned_again_fields, container, container.uuid));
-    reply(Method::pinned_again, rpc::build(buffer, refused_a_punch_fields, true));
     std::vector<FetchItem> chain(2);
     chain[0] = {.object = {1, 2}, .dkey = {"dk"}, .akey = {"a"}, .extent = {0, 16}};
     chain[1] = {.object = {1, 0}, .akey = {"data"}};
@@ -519,6 +516,9 @@ TEST_F(WireGolden, Bodies) {
     chain[0].checksums = {0x01020304};
     links[1].facts = {true, {"d"}, 5, {9}, WallTime{Duration{5}}, 4096};
     reply(Method::fetch_chain, rpc::build(buffer, chained_fields, chain, links), 2);
+    request(Method::pinned_again,
+            rpc::build(buffer, pinned_again_fields, container, container.uuid));
+    reply(Method::pinned_again, rpc::build(buffer, refused_a_punch_fields, true));
     EXPECT_EQ(requests_, golden_requests);
     EXPECT_EQ(replies_, golden_replies);
 }

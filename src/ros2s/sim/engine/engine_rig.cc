@@ -102,7 +102,7 @@ class EngineRig final : public Rig {
     device::SimDiskOptions disk_;
     std::vector<std::unique_ptr<device::SimDisk>> disks_;
     std::optional<std::string> pin_list_;  // of the last opening
-    bool growing_ = false;  // the last disk may not belong to the pool
+    bool growing_ = false;                 // the last disk may not belong to the pool
     OrderedMapMedium ordered_index_;
     SimulatedFiles files_;
     bool made_ = false;
