@@ -1,6 +1,6 @@
-// create, open, read, write, release, fsync, fallocate, copy_file_range. There is no flush: every
-// write is durable when it is acknowledged, so close() has nothing to wait for (ENOSYS tells the
-// kernel).
+// create, open, read, write, release, fsync, fallocate, lseek, copy_file_range. There is no flush:
+// every write is durable when it is acknowledged, so close() has nothing to wait for (ENOSYS tells
+// the kernel).
 #include <fcntl.h>
 #include <linux/falloc.h>
 
@@ -38,12 +38,17 @@ bool writes_directly(const Server& server, const fuse_file_info& file) noexcept 
     return !server.caches() && (file.flags & O_ACCMODE) != O_RDONLY;
 }
 
+bool can_be_mapped_for_stores(const fuse_file_info& file) noexcept {
+    return (file.flags & O_ACCMODE) == O_RDWR;
+}
+
 void fill_opened(Server& server, const fs::Caller& user, const fs::Opened& opened,
                  fuse_file_info& file) {
     if (writes_directly(server, file)) {
         server.write_handles().opened(opened.handle, user, appends(server, file.flags));
         server.cached_pages().opened(opened.attributes.node);
     }
+    if (can_be_mapped_for_stores(file)) server.note_mappable(opened.attributes.node, 1);
     file.fh = opened.handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
@@ -53,6 +58,7 @@ Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     const Call call;
     const auto closed = co_await server.write_handles().close(call, handle_of(file));
     if (writes_directly(server, file)) server.cached_pages().closed(node);
+    if (can_be_mapped_for_stores(file)) server.note_mappable(node, -1);
     co_return closed;
 }
 
@@ -306,6 +312,35 @@ void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_
         static_cast<uint64_t>(length), keep_size);
 }
 
+// The kernel may hold stores to a mapping that it has not written back. As long as the file can
+// have a mapping for stores, all of it counts as data.
+Task<Result<uint64_t>> find_data(Server& server, const Call& call, fs::NodeId node,
+                                 fs::FileHandle handle, uint64_t offset, fs::SeekFor what) {
+    if (!server.is_mappable(node)) {
+        co_return co_await server.file_system().seek(call, handle, offset, what);
+    }
+    ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
+    if (offset >= now.size) co_return fail_errno(ENXIO);
+    co_return what == fs::SeekFor::data ? offset : now.size;
+}
+
+Task<> lseek_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
+                  uint64_t offset, fs::SeekFor what) {
+    const UserCall user(server, request);
+    const auto found = co_await find_data(server, user.call, node, handle, offset, what);
+    if (found) {
+        fuse_reply_lseek(request, static_cast<off_t>(*found));
+    } else if (found.error().code == Code::unsupported) {
+        fuse_reply_err(request, ENOSYS);  // the kernel then finds no holes
+    } else {
+        reply_error(request, found.error());
+    }
+}
+void lseek(fuse_req_t request, fuse_ino_t node, off_t offset, int whence, fuse_file_info* file) {
+    run(request, lseek_task, node_of(node), handle_of(*file), static_cast<uint64_t>(offset),
+        whence == SEEK_DATA ? fs::SeekFor::data : fs::SeekFor::hole);
+}
+
 // The place of a copy in one of its files.
 struct CopyEnd {
     fs::NodeId node;
@@ -371,6 +406,7 @@ void add_file_operations(fuse_lowlevel_ops& table) noexcept {
     table.write = write;
     table.fsync = fsync;
     table.fallocate = fallocate;
+    table.lseek = lseek;
     table.copy_file_range = copy_file_range;
 }
 

@@ -119,6 +119,13 @@ class Server {
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept { return caches() || can_map_uncached_; }
+    // One more handle, or one less, with which a program can map the file to store to it.
+    void note_mappable(fs::NodeId node, int more) {
+        const auto found = mappable_.try_emplace(node.value).first;
+        found->second += more;
+        if (found->second == 0) mappable_.erase(found);
+    }
+    [[nodiscard]] bool is_mappable(fs::NodeId node) const { return mappable_.contains(node.value); }
     // The supplementary groups of the request's program, if the file system checks permissions.
     // They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request);
@@ -155,7 +162,8 @@ class Server {
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
-    ReceiveBuffer current_;     // the request being dispatched, unless its task took it
+    std::unordered_map<uint64_t, int64_t> mappable_;  // handles by node
+    ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on

@@ -147,6 +147,10 @@ ROS2S_API int ros2s_fstat(ros2s_file* file, struct stat* out);
 ROS2S_API int ros2s_ftruncate(ros2s_file* file, uint64_t bytes);
 /* The range reads as zeros afterwards, and its space is free. The size does not change. */
 ROS2S_API int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes);
+/* The first byte at or behind `offset` that is in data (SEEK_DATA) or in a hole (SEEK_HOLE), as
+ * lseek(2) finds it. The end of the file counts as a hole. Holes are found in whole MiB of a
+ * container. -ENXIO: `offset` is not in the file, or there is no data behind it. */
+ROS2S_API int64_t ros2s_seek(ros2s_file* file, uint64_t offset, int whence);
 
 /* ---- names -------------------------------------------------------------------------------- */
 

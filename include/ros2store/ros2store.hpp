@@ -120,6 +120,9 @@ class File {
     void punch_hole(uint64_t offset, uint64_t bytes) const {
         detail::checked(ros2s_punch_hole(file_.get(), offset, bytes));
     }
+    uint64_t seek(uint64_t offset, int whence) const {
+        return static_cast<uint64_t>(detail::checked(ros2s_seek(file_.get(), offset, whence)));
+    }
     std::string path_report(ros2s_format format = ROS2S_TEXT) const {
         return text([&](char* out, size_t bytes) {
             return ros2s_path_report(file_.get(), format, out, bytes);

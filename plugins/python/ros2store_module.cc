@@ -354,6 +354,14 @@ PYBIND11_MODULE(ros2store, m) {
             py::arg("bytes"), unlocked)
         .def("size", &PythonFile::size, unlocked)
         .def(
+            "seek",
+            [](PythonFile& self, uint64_t offset, int whence) {
+                return self.file().seek(offset, whence);
+            },
+            py::arg("offset"), py::arg("whence"), unlocked,
+            "The first byte at or behind `offset` that is in data (os.SEEK_DATA) or in a hole "
+            "(os.SEEK_HOLE). OSError(ENXIO) if there is none.")
+        .def(
             "path_report",
             [](PythonFile& self) {
                 std::string report;

@@ -134,6 +134,7 @@ std::map<std::string, std::string> lacks() {
 fs::contract::Traits traits() {
     return {.clears_set_ids = false,
             .exact_space = false,
+            .finds_holes = false,
             .lacks = lacks(),
             .hard_links = false,
             .special_nodes = false,

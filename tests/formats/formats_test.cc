@@ -349,6 +349,7 @@ TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
         row("32 list many", field_text<f::ReaddirManyBody>(f::readdir_many_fields),
             field_text<std::vector<f::FoundEntry>>(f::found_entries_fields)),
         row("33 write pieces", field_text<f::FileBody, Checksums>(f::pieces_fields), moved),
+        row("34 seek", file, moved),
     };
     expect_rows("rpc.md", rows);
     const std::string last = std::to_string(f::method_names.size()) + ' ';

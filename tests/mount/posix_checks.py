@@ -497,6 +497,9 @@ def holes(top):
         assert status.st_blocks * 512 < 5 << 20, "not sparse"
         assert os.pread(file.fileno(), 100, 5 << 20) == bytes(100)
         os.pwrite(file.fileno(), pattern(1 << 20), 0)
+        # A file that programs may store to through a mapping counts as data.
+        assert os.lseek(file.fileno(), 2 << 20, os.SEEK_DATA) == 2 << 20
+        assert os.lseek(file.fileno(), 2 << 20, os.SEEK_HOLE) == (10 << 20) + 3
         run("fallocate", "--punch-hole", "--offset", "4096", "--length", "100000", path)
         expected = pattern(1 << 20)
         expected = expected[:4096] + bytes(100000) + expected[104096:]
@@ -505,6 +508,11 @@ def holes(top):
         os.posix_fallocate(file.fileno(), 0, 65536)
         os.fsync(file.fileno())
         os.fdatasync(file.fileno())
+    with open(path, "rb") as file:
+        assert os.lseek(file.fileno(), 1 << 20, os.SEEK_DATA) == 10 << 20
+        assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 1 << 20
+        assert os.lseek(file.fileno(), 10 << 20, os.SEEK_HOLE) == (10 << 20) + 3
+        fails(errno.ENXIO, os.lseek, file.fileno(), (10 << 20) + 3, os.SEEK_DATA)
 
 
 @check

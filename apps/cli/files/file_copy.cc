@@ -1,9 +1,11 @@
 // TreeCopy's copy of one regular file: small files with one read and one write, large ones in
-// pieces concurrently, without holes.
+// pieces concurrently. Of a file with holes only what is not a hole is read, and blocks of zeros
+// become holes.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "tree_copy.h"
 
@@ -15,6 +17,16 @@ constexpr size_t pieces_side_by_side = 8;
 
 bool all_zero(ConstBytes bytes) {
     return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+}
+
+// The length of the blocks at the beginning of `bytes` that are all zero, or of those that are not.
+uint64_t run_of_blocks(ConstBytes bytes, bool zero) {
+    uint64_t end = 0;
+    while (end < bytes.size() &&
+           all_zero(bytes.subspan(end, std::min(block_bytes, bytes.size() - end))) == zero) {
+        end = std::min(end + block_bytes, bytes.size());
+    }
+    return end;
 }
 
 }  // namespace
@@ -115,6 +127,8 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
         end = size;
         Nursery nursery(context_.environment.reactor, pieces_side_by_side);
         for (uint64_t offset = 0; offset < end && failure && go_on(); offset += piece_bytes) {
+            if (sparse) offset = co_await skip_hole(from.handle, offset, size);
+            if (offset >= end) break;
             co_await nursery.spawn(copy_piece(from.handle, handle, offset, sparse, end, failure));
         }
         co_await nursery.join();
@@ -123,6 +137,18 @@ Task<Result<>> TreeCopy::copy_data(const fs::Opened& from, fs::NodeId to, fs::Fi
     if (!failure || !sparse) co_return failure;
     // A hole at the end was not written.
     co_return co_await set(to, {.size = end});
+}
+
+// The beginning of the first piece from `offset` on that has data; `size` if there is none.
+Task<uint64_t> TreeCopy::skip_hole(fs::FileHandle from, uint64_t offset, uint64_t size) {
+    const auto data =
+        co_await from_.file_system->seek(context_.call, from, offset, fs::SeekFor::data);
+    // If the file system does not know, all is read.
+    const bool has_none = !data && data.error().os_errno == ENXIO;
+    const uint64_t found = data ? *data - *data % piece_bytes : has_none ? size : offset;
+    counts_.bytes += found - offset;
+    progress_.update(counts_.bytes, total_bytes_);
+    co_return found;
 }
 
 Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
@@ -136,14 +162,19 @@ Task<> TreeCopy::copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t off
         co_return;
     }
     if (*got < piece_bytes) end = std::min(end, offset + *got);
-    const Bytes bytes = buffer.bytes().first(*got);
-    if (!bytes.empty() && !(sparse && all_zero(bytes))) {
-        const auto put = co_await to_.file_system->pwrite(
-            context_.call, to, fs::Window::local(ConstBytes(bytes)), offset);
+    const ConstBytes bytes = buffer.bytes().first(*got);
+    for (uint64_t at = 0; at < bytes.size();) {
+        if (sparse) at += run_of_blocks(bytes.subspan(at), true);
+        const ConstBytes rest = bytes.subspan(at);
+        const ConstBytes part = rest.first(sparse ? run_of_blocks(rest, false) : rest.size());
+        if (part.empty()) break;
+        const auto put = co_await to_.file_system->pwrite(context_.call, to,
+                                                          fs::Window::local(part), offset + at);
         if (!put) {
             failure = std::unexpected(put.error());
             co_return;
         }
+        at += part.size();
     }
     counts_.bytes += *got;
     progress_.update(counts_.bytes, total_bytes_);

@@ -78,6 +78,7 @@ class TreeCopy {
     Task<Result<>> copy_file(size_t index, fs::NodeId source);
     Task<Result<>> write_file(size_t index, const fs::Opened& from, const std::string& name);
     Task<Result<>> copy_data(const fs::Opened& from, fs::NodeId to, fs::FileHandle handle);
+    Task<uint64_t> skip_hole(fs::FileHandle from, uint64_t offset, uint64_t size);
     Task<> copy_piece(fs::FileHandle from, fs::FileHandle to, uint64_t offset, bool sparse,
                       uint64_t& end, Result<>& failure);
     Task<Result<>> copy_symbolic_link(size_t index, fs::NodeId source);

@@ -47,6 +47,10 @@ class FilesBelow : public fs::FileSystem {
                               uint64_t length) override {
         return inner_.punch_hole(call, handle, offset, length);
     }
+    Task<Result<uint64_t>> seek(const Call& call, FileHandle handle, uint64_t offset,
+                                fs::SeekFor what) override {
+        return inner_.seek(call, handle, offset, what);
+    }
     Result<fs::PathReport> path_report(FileHandle handle) const override {
         return inner_.path_report(handle);
     }

@@ -220,6 +220,10 @@ class OverTheWire final : public fs::FileSystem {
                               uint64_t length) override {
         co_return rig_.here([&] { return link_->punch_hole(call, handle, offset, length); });
     }
+    Task<Result<uint64_t>> seek(const Call& call, FileHandle handle, uint64_t offset,
+                                fs::SeekFor what) override {
+        co_return rig_.here([&] { return link_->seek(call, handle, offset, what); });
+    }
     Result<fs::PathReport> path_report(FileHandle handle) const override {
         Result<fs::PathReport> report = fail(Code::stale);
         auto ask = [&] { report = link_->path_report(handle); };

@@ -197,6 +197,22 @@ Task<Result<>> DaosFileSystem::punch_hole(const Call& call, FileHandle handle, u
     co_return co_await write(*file, ConstBytes(&zero, 1), size - 1);
 }
 
+// libdfs does not say where a file has holes.
+Task<Result<uint64_t>> DaosFileSystem::seek(const Call& call, FileHandle handle, uint64_t offset,
+                                            fs::SeekFor what) {
+    ROS2S_CO_TRY_ASSIGN(OpenFile* const file, find_file(handle));
+    if (S_ISDIR(file->node.mode)) co_return fail(Code::is_directory);
+    const fs::FileUse use(file);
+    ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
+    const ObjectRef object = file->node.object;
+    daos_size_t size = 0;
+    ROS2S_CO_TRY(co_await connection_.run(thread, [&]() -> Result<> {
+        return checked(dfs_.dfs_get_size(mount_, object->get(), &size));
+    }));
+    if (offset >= size) co_return fail_errno(ENXIO);
+    co_return what == fs::SeekFor::data ? offset : size;
+}
+
 // ---- directories
 
 Result<std::vector<std::string>> DaosFileSystem::list(const Object& directory,

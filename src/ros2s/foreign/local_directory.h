@@ -80,6 +80,8 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
+    Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
+                                fs::SeekFor what) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override;
     Result<fs::PathReport> path_report(FileHandle handle) const override;

@@ -238,6 +238,20 @@ Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, u
     });
 }
 
+Task<Result<uint64_t>> LocalDirectory::seek(const Call& call, FileHandle handle, uint64_t offset,
+                                            fs::SeekFor what) {
+    const fs::FileUse file(find_file(handle));
+    if (!file) co_return fail(Code::stale);
+    if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
+    if (offset > INT64_MAX) co_return fail_errno(ENXIO);
+    co_return co_await on_thread(call, [&]() -> Result<uint64_t> {
+        const int whence = what == fs::SeekFor::data ? SEEK_DATA : SEEK_HOLE;
+        const off_t found = ::lseek(file->descriptor.get(), static_cast<off_t>(offset), whence);
+        if (found < 0) return fail_errno(errno);
+        return static_cast<uint64_t>(found);
+    });
+}
+
 Result<std::vector<LocalDirectory::Listed>> LocalDirectory::list(int directory) {
     std::vector<Listed> listed;
     alignas(dirent64) char buffer[listing_bytes];

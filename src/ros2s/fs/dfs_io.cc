@@ -8,6 +8,12 @@
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
+namespace {
+
+// Of a list that looks for the first one that is missing.
+constexpr uint32_t seek_chunks_at_once = 1024;
+
+}  // namespace
 
 FetchItem DfsMount::data_item(NodeId node, Window into, uint64_t offset) const {
     return {.object = object_of(node),
@@ -441,6 +447,47 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
         at += count;
     }
     co_return Result<>();
+}
+
+// Knows which chunks exist, not which of their blocks. A chunk that exists counts as data.
+Task<Result<uint64_t>> DfsMount::seek(const Call& call, FileHandle handle, uint64_t offset,
+                                      SeekFor what) {
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (file->is_directory) co_return fail(Code::is_directory);
+    const NodeId node = file->node.node;
+    ROS2S_CO_TRY(co_await check_held(call, file->node));
+    ROS2S_CO_TRY_ASSIGN(const QueryReply contents, co_await query_contents(call, node, S_IFREG));
+    const uint64_t size = file_size(contents, chunk_bytes_);
+    if (offset >= size) co_return fail_errno(ENXIO);
+    const bool wants_data = what == SeekFor::data;
+    if (contents.bytes_used == 0) {
+        if (wants_data) co_return fail_errno(ENXIO);
+        co_return offset;
+    }
+    uint64_t chunk = offset / chunk_bytes_;
+    object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                .object = object_of(node),
+                                .akey = data_akey(),
+                                .limit = wants_data ? 1 : seek_chunks_at_once};
+    if (chunk > 0) request.after = chunk_dkey(chunk - 1).bytes;
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
+                            co_await store_.list(call, container_, request));
+        for (const object::ListEntry& entry : reply.entries) {
+            const uint64_t number = Dkey{entry.key}.number();
+            if (number == chunk && !wants_data) {
+                ++chunk;
+                continue;
+            }
+            const uint64_t found = std::max(offset, (wants_data ? number : chunk) * chunk_bytes_);
+            co_return std::min(found, size);
+        }
+        if (!reply.entries.empty()) request.after = reply.entries.back().key;
+        more = reply.more;
+    }
+    if (wants_data) co_return fail_errno(ENXIO);
+    co_return std::min(std::max(offset, chunk * chunk_bytes_), size);
 }
 
 // Punches chunks in [begin, end), a number of existing ones at a time: a sparse file may have few

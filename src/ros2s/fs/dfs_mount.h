@@ -104,6 +104,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
+    Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
+                                SeekFor what) override;
     Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                       uint64_t cookie, size_t limit) override;
     Result<PathReport> path_report(FileHandle handle) const override;

@@ -287,6 +287,8 @@ class Namespace {
     virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };
 
+enum class SeekFor : uint8_t { data = 0, hole = 1 };
+
 class FileSystem : public Namespace {
   public:
     // Closes handles that are still open. Then the file system may be destroyed. Must be called.
@@ -324,6 +326,11 @@ class FileSystem : public Namespace {
     // The range becomes a hole and reads as zeros (trim). The size does not change.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;
+    // The first byte at or behind `offset` that is in data, or in a hole. A hole reads as zeros; so
+    // may data. The end of the file counts as a hole. Errors: ENXIO (`offset` is not in the file,
+    // or there is no data behind it), unsupported (by the server).
+    virtual Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
+                                        SeekFor what) = 0;
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
 
     // Opens, reads and closes many files in one call, concurrently. If the call has a caller, it

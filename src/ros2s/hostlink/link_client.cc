@@ -213,6 +213,24 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
     co_return fail(done.error());
 }
 
+Task<Result<uint64_t>> LinkClient::seek(const Call& call, fs::FileHandle handle, uint64_t offset,
+                                        fs::SeekFor what) {
+    ROS2S_CO_TRY(opened(handle));
+    Buffer body;
+    ReadAs<MovedBody> reader;
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::seek),
+                                   .repeatable = true};
+    const auto encode = [&](const Where& at) {
+        return rpc::build(body, file_fields,
+                          FileBody{.mount = at.place.mount,
+                                   .handle = at.handle,
+                                   .offset = offset,
+                                   .length = static_cast<uint64_t>(what)});
+    };
+    ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
+    co_return reader.value.bytes;
+}
+
 Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     Buffer body;
     ReadAs<Nothing> reader;

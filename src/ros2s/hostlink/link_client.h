@@ -78,6 +78,8 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> fsync(const Call&, fs::FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, fs::FileHandle handle, uint64_t offset,
                               uint64_t length) override;
+    Task<Result<uint64_t>> seek(const Call&, fs::FileHandle handle, uint64_t offset,
+                                fs::SeekFor what) override;
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
     Result<fs::PathReport> path_report(fs::FileHandle handle) const override;

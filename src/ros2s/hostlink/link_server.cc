@@ -92,6 +92,7 @@ bool has_handle(Method method) {
         case Method::write_pieces:
         case Method::sync:
         case Method::punch_hole:
+        case Method::seek:
         case Method::readdir:
         case Method::readdir_many:
         case Method::close: return true;
@@ -156,6 +157,7 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
         case Method::write_pieces:
         case Method::punch_hole: return update(request, scratch);
         case Method::sync: return sync(request);
+        case Method::seek: return seek(request);
         case Method::readdir: return readdir(request, scratch);
         case Method::readdir_many: return readdir_many(request, scratch);
         case Method::read_many: return read_many(request, scratch);
@@ -370,6 +372,18 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
     metrics_.writes.add();
     metrics_.written_bytes.add(*written);
     co_return StoredReplies::Reply{.bytes = *written};
+}
+
+Task<Result<>> LinkServer::seek(rpc::Request& request) {
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
+    if (file.length > static_cast<uint64_t>(fs::SeekFor::hole)) co_return fail(Code::invalid);
+    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t found,
+                        co_await entered.fs().seek(request.call(), file.handle, file.offset,
+                                                   static_cast<fs::SeekFor>(file.length)));
+    Buffer body;
+    co_await request.reply(rpc::build(body, moved_fields, MovedBody{.bytes = found}));
+    co_return Result<>{};
 }
 
 Task<Result<>> LinkServer::sync(rpc::Request& request) {

@@ -120,6 +120,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
                                      const FileBody& file, fs::Window payload,
                                      object::Checksums& checksums);
+    Task<Result<>> seek(rpc::Request& request);
     Task<Result<>> sync(rpc::Request& request);
     // Requests about names that change nothing, and then all others.
     Task<Result<>> names(rpc::Request& request, Scratch& scratch);

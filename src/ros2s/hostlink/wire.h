@@ -57,9 +57,10 @@ enum class Method : uint16_t {
     unlink_many = 31,
     readdir_many = 32,
     write_pieces = 33,
+    seek = 34,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 33> method_names{"read",           "write",
+inline constexpr std::array<std::string_view, 34> method_names{"read",           "write",
                                                                "sync",           "punch_hole",
                                                                "lookup",         "get_attributes",
                                                                "readdir",        "read_many",
@@ -75,13 +76,14 @@ inline constexpr std::array<std::string_view, 33> method_names{"read",          
                                                                "walk",           "open_path",
                                                                "lookup_many",    "create_many",
                                                                "unlink_many",    "readdir_many",
-                                                               "write_pieces"};
+                                                               "write_pieces",   "seek"};
 
 using rpc::Buffer;
 
 // read: the range; the length is the one of the request's sink. write: the offset of the payload.
-// sync: only the handle. punch_hole: all fields. write_pieces: mount, handle and offset, with the
-// checksums of the payload's pieces (object/checksum.h), which the store compares.
+// sync: only the handle. punch_hole: all fields. seek: the offset; the length is an fs::SeekFor.
+// write_pieces: mount, handle and offset, with the checksums of the payload's pieces
+// (object/checksum.h), which the store compares.
 struct FileBody {
     session::MountId mount{};
     fs::FileHandle handle{};
@@ -91,7 +93,8 @@ struct FileBody {
     friend bool operator==(const FileBody&, const FileBody&) = default;
 };
 
-// The reply to each of these: the number of bytes moved, and the CRC32C of the data that was read.
+// The reply to each of these: the number of bytes moved (seek: the byte found), and the CRC32C of
+// the data that was read.
 struct MovedBody {
     uint64_t bytes = 0;
     uint32_t crc = 0;

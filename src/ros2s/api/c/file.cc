@@ -144,3 +144,15 @@ int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes) {
         return file->fs.file_system().punch_hole(file->fs.call, file->core.handle, offset, bytes);
     });
 }
+
+int64_t ros2s_seek(ros2s_file* file, uint64_t offset, int whence) {
+    if (const int rc = check(file, "seek"); rc < 0) return rc;
+    if (whence != SEEK_DATA && whence != SEEK_HOLE) {
+        return refuse(EINVAL, "seek in '" + file->path + "': it finds SEEK_DATA or SEEK_HOLE");
+    }
+    const auto what = whence == SEEK_DATA ? fs::SeekFor::data : fs::SeekFor::hole;
+    const auto found = file->fs.run([&] {
+        return file->fs.file_system().seek(file->fs.call, file->core.handle, offset, what);
+    });
+    return found ? static_cast<int64_t>(*found) : refuse(found.error(), "seek in", file->path);
+}

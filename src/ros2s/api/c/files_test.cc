@@ -67,6 +67,22 @@ TEST_F(FilesTest, ReadsWhatItWrote) {
     EXPECT_EQ(ros2s_file_close(file), 0);
 }
 
+TEST_F(FilesTest, SeekFindsDataAndHoles) {
+    ros2s_file* file = open_file("a");
+    const std::string block(4096, 'x');
+    constexpr int64_t mib = 1 << 20;
+    EXPECT_EQ(ros2s_seek(file, 0, SEEK_DATA), -ENXIO);
+    EXPECT_EQ(ros2s_pwrite(file, block.data(), block.size(), 3 * mib), 4096);
+    EXPECT_EQ(ros2s_ftruncate(file, 9 * mib), 0);
+    EXPECT_EQ(ros2s_seek(file, 0, SEEK_DATA), 3 * mib);
+    EXPECT_EQ(ros2s_seek(file, 0, SEEK_HOLE), 0);
+    EXPECT_EQ(ros2s_seek(file, 3 * mib + 5, SEEK_DATA), 3 * mib + 5);
+    EXPECT_EQ(ros2s_seek(file, 3 * mib, SEEK_HOLE), 4 * mib);
+    EXPECT_EQ(ros2s_seek(file, 9 * mib, SEEK_HOLE), -ENXIO);
+    EXPECT_EQ(ros2s_seek(file, 0, SEEK_SET), -EINVAL);
+    EXPECT_EQ(ros2s_file_close(file), 0);
+}
+
 TEST_F(FilesTest, OpenFlagsMeanWhatTheyMeanInOpen2) {
     ros2s_file* file = nullptr;
     const auto open_error = [&](const char* path, int flags) {

@@ -32,6 +32,7 @@ class Subject {
 struct Traits {
     bool clears_set_ids = true;       // every write clears S_ISUID and S_ISGID
     bool exact_space = true;          // no other user of its space; freed space becomes available
+    bool finds_holes = true;          // FileSystem::seek() reports large ones
     uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute
     uint64_t chunk_bytes = 1 << 20;   // boundaries that test I/O crosses
     // Cases of what the implementation does not have, and the reason for each.

@@ -319,6 +319,50 @@ constexpr Case file_table[] = {
          EXPECT_EQ((co_await f.stat(node)).size, 1u << 20);
          co_await f.close(handle);
      }},
+    // A file system may call a part of a hole data, but never the opposite.
+    {"DataIsNotInHoles",
+     [](Fixture& f) -> Task<> {
+         constexpr uint64_t mib = 1 << 20;
+         const NodeId node = co_await f.file(root_node, "file", "");
+         const FileHandle handle = co_await f.open(node);
+         const auto seek = [&f, handle](uint64_t offset, SeekFor what) {
+             return f.fs.seek(f.call, handle, offset, what);
+         };
+         const Result<uint64_t> none = fail_errno(ENXIO);
+         EXPECT_EQ(co_await seek(0, SeekFor::data), none);
+         co_await f.write(handle, f.random_bytes(100), 5 * mib + 10);
+         co_await f.write(handle, f.random_bytes(3 * mib), 12 * mib - 7);
+         const uint64_t size = 30 * mib;
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = size}));
+         EXPECT_EQ(co_await seek(size, SeekFor::data), none);
+         EXPECT_EQ(co_await seek(size, SeekFor::hole), none);
+         const std::pair<uint64_t, uint64_t> written[] = {{5 * mib + 10, 5 * mib + 110},
+                                                          {12 * mib - 7, 15 * mib - 7}};
+         uint64_t data_bytes = 0;
+         for (uint64_t at = 0; at < size;) {
+             const auto data = co_await seek(at, SeekFor::data);
+             if (!data) {
+                 EXPECT_EQ(data, none);
+                 EXPECT_GE(at, written[1].second);
+                 break;
+             }
+             const auto hole = co_await seek(*data, SeekFor::hole);
+             CO_ASSERT(hole.has_value());
+             EXPECT_LT(*data, *hole);
+             for (const auto& [begin, end] : written) {
+                 EXPECT_TRUE(*data >= end || begin >= at) << begin;
+                 if (*data < end && begin < *hole) {
+                     EXPECT_LE(*data, begin);
+                     EXPECT_GE(*hole, end);
+                 }
+             }
+             data_bytes += *hole - *data;
+             at = *hole;
+         }
+         EXPECT_GE(data_bytes, 3 * mib + 100);
+         if (f.traits.finds_holes) EXPECT_LE(data_bytes, 8 * mib);
+         co_await f.close(handle);
+     }},
     {"PunchingNothing",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "abc"));
