@@ -32,6 +32,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
 Result<Opened> DfsMount::add_handle(NodeState& state, OpenFlags flags,
                                     const Attributes& attributes) {
     if (handles_.full()) return fail(Code::no_memory);
+    ++state.handles;
     return Opened{.handle = handles_.add(std::make_unique<OpenFile>(reactor_, state, flags,
                                                                     attributes.mode, listings_)),
                   .attributes = attributes};
@@ -76,6 +77,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     if (file == nullptr) co_return fail(Code::stale);
     while (file->in_flight > 0) co_await file->idle;
     NodeState& state = file->node;
+    --state.handles;
     if (store_.pins_era() == 0 || state.orphaned) {
         co_await unpin(state);
     } else {

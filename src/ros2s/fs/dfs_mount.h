@@ -280,8 +280,9 @@ class DfsMount final : public Dfs {
     enum class Which : uint8_t { due, all };
     Task<Result<>> reap_listed(const Call& call, Which which);
     Task<Result<std::vector<Time>>> times_of(const Call& call, std::span<const NodeId> orphans);
-    // Called if space is short: removes all orphans. True: some were removed.
-    Task<bool> make_room(const Call& call);
+    // Called if space is short: removes all orphans. True: some were removed. Not inline: else its
+    // frame becomes a part of the frame of each write, which is then too large to be pooled.
+    [[gnu::noinline]] Task<bool> make_room(const Call& call);
     Task<bool> is_space_short(const Call& call);
     // The epoch of the last orphan's record; 0: there is none.
     Task<Result<uint64_t>> last_orphan(const Call& call);

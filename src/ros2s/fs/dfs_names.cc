@@ -316,7 +316,8 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         // A caller has found it by a name that it has lost since. A file that is open here, and has
         // no name, gets none, as in Linux.
         const bool has_no_name = inode.record.links == 0;
-        if (has_no_name && nodes_.find(node) != nullptr) co_return fail(Code::not_found);
+        const NodeState* const used = has_no_name ? nodes_.find(node) : nullptr;
+        if (used != nullptr && used->handles > 0) co_return fail(Code::not_found);
         ++inode.record.links;
         if (has_no_name || inode.record.parent == 0) inode.record.parent = parent.value;
         stamp_changed(inode.record, contents);

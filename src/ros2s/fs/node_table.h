@@ -27,6 +27,7 @@ struct NodeState {
 
     NodeId node;
     uint32_t pins = 0;
+    uint32_t handles = 0;   // of the pins, those of open handles
     bool orphaned = false;  // has no name any more; it is removed after the last pin ...
     Time spared_until{};    // ... and this time
     bool removing = false;  // it is being punched, or its pin in the store ends
