@@ -88,13 +88,13 @@ Task<> TenantRegistry::keep_time(TenantRegistry& self) {
         if (active != std::exchange(self.active_, active)) self.changed_now();
         self.news_.wake_all();
         // Its writing must delay no heartbeat. One runs at a time.
-        (void)self.time_.try_spawn(settle_now(self));
+        (void)self.time_.try_spawn(apply_time_now(self));
     }
 }
 
-Task<> TenantRegistry::settle_now(TenantRegistry& self) {
+Task<> TenantRegistry::apply_time_now(TenantRegistry& self) {
     TenantsOfPool next = self.pool_;
-    if (!self.settle(next) && !self.unwritten_) co_return;
+    if (!self.apply_time(next) && !self.unwritten_) co_return;
     co_await self.turn_.acquire();
     const SemaphoreHold turn(self.turn_);
     // Also if this cannot be written: until the process ends, they stay expired.
@@ -108,7 +108,7 @@ Task<> TenantRegistry::settle_now(TenantRegistry& self) {
     self.unwritten_ = !co_await self.keep_all(self.pool_, ignored);  // tried again
 }
 
-bool TenantRegistry::settle(TenantsOfPool& pool) const {
+bool TenantRegistry::apply_time(TenantsOfPool& pool) const {
     const WallTime now = environment_.reactor.wall_time();
     bool changes = false;
     for (auto& [name, each] : pool.tenants) {
@@ -224,9 +224,9 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
     if (present == tenants().end()) {
         co_return report.fail(Code::not_found, "there is no tenant '{}'", name);
     }
-    TenantsOfPool settled = pool_;
-    settle(settled);
-    Tenant tenant = settled.tenants.at(name);
+    TenantsOfPool current = pool_;
+    apply_time(current);
+    Tenant tenant = current.tenants.at(name);
     ++tenant.revocations;
     RevokedCapability& revoked = tenant.revoked_capabilities[id];
     if (!what.program) what.program = revoked.program;  // known from an earlier revocation
@@ -239,7 +239,7 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
             revoked_capabilities_max, name);
     }
     const bool is_new = !present->second.revoked_capabilities.contains(id);
-    if (is_new && count_revoked(settled.tenants) >= pool_revoked_capabilities_max) {
+    if (is_new && count_revoked(current.tenants) >= pool_revoked_capabilities_max) {
         co_return report.fail(
             Code::too_large,
             "{} capabilities of the pool's tenants were revoked in the last hour, which is the "
@@ -247,8 +247,8 @@ Task<Result<Tenant>> TenantRegistry::revoke_capability(std::string name, Uuid id
             pool_revoked_capabilities_max, name);
     }
     const auto earlier = seen_.extract({name, id});  // it counts from now on
-    settled.tenants.insert_or_assign(name, tenant);
-    auto kept = co_await keep_all(std::move(settled), report);
+    current.tenants.insert_or_assign(name, tenant);
+    auto kept = co_await keep_all(std::move(current), report);
     if (!kept && earlier) seen_.emplace(earlier.key(), earlier.mapped());
     ROS2S_CO_TRY(kept);
     co_return tenant;
@@ -261,7 +261,7 @@ Task<Result<>> TenantRegistry::keep(Tenant tenant, Report& report) {
 }
 
 Task<Result<>> TenantRegistry::keep_all(TenantsOfPool next, Report& report) {
-    settle(next);
+    apply_time(next);
     // What an earlier version has kept may be more, and stays.
     if (settings_bytes_of(next) > std::max(pool_settings_bytes_max, settings_bytes_of(pool_))) {
         co_return report.fail(

@@ -85,8 +85,8 @@ class TenantRegistry {
                                          const config::Entries& settings, Report& report) const;
     // Drops revocations that are not needed any more, and marks tenants whose end has come. False:
     // there are none.
-    bool settle(TenantsOfPool& pool) const;
-    static Task<> settle_now(TenantRegistry& self);
+    bool apply_time(TenantsOfPool& pool) const;
+    static Task<> apply_time_now(TenantRegistry& self);
     void see_revocations();
     [[nodiscard]] size_t active() const;
     void changed_now();
@@ -98,7 +98,7 @@ class TenantRegistry {
     // When this process read or made each revocation: by tenant and capability.
     std::map<std::pair<std::string, Uuid>, Time> seen_;
     uint64_t version_;
-    bool unwritten_ = false;  // what settle_now() found
+    bool unwritten_ = false;  // what apply_time_now() found
     size_t active_ = 0;       // at the last heartbeat
     Semaphore turn_;          // of changes
     Event news_;              // woken by changes and heartbeats
