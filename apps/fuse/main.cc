@@ -142,7 +142,9 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
 int run(const Options& options) {
     Report report;
     const auto failed = [&report](const Error& error) {
-        const std::string reason = report.empty() ? describe(error) : report.text();
+        const std::string reason = error.code == Code::cancelled ? "interrupted"
+                                   : report.empty()              ? describe(error)
+                                                                 : report.text();
         std::fprintf(stderr, "ros2store-fuse: %s\n", reason.c_str());
         return 1;
     };
