@@ -198,9 +198,16 @@ Task<> DfsMount::close_all() {
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::Lease& lease) {
     if (stopped_) co_return fail(Code::name_taken);
-    auto done = co_await store_.update(call, container_, lease.transaction());
-    const bool is_short =
-        !done && (done.error().code == Code::no_space || done.error().code == Code::over_cap);
+    const auto done = co_await store_.update(call, container_, lease.transaction());
+    if (!done) [[unlikely]]
+        co_return co_await failed(call, lease, done);
+    co_return done;
+}
+
+Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::Lease& lease,
+                                      Result<Commit> done) {
+    const Code code = done.error().code;
+    const bool is_short = code == Code::no_space || code == Code::over_cap;
     if (is_short && co_await make_room(call)) {
         done = co_await store_.update(call, container_, lease.transaction());
     }

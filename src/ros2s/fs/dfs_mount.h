@@ -176,6 +176,10 @@ class DfsMount final : public Dfs {
     Task<Result<Commit>> commit(const Call& call, OperationSlots::Lease& lease);
     // The same for the reaper, which commit() calls if space is short.
     Task<Result<Commit>> commit_reaped(const Call& call, OperationSlots::Lease& lease);
+    // Of a failed update: repeats it if space was short and was made. Not inline: else its frame
+    // becomes a part of the frame of each write, which is then too large to be pooled.
+    [[gnu::noinline]] Task<Result<Commit>> failed(const Call& call, OperationSlots::Lease& lease,
+                                                  Result<Commit> done);
     Result<Commit> committed(OperationSlots::Lease& lease, const Result<Commit>& done);
     // Commits the transaction that decides a call, under the call's name if it has one, so that the
     // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
@@ -280,9 +284,8 @@ class DfsMount final : public Dfs {
     enum class Which : uint8_t { due, all };
     Task<Result<>> reap_listed(const Call& call, Which which);
     Task<Result<std::vector<Time>>> times_of(const Call& call, std::span<const NodeId> orphans);
-    // Called if space is short: removes all orphans. True: some were removed. Not inline: else its
-    // frame becomes a part of the frame of each write, which is then too large to be pooled.
-    [[gnu::noinline]] Task<bool> make_room(const Call& call);
+    // Called if space is short: removes all orphans. True: some were removed.
+    Task<bool> make_room(const Call& call);
     Task<bool> is_space_short(const Call& call);
     // The epoch of the last orphan's record; 0: there is none.
     Task<Result<uint64_t>> last_orphan(const Call& call);
