@@ -191,7 +191,9 @@ class Namespace {
     // Errors also: denied for a directory.
     virtual Task<Result<Attributes>> link(const Call&, NodeId node, NodeId parent,
                                           std::string_view name) = 0;
-    // Errors also: is_directory. An open file exists until it is closed.
+    // Errors also: is_directory. An open file exists until it is closed. A node that lost its last
+    // name, also by rename() or rmdir(), stays usable for at least 2 s if space is not short: its
+    // caller may have looked the name up before.
     virtual Task<Result<>> unlink(const Call&, NodeId parent, std::string_view name) = 0;
     // Errors also: not_empty.
     virtual Task<Result<>> rmdir(const Call&, NodeId parent, std::string_view name) = 0;
@@ -256,6 +258,8 @@ class Namespace {
     // ---- files
     // Opens a file that exists, or a directory for readdir.
     virtual Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) = 0;
+    // Opens the file that has the name, or creates it. Errors also: is_directory, loop (a symbolic
+    // link has the name), invalid (so has a FIFO, socket or device).
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
     // As open(2): walk(), and open() or create(). The node counts as looked up. Errors also: loop,
