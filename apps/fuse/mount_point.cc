@@ -63,7 +63,7 @@ bool is_program_installed(const char* name) {
 
 Result<> check_fuse(bool allow_other, Report& report) {
     struct stat status{};
-    if (::stat("/dev/fuse", &status) != 0) {
+    if (::stat("/dev/fuse", &status) != 0 && errno == ENOENT) {
         return report.fail(Code::unsupported,
                            "there is no /dev/fuse here, so nothing can be mounted: load the "
                            "kernel's module (`modprobe fuse`) or, in a container, start it with "
@@ -74,11 +74,16 @@ Result<> check_fuse(bool allow_other, Report& report) {
     const int error = errno;
     const bool has_helper = is_program_installed("fusermount3");
     if (device.get() < 0) {
-        return report.fail(Code::denied, std::string("/dev/fuse cannot be opened (") +
-                                             std::strerror(error) +
-                                             "): in a container, start it with --device /dev/fuse "
-                                             "--cap-add SYS_ADMIN; elsewhere have root let users "
-                                             "use it (`chmod 666 /dev/fuse`, Debian's default)");
+        std::string remedy;
+        if (error == EACCES || error == EPERM) {
+            remedy =
+                ": in a container, start it with --device /dev/fuse --cap-add SYS_ADMIN; elsewhere "
+                "have root let users use it (`chmod 666 /dev/fuse`, Debian's default)";
+        } else if (error == ENODEV || error == ENXIO) {
+            remedy = ": load the kernel's module (`modprobe fuse`)";
+        }
+        return report.fail(fail_errno(error).error(), "/dev/fuse cannot be opened ({}){}",
+                           std::strerror(error), remedy);
     }
     if (!is_root && !has_helper) {
         return report.fail(Code::denied,

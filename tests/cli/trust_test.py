@@ -210,5 +210,51 @@ class OthersFiles(WithPoolThatWasUp):
                      says=[f"{certificates}/ca.crt cannot be trusted", "belongs to another user"])
 
 
+@unittest.skipUnless(os.geteuid() == 0, "becomes another user")
+class AnotherUser(WithPoolThatWasUp):
+    """What a user may not see is not said to be missing, and not to be cured by `up`."""
+
+    FALSE = ("ros2store up", "start what", "does not run", "makes one", "there is no", "no pool")
+
+    def setUp(self):
+        super().setUp()
+        # The checkout may be in a directory that only its user can enter, such as root's home.
+        for name in ("ros2store", "ros2store-fuse", "ros2store-engine", "ros2store-dpu"):
+            shutil.copy(BIN / name, self.scratch)
+        (self.scratch / "m").mkdir()
+        os.chown(self.scratch / "m", SOMEBODY, SOMEBODY)
+
+    def refused_to_somebody(self, *arguments, says=("Permission denied",)):
+        done = run(*arguments, expect=1, program=self.scratch / "ros2store", cwd=self.scratch, user=SOMEBODY,
+                   group=SOMEBODY, extra_groups=[])
+        for each in says:
+            self.assertIn(each, done.stderr)
+        for each in self.FALSE:
+            self.assertNotIn(each, done.stderr)
+
+    def commands(self):
+        local, direct, dpu = self.uris()
+        mine = self.scratch / "m"
+        return [["ls", local], ["ls", direct], ["ls", dpu], ["mount", local, mine], ["mount", direct, mine],
+                ["mount", dpu, mine], ["why", direct], ["why", dpu], ["status", self.pool], ["top", self.pool],
+                ["down", self.pool], ["up", self.pool], ["tenant", "list", self.pool],
+                ["pool", "grow", self.pool, "--size", SIZE], ["pool", "destroy", "--yes", self.pool],
+                ["container", "list", dpu.replace("/main", "")]]
+
+    def test_a_pool_that_is_served(self):
+        self.up()
+        for command in self.commands():
+            with self.subTest(command=command):
+                self.refused_to_somebody(*command)
+        self.refused_to_somebody("certs", "issue", self.pool / "certs/hosts", "eve")
+
+    def test_a_directory_that_is_closed_to_others(self):
+        self.up()
+        os.chmod(self.pool, 0o700)
+        for command in self.commands():
+            with self.subTest(command=command):
+                self.refused_to_somebody(*command)
+
+
 if __name__ == "__main__":
     unittest.main()

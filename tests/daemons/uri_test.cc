@@ -177,7 +177,7 @@ TEST_F(NetworkUri, EachBadOneGetsASentence) {
         {uri("ros2s", "&provider=ucx+rc"), -EOPNOTSUPP, "ucx+rc"},
         {fmt::format("ros2s:///other/main?dir={}", engine.pool_directory()), -EPERM, "'other'"},
         {fmt::format("ros2s:///pool/other?dir={}", engine.pool_directory()), -ENOENT,
-         "the pool 'pool' has no container 'other'; it has: main"},
+         "the pool 'pool' has no container 'other' that this client may use; it may use: main"},
         {uri("ros2s", "&provider=carrier-pigeon"), -EOPNOTSUPP, "carrier-pigeon"},
     }};
     for (const Bad& each : bad) {

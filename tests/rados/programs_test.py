@@ -99,7 +99,7 @@ class Commands(OnCluster):
         listed = answer("container", "list", self.uri("any"))["containers"]
         self.assertEqual([each["uri"] for each in listed], [uri])
         self.assertEqual(answer("container", "query", uri)["id"], made["id"])
-        self.refused("container", "query", self.uri("absent"), says=["has no container 'absent'", "it has: life"])
+        self.refused("container", "query", self.uri("absent"), says=["has no container 'absent'", "it may use: life"])
         self.refused("container", "create", self.uri("capped"), "--space", "1G", says=["caps", "ceph osd pool set-quota"])
         self.refused("container", "set", uri, "--files", "3", says="need a ros2store-engine")
         run("container", "destroy", "--yes", uri)

@@ -70,7 +70,8 @@ TEST_F(DeploymentTest, WhatIsRefusedLeavesThePoolToTheNext) {
     EXPECT_FALSE(open("other", "main"));
     EXPECT_THAT(report_.text(), HasSubstr("is named 'pool', not 'other'"));
     EXPECT_FALSE(open("pool", "none"));
-    EXPECT_THAT(report_.text(), HasSubstr("has no container 'none'; it has: main"));
+    EXPECT_THAT(report_.text(),
+                HasSubstr("has no container 'none' that this client may use; it may use: main"));
     const auto opened = open("pool", "main");
     ASSERT_TRUE(opened) << report_.text();
     reactor_->run((*opened)->close());

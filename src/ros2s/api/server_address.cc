@@ -118,8 +118,9 @@ void say_what_helps(const Uri& uri, const Error& error, Report& report) {
     if (error.code == Code::not_found && report.text().contains(client_certificates() + "/")) {
         report.say("or name the directory that has them in ROS2STORE_CERTS");
     }
-    // A killed daemon leaves its sockets, so it seemed to run.
-    if (error.code == Code::disconnected && !uri.dir.empty()) {
+    // A killed daemon leaves its sockets, so it seemed to run. Other causes have other remedies.
+    const bool is_down = error.code == Code::disconnected && report.text().contains("does not run");
+    if (is_down && !uri.dir.empty()) {
         report.say("start what does not run: ros2store up {}", uri.dir);
     }
 }

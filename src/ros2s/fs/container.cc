@@ -19,8 +19,11 @@ Task<Result<object::ContainerRecord>> find_container(const Call& call, object::O
         if (record.properties.label == label) co_return std::move(record);
         others += (others.empty() ? "" : ", ") + record.properties.label;
     }
-    co_return report.fail(Code::not_found, "{} has no container '{}'; it has: {}", where, label,
-                          others.empty() ? "none" : others);
+    // A server lists only what its client may use.
+    co_return report.fail(
+        Code::not_found, "{} has no container '{}' that this client may use; it may use: {}", where,
+        label,
+        others.empty() ? "none. Check the name, and the client's rights at the server" : others);
 }
 
 Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, Reactor& reactor,

@@ -261,7 +261,7 @@ IssuedCertificate described(const std::string& directory, const std::string& nam
 
 Result<Signed> read_authority(const std::string& directory, Report& report) {
     const std::string stem = fmt::format("{}/{}", directory, authority_name);
-    if (access((stem + ".key").c_str(), F_OK) != 0) {
+    if (access((stem + ".key").c_str(), F_OK) != 0 && errno == ENOENT) {
         return report.fail(Code::not_found,
                            "there is no {}.key; certificates are issued where the authority was "
                            "made: ros2store certs init DIR makes one",

@@ -258,6 +258,11 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
 Result<> destroy_pool(const std::string& path, Report& report,
                       const std::function<Result<>()>& also) {
     ROS2S_TRY_ASSIGN(const std::string directory, absolute(path, report));
+    ROS2S_TRY(check_trusted(directory, report));
+    struct stat unused{};
+    if (::lstat(in(directory, config_name).c_str(), &unused) != 0 && errno == EACCES) {
+        return report.fail(fail_errno(EACCES).error(), cannot_open(directory, EACCES));
+    }
     const bool interrupted = exists(in(directory, half_made_name));
     if (!interrupted && !exists(in(directory, config_name))) {
         return report.fail(Code::not_found, "there is no pool in {}", directory);

@@ -332,7 +332,7 @@ TEST_F(FilesTest, BadOpensSayWhatIsWrong) {
     EXPECT_THAT(error_of("ros2s+local:///other/main?dir=" + dir, -ENOENT),
                 HasSubstr("named 'pool', not 'other'; its URI is ros2s+local:///pool/main?dir="));
     EXPECT_THAT(error_of("ros2s+local:///pool/other?dir=" + dir, -ENOENT),
-                HasSubstr("no container 'other'; it has: main"));
+                HasSubstr("no container 'other' that this client may use; it may use: main"));
     char tiny[4];
     ros2s_fs* fs = nullptr;
     EXPECT_EQ(ros2s_open("x", nullptr, &fs, tiny, sizeof tiny), -EINVAL);
