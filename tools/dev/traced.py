@@ -89,10 +89,11 @@ def faults(trace, payload, directory, engine_addresses):
         yield f"system calls moved {trace.moved} bytes of {payload}"
     if trace.rings:
         yield f"it used {trace.rings[0]}"
+    own = (f"{directory}/certs/hosts/", f"{directory}/run/dpu.")
     for path in sorted(trace.paths):
-        storage = path.startswith(f"{directory}/") and not path.startswith(
-            (f"{directory}/certs/hosts/", f"{directory}/run/dpu."))
-        if storage:
+        # It walks from directory to directory.
+        is_own = path.startswith(own) or any(each.startswith(f"{path}/") for each in own)
+        if path.startswith(f"{directory}/") and not is_own:
             yield f"it opened {path}"
     for address, port in sorted(trace.inet):
         whose = "the engine at " if f"{address}:{port}" in engine_addresses else ""

@@ -119,7 +119,9 @@ void say_what_helps(const Uri& uri, const Error& error, Report& report) {
         report.say("or name the directory that has them in ROS2STORE_CERTS");
     }
     // A killed daemon leaves its sockets, so it seemed to run. Other causes have other remedies.
-    const bool is_down = error.code == Code::disconnected && report.text().contains("does not run");
+    const bool is_down =
+        error.code == Code::disconnected &&
+        (error.os_errno == EREMOTEIO || report.text().contains("does not run"));  // engine or DPU
     if (is_down && !uri.dir.empty()) {
         report.say("start what does not run: ros2store up {}", uri.dir);
     }

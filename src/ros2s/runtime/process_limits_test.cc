@@ -30,14 +30,6 @@ class Limited {
     rlimit before_{};
 };
 
-rlim_t address_space_used() {
-    unsigned long pages = 0;
-    std::FILE* const file = std::fopen("/proc/self/statm", "re");
-    EXPECT_EQ(std::fscanf(file, "%lu", &pages), 1);
-    (void)std::fclose(file);
-    return pages * static_cast<unsigned long>(::sysconf(_SC_PAGESIZE));
-}
-
 TEST(ProcessLimits, AShareOfDescriptorsIsSmallUnderASmallLimit) {
     const Limited limited(RLIMIT_NOFILE, 48);
     EXPECT_EQ(descriptors_max(), 48u);
@@ -76,6 +68,14 @@ TEST(ProcessLimits, AWriteBeyondTheLimitFailsWithoutASignal) {
 }
 
 #ifndef ROS2S_SANITIZED
+rlim_t address_space_used() {
+    unsigned long pages = 0;
+    std::FILE* const file = std::fopen("/proc/self/statm", "re");
+    EXPECT_EQ(std::fscanf(file, "%lu", &pages), 1);
+    (void)std::fclose(file);
+    return pages * static_cast<unsigned long>(::sysconf(_SC_PAGESIZE));
+}
+
 // A stack has 8 MiB of address space.
 TEST(ProcessLimits, ThreadsThatDoNotFitAreRefusedBeforeALibraryNeedsThem) {
     Report report;
