@@ -232,9 +232,11 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     }
     const bool is_paged = file.writepage != 0;
     const bool to_end = appends(server, file.flags) && !is_paged;
+    // The kernel does not know where the file ends.
+    const auto range =
+        to_end ? CachedPages::Range{0, UINT64_MAX} : CachedPages::Range{offset, data.size()};
     const auto turn = co_await server.cached_pages().begin(
-        node, is_paged ? CachedPages::Kind::paged : CachedPages::Kind::direct,
-        {offset, to_end ? UINT64_MAX - offset : data.size()});
+        node, is_paged ? CachedPages::Kind::paged : CachedPages::Kind::direct, range);
     ROS2S_CO_TRY_ASSIGN(handle, co_await server.write_handles().find(node, handle, to_end));
     if (is_paged && turn) {
         ROS2S_CO_TRY(co_await write_pages_back(server, node, file, handle, data, offset));

@@ -56,6 +56,9 @@ class CheckedDfs final : public fs::contract::Subject {
         : world_(seed), store_(world_.core(), {}), caller_(caller) {
         world_.run(start(owner_of_root));
     }
+    CheckedDfs(const CheckedDfs&) = delete;
+    CheckedDfs& operator=(const CheckedDfs&) = delete;
+    ~CheckedDfs() override { world_.run(checked_->close_all()); }  // ends its work in the background
     fs::FileSystem& file_system() override { return *checked_; }
     sim::World& world() override { return world_; }
     [[nodiscard]] const Caller* caller() const override { return caller_ ? &*caller_ : nullptr; }

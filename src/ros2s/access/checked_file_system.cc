@@ -468,6 +468,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::checked(const Call& call, fs::O
                                                          Result<fs::Opened> opened) {
     if (!opened) co_return opened;
     const fs::Attributes& node = opened->attributes;
+    if (!S_ISREG(node.mode)) flags.execute = false;  // to list is to read
     const Caller* const caller = ordinary(call);
     if (caller == nullptr || fs::allows(*caller, node.mode, node.uid, node.gid, wanted_by(flags))) {
         keep(call, *opened, flags);

@@ -56,8 +56,10 @@ class Walk {
         }
         const bool others_write = (facts.st_mode & (S_IWGRP | S_IWOTH)) != 0;
         const bool is_sticky = S_ISDIR(facts.st_mode) && (facts.st_mode & S_ISVTX) != 0;
-        // A group of administrators may use a disk. It reads and writes all data on it anyway.
-        const bool is_node = S_ISBLK(facts.st_mode) || S_ISCHR(facts.st_mode);
+        // A group of administrators may use a disk. It reads and writes all data on it anyway. To
+        // write to a socket is to connect to it.
+        const bool is_node =
+            S_ISBLK(facts.st_mode) || S_ISCHR(facts.st_mode) || S_ISSOCK(facts.st_mode);
         if (!others_write || is_sticky || is_node || S_ISLNK(facts.st_mode)) return {};
         return report_.fail(Code::denied,
                             "{} cannot be trusted: {} may be changed by other users (owner uid {}, "
@@ -109,7 +111,12 @@ class Walk {
     Result<> step() {
         name_ = std::move(parts_.front());
         parts_.pop_front();
-        Descriptor next(::openat(parent_.get(), name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+        constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+        // An automount is mounted only if a directory is asked for.
+        Descriptor next(::openat(parent_.get(), name_.c_str(), flags | O_DIRECTORY));
+        if (next.get() < 0 && errno == ENOTDIR) {
+            next = Descriptor(::openat(parent_.get(), name_.c_str(), flags));
+        }
         if (next.get() < 0) {
             missing_ = errno == ENOENT && parts_.empty();
             return failed(errno);

@@ -9,8 +9,7 @@
 // - A symbolic link is followed if it belongs to root or to this user. Its target is walked in the
 //   same way. (Its own mode has no meaning, and its directory was checked.)
 // - In a user namespace root of the machine has the number that has no user. The owner of "/"
-// counts
-//   as root: he could replace every path.
+//   counts as root: he could replace every path.
 // - Only a regular file is opened. A named pipe or a device would block, or act on being opened.
 //
 // Blocking system calls; any thread.

@@ -80,7 +80,7 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
     found->second.until = Time::max();
     found->second.used = env_.reactor.now();
     const uint64_t version = found->second.version;
-    while (!awaits_all_ && written_ < version) co_await wrote_;
+    while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
     co_return Result<>();
 }
 
@@ -129,6 +129,7 @@ Task<> PinHolders::write_out(PinHolders& self) {
         const uint64_t version = self.version_;
         std::vector<HolderName> holders;
         for (const auto& [name, entry] : self.entries_) holders.push_back(name);
+        self.is_writing_ = true;
         const Result<> done = co_await self.env_.blocking.run(self.env_.reactor, [&self, &holders] {
             return self.list_.write(encode_pin_list(holders));
         });
@@ -138,6 +139,7 @@ Task<> PinHolders::write_out(PinHolders& self) {
                 "start of the engine waits for all clients",
                 describe(done.error())));
         }
+        self.is_writing_ = false;
         self.awaits_all_ = !done;
         self.written_ = version;
         self.wrote_.wake_all();

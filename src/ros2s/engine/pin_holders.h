@@ -51,7 +51,7 @@ class PinHolders {
     };
     [[nodiscard]] bool keeps_list() const { return static_cast<bool>(list_.write); }
     [[nodiscard]] bool is_written(const Entry& entry) const {
-        return awaits_all_ || entry.version <= written_;
+        return (awaits_all_ && !is_writing_) || entry.version <= written_;
     }
     [[nodiscard]] bool touch(object::ContainerId container, const object::Holder& holder);
     [[nodiscard]] size_t owners_share(const Uuid& owner) const;
@@ -68,6 +68,7 @@ class PinHolders {
     uint64_t version_ = 0, written_ = 0;
     // The written text is no list. It stays so until this time.
     bool awaits_all_ = false;
+    bool is_writing_ = false;  // a list that may lack those that were added since
     Time all_until_{};
     bool has_warned_ = false;
     Event changed_, wrote_;

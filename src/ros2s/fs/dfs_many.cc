@@ -270,7 +270,7 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
         if (done && !done->replayed) {
             for (const auto& each : removals.each) co_await finish_removal(call, each.removal);
         }
-        if (done && done->replayed) sweep_later();
+        if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();
         if (done) co_return true;
         if (is_too_much(done.error())) co_return false;
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());

@@ -128,6 +128,11 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, Nod
 }
 
 void DfsMount::remember(NodeId directory, const Inode& inode) {
+    // It was removed, and nothing can be added to it.
+    if (inode.record.links == 0) {
+        directories_.erase(directory.value);
+        return;
+    }
     if (directories_.size() >= directories_max) directories_.clear();
     directories_[directory.value] = inode;
 }

@@ -51,18 +51,22 @@ void DfsMount::add_orphan(Orphan orphan, Time until) {
 Task<Result<>> DfsMount::reap_until(const Call& call, Time until) {
     co_await reaper_.acquire();
     const SemaphoreHold hold(reaper_);
-    std::vector<NodeId> nodes;
+    std::vector<Orphan> batch;
     while (!orphans_.empty() && orphans_.begin()->first <= until) {
-        nodes.clear();
-        while (nodes.size() < together_max && !orphans_.empty() &&
+        batch.clear();
+        std::vector<NodeId> nodes;
+        while (batch.size() < together_max && !orphans_.empty() &&
                orphans_.begin()->first <= until) {
-            const Orphan& orphan = orphans_.begin()->second;
-            nodes.push_back(orphan.node);
-            orphan_bytes_ -= orphan.bytes;
+            batch.push_back(orphans_.begin()->second);
+            nodes.push_back(batch.back().node);
+            orphan_bytes_ -= batch.back().bytes;
             orphans_.erase(orphans_.begin());
         }
         const auto reaped = co_await reap(call, nodes);
         if (reaped) continue;
+        for (const Orphan& orphan : batch) {
+            if (!orphan.is_listed) add_orphan(orphan, reactor_.now() + reaps_every);
+        }
         sweep_later();
         co_return reaped;
     }
@@ -110,10 +114,13 @@ Task<Result<>> DfsMount::punch_orphans(const Call& call, std::span<const NodeId>
         const Result<>& listed = chain.item(indices[i]).status;
         if (!listed && listed.error().code == Code::not_found) continue;  // another mount was first
         const auto whole = whole_of(chain, wholes[i]);
-        if (!whole && whole.error().code != Code::stale) co_return fail(whole.error());
+        const bool has_none =
+            !whole && (whole.error().code == Code::stale || whole.error().code == Code::corrupt ||
+                       whole.error().code == Code::bad_version);
+        if (!whole && !has_none) co_return fail(whole.error());
         const bool is_file = whole && S_ISREG(whole->inode.record.mode) && whole->contents.exists;
         const uint64_t more = is_file ? whole->contents.highest_dkey.number() + 1 : 0;
-        // Without an inode, its removal in steps has begun.
+        // Without an inode, its removal in steps has begun, or the inode cannot be read.
         if (!whole || more > punch_chunks_max_) {
             ROS2S_CO_TRY(co_await punch_in_steps(call, nodes[i]));
             continue;

@@ -50,7 +50,7 @@ Task<> DfsMount::unpin(NodeState& state) {
     add_orphan({.node = node}, until);
     if (until > reactor_.now() || !options_.reaps || spares_all()) co_return;
     // Not the closing caller's call: its deadline must not end the removal.
-    (void)co_await reap_until({}, reactor_.now());
+    (void)co_await reap_until({.deadline = unpin_until_}, reactor_.now());
 }
 
 Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { co_await self.unpin(state); }
@@ -104,7 +104,7 @@ Task<> DfsMount::hold_again(DfsMount& self) {
             }
             co_await self.unpin(state);
         }
-        if (era == now) {
+        if (era == now && self.store_.pins_era() == now) {
             const auto wanted =
                 co_await self.store_.pinned_again(call, self.container_, self.holder_);
             const bool reaps = self.options_.reaps && !self.leaves_orphans();

@@ -39,7 +39,7 @@ Task<> DfsMount::finish_removal(const Call& call, const Removal& removal) {
     add_orphan({.node = removal.node, .bytes = removal.bytes}, spared_until(removal.left));
     // Who removes more than the reaper does, reaps.
     constexpr Duration together = std::chrono::milliseconds(100);
-    if (orphans_.size() > orphans_max) {
+    if (orphans_.size() > orphans_max && !spares_all()) {
         (void)co_await reap_until(call, orphans_.begin()->first + together);
     }
 }
@@ -69,8 +69,8 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             done = co_await commit_named(call, lease);
         }
         if (done && !done->replayed) co_await finish_removal(call, removal);
-        // It was done before. Only the store has the record of whether it left an orphan.
-        if (done && done->replayed) sweep_later();
+        // If it was done, only the store has the record of whether it left an orphan.
+        if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();
         if (done) co_return Result<>();
         const Error error = done.error();
         if (directory && error.code == Code::condition_failed &&

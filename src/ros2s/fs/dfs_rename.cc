@@ -156,7 +156,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     }
     if (done && !done->replayed && to.exists()) co_await finish_removal(call, removal);
     // See unlink.
-    if (done && done->replayed) sweep_later();
+    if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();
     if (done) co_return Result<>();
     const Error error = done.error();
     if (error.code == Code::condition_failed && to.exists() && to.record.is_directory() &&

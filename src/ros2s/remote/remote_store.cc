@@ -116,11 +116,12 @@ Task<Result<bool>> RemoteStore::unpin(const Call& call, ContainerId container, c
 
 Task<Result<bool>> RemoteStore::pinned_again(const Call& call, ContainerId container,
                                              const Holder& holder) {
+    // Another connection may be to an engine that was started again, and has none of these pins.
+    if (!channel_.is_connected()) co_return fail(Code::disconnected);
     Buffer body;
     co_return co_await ask<bool>(
         channel_, call,
         {.method = number(Method::pinned_again),
-         .repeatable = true,
          .body = rpc::build(body, pinned_again_fields, container, holder.client)},
         refused_a_punch_fields);
 }

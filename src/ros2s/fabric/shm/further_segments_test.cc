@@ -291,6 +291,71 @@ TEST(ShmFurtherSegments, AHoarderLeavesSomeForOthers) {
     Stage(listening(), {.segments_bytes_max = 40 * mib}).run(hoarder);
 }
 
+// One that asks and returns, and never reads: one descriptor is on its way to it, and the server
+// does not try again and again.
+Task<> deaf(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
+    if (!attacker.victim) co_return;
+    ask(attacker, 1, 3 * mib, 3 * mib);
+    EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
+    ask(attacker, 1, 0, 0);
+    EXPECT_TRUE(co_await becomes(stage.core(), 0, 3 * mib));
+    for (uint32_t i = 2; i < segments_most; ++i) ask(attacker, i, 3 * mib, 3 * mib);
+    rusage before{}, after{};
+    getrusage(RUSAGE_SELF, &before);
+    co_await sleep_for(stage.core(), 500ms);
+    getrusage(RUSAGE_SELF, &after);
+    EXPECT_EQ(mapped_segments(3 * mib), 0U);
+    const auto spent = [](const timeval& a, const timeval& b) {
+        return (b.tv_sec - a.tv_sec) * 1'000'000 + (b.tv_usec - a.tv_usec);
+    };
+    EXPECT_LT(spent(before.ru_stime, after.ru_stime), 250'000) << "us of the kernel, in 500 ms";
+    EXPECT_TRUE(attacker.victim->alive());
+    co_await stage.bystander_is_served();
+    // It is served when it has read.
+    char bytes[64];
+    while (::recv(attacker.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+    }
+    EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
+    attacker.socket.reset();
+    co_await attacker.victim->close();
+}
+TEST(ShmFurtherSegments, AClientThatDoesNotReadGetsOneAtATime) { Stage(listening()).run(deaf); }
+
+// Asking and returning without end takes a bounded part of the core.
+Task<> restless(Stage& stage) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
+    if (!attacker.victim) co_return;
+    int given = 0;
+    const Time until = stage.core().now() + 500ms;
+    while (stage.core().now() < until) {
+        ask(attacker, 1, 32 * mib, 32 * mib);
+        char bytes[64];
+        const auto came = [&] {
+            bool has = false;
+            for (ssize_t got = 0;
+                 (got = ::recv(attacker.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT)) > 0;) {
+                has |= std::ranges::count(std::span(bytes).first(static_cast<size_t>(got)),
+                                          static_cast<char>(segment_byte + 1)) > 0;
+            }
+            return has;
+        };
+        while (stage.core().now() < until && !came()) co_await sleep_for(stage.core(), 1ms);
+        ++given;
+        ask(attacker, 1, 0, 0);
+        co_await sleep_for(stage.core(), 1ms);
+    }
+    // Each takes 20 ms of the domain's time.
+    EXPECT_LE(given, 40);
+    EXPECT_GE(given, 2);
+    EXPECT_TRUE(attacker.victim->alive());
+    attacker.socket.reset();
+    co_await attacker.victim->close();
+}
+TEST(ShmFurtherSegments, ComeAndGoAtABoundedRate) { Stage(listening()).run(restless); }
+
 // Returned while a request has it mapped: it stays mapped for that request, no grant reaches it any
 // more, and it goes with the mapping.
 Task<> returned_while_mapped(Stage& stage) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <set>
 
 #include "ros2s/runtime/ring.h"
 #include "ros2s/runtime/wake_on_stop.h"
@@ -38,11 +39,13 @@ Task<> Sessions::close() {
     closing_ = true;
     stop_.request_stop();
     co_await tidying_.join();
+    co_await serving_.join();
 }
 
 void Sessions::remove(ShmEndpoint& endpoint) noexcept {
     std::erase(all_, &endpoint);
-    std::erase(waiting_, &endpoint);
+    std::erase(delayed_, &endpoint);
+    std::erase_if(waiting_, [&](const Waiting& each) { return each.endpoint == &endpoint; });
 }
 
 void Sessions::start_tidying() noexcept { (void)tidying_.try_spawn(tidy(*this)); }
@@ -61,16 +64,61 @@ Task<> Sessions::tidy(Sessions& self) {
     }
 }
 
-// Others return what they do not use at once: all, if the tenant has nothing and there is none
-// left, else those of the same tenant.
+void Sessions::serve(ShmEndpoint& endpoint) {
+    const auto served = endpoint.serve_segments();
+    if (served) return;
+    if (served.error()) {
+        wait_for_room(endpoint, *served.error());
+    } else {
+        serve_later(endpoint);
+    }
+}
+
+void Sessions::serve_later(ShmEndpoint& endpoint) {
+    if (std::ranges::find(delayed_, &endpoint) != delayed_.end()) return;
+    delayed_.push_back(&endpoint);
+    if (serving_.running() == 0 && !closing_) (void)serving_.try_spawn(serve_delayed(*this));
+}
+
+Task<> Sessions::serve_delayed(Sessions& self) {
+    while (!self.delayed_.empty()) {
+        if (!co_await sleep_for(self.reactor_, delay, self.stop_.token())) co_return;
+        const auto end = self.delayed_.begin() +
+                         static_cast<ptrdiff_t>(std::min(self.delayed_.size(), served_together));
+        const std::vector<ShmEndpoint*> some(self.delayed_.begin(), end);
+        self.delayed_.erase(self.delayed_.begin(), end);
+        for (ShmEndpoint* const each : some) self.serve(*each);
+    }
+}
+
+void Sessions::spend_time(uint64_t bytes) {
+    constexpr uint64_t mib = uint64_t{1} << 20;
+    const Duration time = segment_time + segment_time_of_mib * static_cast<int64_t>(bytes / mib);
+    given_until_ = std::max(given_until_, reactor_.now()) + 10 * time;
+}
+
 void Sessions::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
-    if (std::ranges::find(waiting_, &endpoint) != waiting_.end()) return;
-    waiting_.push_back(&endpoint);
+    const auto is_it = [&](const Waiting& each) { return each.endpoint == &endpoint; };
+    if (std::ranges::any_of(waiting_, is_it)) return;
+    waiting_.push_back({&endpoint, limit, reactor_.now()});
     used();
+    tell_scarcity();
+}
+
+// While a connection waits, others return what they do not use at once: all, if the tenant has
+// nothing and there is none left, else those of the same tenant. One that waits for very long may
+// want what it will never get.
+void Sessions::tell_scarcity() {
+    bool is_for_all = false;
+    std::set<uint64_t> tenants;
+    const Time now = reactor_.now();
+    for (const Waiting& each : waiting_) {
+        if (now - each.since >= scarce_max) continue;
+        is_for_all |= each.limit == Quota::Limit::all;
+        tenants.insert(each.endpoint->who().tenant);
+    }
     for (ShmEndpoint* const each : all_) {
-        if (limit == Quota::Limit::all || each->who().tenant == endpoint.who().tenant) {
-            each->tell_scarce(true);
-        }
+        each->tell_scarce(is_for_all || tenants.contains(each->who().tenant));
     }
 }
 
@@ -79,9 +127,18 @@ void Sessions::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
 void Sessions::retry_waiting() {
     room_came_ = false;
     if (waiting_.empty()) return;
-    std::erase_if(waiting_, [](ShmEndpoint* each) { return each->serve_segments().has_value(); });
-    if (!waiting_.empty()) return;
-    for (ShmEndpoint* const each : all_) each->tell_scarce(false);
+    std::vector<ShmEndpoint*> later;
+    std::erase_if(waiting_, [&](Waiting& each) {
+        const auto served = each.endpoint->serve_segments();
+        if (!served && served.error()) {
+            each.limit = *served.error();
+            return false;
+        }
+        if (!served) later.push_back(each.endpoint);
+        return true;
+    });
+    for (ShmEndpoint* const each : later) serve_later(*each);
+    tell_scarcity();
 }
 
 Sessions::Room Sessions::together(uint64_t bytes, Quota::Share share) noexcept {
@@ -104,6 +161,7 @@ Sessions::Room Sessions::take_room(uint64_t bytes, Quota::Who who) noexcept {
 std::expected<Sessions::Room, Quota::Limit> Sessions::take_further_room(uint64_t bytes,
                                                                         uint64_t has,
                                                                         Quota::Who who) noexcept {
+    bytes = std::max(bytes, segment_counts);
     // A connection leaves as much to others of its user as it has.
     if (has > 0 && !has_room(bytes, has, who)) return std::unexpected(Quota::Limit::subject);
     auto share = given_.take(who, bytes);

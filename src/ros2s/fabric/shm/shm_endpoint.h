@@ -47,16 +47,31 @@ namespace ros2s::fabric::shm {
 
 // The connections of one domain; each turn of the loop looks at them.
 class ShmEndpoint;
+// Why a segment that a client wants cannot be given now: the limit that refuses it. Without one:
+// the client must read its socket first, or segments come and go too fast, or this process may open
+// no more files.
+using Obstacle = std::optional<Quota::Limit>;
 class Sessions final : public Poller {
   public:
     // The pause between looks while connections wait: another domain may have given memory back.
     static constexpr Duration waiting_retry = std::chrono::milliseconds(100);
+    // One that waits for longer no longer makes others return what they do not use.
+    static constexpr Duration scarce_max = std::chrono::seconds(2);
+    // The pause before a connection with another obstacle is served again, and how many at once.
+    static constexpr Duration delay = std::chrono::milliseconds(10);
+    static constexpr size_t served_together = 64;
+    // A segment costs the time in which it is made, mapped, emptied and unmapped: 20 us, and 64 us
+    // for each MiB. A domain spends at most a tenth of its core's time on this, and `burst` ahead.
+    static constexpr Duration segment_time = std::chrono::microseconds(20);
+    static constexpr Duration segment_time_of_mib = std::chrono::microseconds(64);
+    static constexpr Duration burst = std::chrono::milliseconds(50);
 
     explicit Sessions(Reactor& reactor, Options options = {})
         : reactor_(reactor),
           options_(options),
           given_({.in_all = options.segments_bytes_max}),
-          tidying_(reactor, 1) {
+          tidying_(reactor, 1),
+          serving_(reactor, 1) {
         reactor_.attach(*this);
     }
     Sessions(const Sessions&) = delete;
@@ -69,9 +84,11 @@ class Sessions final : public Poller {
     void used() noexcept {
         if (tidying_.running() == 0 && !closing_) start_tidying();
     }
-    // There is no room for a segment that the connection wants: it is asked again when there is.
-    // `limit`: what refuses it.
-    void wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit);
+    // Gives and takes the segments that the connection's client asks for, now or later.
+    void serve(ShmEndpoint& endpoint);
+    // Whether the time for one more segment is there. spend_time() uses it.
+    [[nodiscard]] bool has_time() const { return given_until_ <= reactor_.now() + burst; }
+    void spend_time(uint64_t bytes);
     [[nodiscard]] bool others_wait() const noexcept { return !waiting_.empty(); }
     bool poll() noexcept override;
     bool prepare_sleep() noexcept override;
@@ -113,9 +130,20 @@ class Sessions final : public Poller {
                                                                       Quota::Who who) noexcept;
 
   private:
+    // What a segment counts at least, because a process can have only some 65,000 mappings.
+    static constexpr uint64_t segment_counts = uint64_t{256} << 10;
+    struct Waiting {
+        ShmEndpoint* endpoint;
+        Quota::Limit limit;
+        Time since;
+    };
     void start_tidying() noexcept;
     static Task<> tidy(Sessions& self);
+    static Task<> serve_delayed(Sessions& self);
+    void wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit);
+    void serve_later(ShmEndpoint& endpoint);
     void retry_waiting();
+    void tell_scarcity();
 
     Reactor& reactor_;
     const Options options_;
@@ -124,11 +152,13 @@ class Sessions final : public Poller {
     [[nodiscard]] Room together(uint64_t bytes, Quota::Share share) noexcept;
     std::vector<ShmEndpoint*> all_;
     size_t asked_ = 0;
-    std::vector<ShmEndpoint*> waiting_;  // in order
+    std::vector<Waiting> waiting_;       // for room, in order
+    std::vector<ShmEndpoint*> delayed_;  // by another obstacle, in order
+    Time given_until_{};                 // the time of all segments that were given ends then
     bool room_came_ = false;
     bool closing_ = false;
     StopSource stop_;
-    Nursery tidying_;
+    Nursery tidying_, serving_;
 };
 
 struct ShmSession {
@@ -163,9 +193,8 @@ class ShmEndpoint final : public MessageEndpoint {
     void woke() noexcept;
     // Gives back what was not used since the last call. False: there is nothing more to give back.
     bool tidy() noexcept;
-    // The server's: gives the segments that the client wants and takes those that it returned.
-    // Errors: the limit that refuses the rest now.
-    std::expected<void, Quota::Limit> serve_segments() noexcept;
+    // The server's: takes the segments that the client returned, and gives the one that it wants.
+    std::expected<void, Obstacle> serve_segments() noexcept;
     // The server's: tells the client that others wait for memory, or wait no more.
     void tell_scarce(bool scarce) noexcept;
     // In segments beyond the first.
@@ -219,8 +248,9 @@ class ShmEndpoint final : public MessageEndpoint {
     void take_segment(uint32_t number, Descriptor descriptor) noexcept;
     void return_segment(uint32_t number) noexcept;
     void want(uint32_t number, uint64_t bytes) noexcept;
-    std::expected<void, Quota::Limit> give_segment(uint32_t number, uint64_t most,
-                                                   uint64_t least) noexcept;
+    std::expected<void, Obstacle> give_segment(uint32_t number, uint64_t most,
+                                               uint64_t least) noexcept;
+    [[nodiscard]] bool has_read_the_last() noexcept;
     void drop_segment(uint32_t number) noexcept;
     void send_byte(uint8_t byte) noexcept;
 
@@ -291,8 +321,9 @@ class ShmEndpoint final : public MessageEndpoint {
     };
     std::vector<MappedSlot> mapped_slots_;
     uint64_t asks_seen_ = 0;
-    bool is_scarce_ = false;  // the client was told
-    SliceTurns copying_;      // of transfers of more than a slice
+    bool is_scarce_ = false;        // the client was told
+    bool sent_descriptor_ = false;  // that the client may not have received yet
+    SliceTurns copying_;            // of transfers of more than a slice
 
     Event drained_;
     StopSource stop_;

@@ -1,5 +1,7 @@
 // Segments of payload beyond the first (layout.h): the client asks for them, uses them and returns
 // them; the server makes, counts and unmaps them. Both give back the pages that they do not use.
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -108,8 +110,7 @@ void ShmEndpoint::receive_wakes() noexcept {
     if (initiates()) {
         const uint64_t asks = shared(page().asks.value).load(std::memory_order_acquire);
         if (std::exchange(asks_seen_, asks) == asks) return;
-        const auto served = serve_segments();
-        if (!served) sessions_.wait_for_room(*this, served.error());
+        sessions_.serve(*this);
         return;
     }
     // A byte with a descriptor is the last one that is received with it.
@@ -154,9 +155,9 @@ void ShmEndpoint::take_segment(uint32_t number, Descriptor descriptor) noexcept 
 // ---- the server ---------------------------------------------------------------------------------
 
 // The client may write anything into `wanted`, at any time: each is loaded once.
-std::expected<void, Quota::Limit> ShmEndpoint::serve_segments() noexcept {
+std::expected<void, Obstacle> ShmEndpoint::serve_segments() noexcept {
     if (!alive() || !shm_session_.gets_further) return {};
-    std::expected<void, Quota::Limit> given;
+    std::expected<void, Obstacle> given;
     bool has_taken = false;
     std::array<uint64_t, segments_most> wanted{};
     for (uint32_t i = 1; i < segments_most; ++i) {
@@ -177,27 +178,41 @@ std::expected<void, Quota::Limit> ShmEndpoint::serve_segments() noexcept {
     return given;
 }
 
-std::expected<void, Quota::Limit> ShmEndpoint::give_segment(uint32_t number, uint64_t most,
-                                                            uint64_t least) noexcept {
-    const uint64_t has = further_bytes();
+// At most one descriptor is on its way to a client. The kernel counts those that no client has
+// received yet, for all connections together.
+bool ShmEndpoint::has_read_the_last() noexcept {
+    int unread = 1;
+    if (sent_descriptor_ && ::ioctl(socket_.get(), SIOCOUTQ, &unread) == 0 && unread == 0) {
+        sent_descriptor_ = false;
+    }
+    return !sent_descriptor_;
+}
+
+std::expected<void, Obstacle> ShmEndpoint::give_segment(uint32_t number, uint64_t most,
+                                                        uint64_t least) noexcept {
     if (most % block_bytes != 0 || least % block_bytes != 0 || least == 0 || least > most ||
-        most > limits_.memory_bytes_max - has) {
+        most > limits_.memory_bytes_max) {
         end(End::violation);
         return {};
     }
+    const uint64_t has = further_bytes();
+    // The client has returned another one since that was looked at. Its next byte says so.
+    if (most > limits_.memory_bytes_max - has) return {};
+    if (!has_read_the_last() || !sessions_.has_time()) return std::unexpected(std::nullopt);
     const uint64_t bytes = is_scarce_ || !sessions_.has_room(most, has, who()) ? least : most;
     auto room = sessions_.take_further_room(bytes, has, who());
     if (!room) return std::unexpected(room.error());
-    // Without descriptors or memory it waits, too.
     auto made = Segment::create("ros2store-payload", bytes);
-    if (!made) return std::unexpected(Quota::Limit::subject);
+    if (!made) return std::unexpected(std::nullopt);
     uint64_t& given = page().segments[number].given;
     shared(given).store(bytes, std::memory_order_release);
     const auto byte = static_cast<std::byte>(segment_byte + number);
     if (!send_descriptor_now(socket_.get(), byte, made->descriptor())) {
         shared(given).store(0, std::memory_order_release);
-        return std::unexpected(Quota::Limit::subject);
+        return std::unexpected(std::nullopt);
     }
+    sent_descriptor_ = true;
+    sessions_.spend_time(bytes);
     made->close_descriptor();
     payloads_[number] = std::make_unique<Payload>(std::move(*made), 0, std::move(*room));
     return {};
