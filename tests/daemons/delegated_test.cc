@@ -112,7 +112,7 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
         EXPECT_THAT(text, HasSubstr("ask the administrator of the DPU"));
         EXPECT_THAT(text, testing::Not(HasSubstr(keys)));
         EXPECT_TRUE(within_a_second([&] {
-            return dpu.log().contains(fmt::format("{}/pool-of-{}.key cannot be read", keys, name));
+            return dpu.log().contains(fmt::format("cannot read {}/pool-of-{}.key", keys, name));
         })) << dpu.log();
         EXPECT_THAT(dpu.log(), HasSubstr("reason=EKEYREJECTED"));
     };

@@ -1,7 +1,9 @@
 // Placement `host`: the DPU uses large payload in place, in the host's shared memory, while a
 // hostile host changes it.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <atomic>
@@ -9,6 +11,7 @@
 #include <thread>
 
 #include "dpu_process.h"
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/random.h"
 #include "ros2s/connection/direct_pool.h"
 #include "ros2s/connection/host_files.h"
@@ -123,44 +126,49 @@ TEST_P(Placed, OrPassesThroughTheDpusMemory) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-// The payload memory of the newest session in this process: the largest segment.
-Bytes payload_segment() {
+// Views of the payload memory of this process's sessions. They stay when a session returns a
+// segment. Empty: only root can open what is mapped.
+std::vector<Bytes> views_of_payload() {
     std::ifstream maps("/proc/self/maps");
-    Bytes found;
+    std::vector<Bytes> views;
     for (std::string line; std::getline(maps, line);) {
-        if (line.find("/memfd:") == std::string::npos) continue;
-        const uint64_t begin = std::stoull(line, nullptr, 16);
-        const uint64_t end = std::stoull(line.substr(line.find('-') + 1), nullptr, 16);
-        if (end - begin > found.size()) {
-            found = {reinterpret_cast<std::byte*>(begin), end - begin};
-        }
+        if (!line.contains("ros2store-payload")) continue;
+        const std::string range = line.substr(0, line.find(' '));
+        const size_t size = std::stoull(range.substr(range.find('-') + 1), nullptr, 16) -
+                            std::stoull(range, nullptr, 16);
+        const Descriptor file(::open(("/proc/self/map_files/" + range).c_str(), O_RDWR));
+        void* const view = file.get() < 0 ? MAP_FAILED
+                                          : ::mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                                                   MAP_SHARED, file.get(), 0);
+        if (view != MAP_FAILED) views.emplace_back(static_cast<std::byte*>(view), size);
     }
-    return found;
+    return views;
 }
 
-// Flips bytes there during its lifetime. Staging uses the lowest addresses first.
+// Flips bytes there during its lifetime.
 class Scribbler {
   public:
-    explicit Scribbler(Bytes memory)
-        : memory_(memory.first(std::min<size_t>(memory.size(), 4 * mib))),
-          thread_([this] { run(); }) {}
+    explicit Scribbler(std::vector<Bytes> views)
+        : views_(std::move(views)), thread_([this] { run(); }) {}
     Scribbler(const Scribbler&) = delete;
     Scribbler& operator=(const Scribbler&) = delete;
     ~Scribbler() {
         stop_ = true;
         thread_.join();
+        for (const Bytes view : views_) ::munmap(view.data(), view.size());
     }
 
   private:
     void run() {
         Random random(3);
         while (!stop_) {
+            const Bytes view = views_[random.below(views_.size())];
             auto* word = reinterpret_cast<uint64_t*>(
-                memory_.data() + round_down(random.below(memory_.size()), uint64_t{8}));
+                view.data() + round_down(random.below(view.size()), uint64_t{8}));
             std::atomic_ref(*word).fetch_xor(1 + random.below(255), std::memory_order_relaxed);
         }
     }
-    Bytes memory_;
+    std::vector<Bytes> views_;
     std::atomic<bool> stop_ = false;
     std::thread thread_;
 };
@@ -192,13 +200,16 @@ TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
     ASSERT_TRUE(engine.start() && dpu.start());
     auto attacker = open();
     ASSERT_NE(attacker, nullptr);
-    const Bytes segment = payload_segment();
-    ASSERT_GE(segment.size(), 4 * mib);
+    // The session gets further memory.
+    run_blocking(*reactor, [&] { return write_and_read(attacker->file_system(), "first", 1); });
+    const auto views = views_of_payload();
     auto bystander = open();
     ASSERT_NE(bystander, nullptr);
     Attack attack;
-    {
-        const Scribbler scribbler(segment);
+    if (views.empty()) {
+        ADD_FAILURE() << "run this as root: it needs /proc/self/map_files";
+    } else {
+        const Scribbler scribbler(views);
         run_blocking(*reactor,
                      [&] { return write_and_read_anyway(attacker->file_system(), attack); });
         run_blocking(*reactor, [&] { return write_and_read(bystander->file_system(), "file", 2); });
@@ -248,13 +259,15 @@ TEST_F(Host, AClientOfTheEngineThatChangesItsMemoryHarmsItselfAlone) {
     ASSERT_TRUE(engine.start());
     Direct attacker, bystander;
     run_blocking(*reactor, [&] { return attacker.open(*reactor, engine.options("shm")); });
-    const Bytes segment = payload_segment();
-    ASSERT_GE(segment.size(), 4 * mib);
+    run_blocking(*reactor, [&] { return write_and_read(*attacker.files, "first", 1); });
+    const auto views = views_of_payload();
     run_blocking(*reactor, [&] { return bystander.open(*reactor, engine.options("shm")); });
     ASSERT_TRUE(attacker.files && bystander.files);
     Attack attack;
-    {
-        const Scribbler scribbler(segment);
+    if (views.empty()) {
+        ADD_FAILURE() << "run this as root: it needs /proc/self/map_files";
+    } else {
+        const Scribbler scribbler(views);
         run_blocking(*reactor, [&] { return write_and_read_anyway(*attacker.files, attack); });
         run_blocking(*reactor, [&] { return write_and_read(*bystander.files, "file", 2); });
     }

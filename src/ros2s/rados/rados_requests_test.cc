@@ -263,7 +263,7 @@ TEST(RadosRequests, EachOperationHasItsNumber) {
         {"mkdir", {4, 8}, {2, 3}},
         {"rename in a directory", {5, 8}, {5, 7}},
         {"rename to another one", {5, 12}, {5, 11}},
-        {"unlink", {5, 9}, {5, 8}},
+        {"unlink", {5, 11}, {5, 9}},
         {"open, read 4 KiB", {4, 5}, {2, 2}},
         {"open, write 4 KiB", {4, 5}, {2, 2}},
         {"open, readdir of 100", {4, 5}, {2, 2}},

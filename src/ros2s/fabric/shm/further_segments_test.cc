@@ -386,6 +386,7 @@ Task<> returned_while_mapped(Stage& stage) {
     EXPECT_FALSE(attacker.victim->map(other, 0, 8192, Rights::read));
     mapping->end();
     EXPECT_EQ(mapped_segments(3 * mib), 0U);
+    shared(grant.address).store(address);
     EXPECT_EQ((co_await attacker.victim->put(key, 0, buffer.bytes())).error().code, Code::invalid);
     for (const uint64_t lie : {payload_address(15, 0), payload_address(16, 0), ~uint64_t{0},
                                payload_address(0, first_bytes), payload_address(1, 0) - 4096}) {
