@@ -510,7 +510,8 @@ def holes(top):
         os.fdatasync(file.fileno())
     with open(path, "rb") as file:
         assert os.lseek(file.fileno(), 1 << 20, os.SEEK_DATA) == 10 << 20
-        assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) == 1 << 20
+        # A file system may find the hole in the middle of a chunk, too.
+        assert os.lseek(file.fileno(), 0, os.SEEK_HOLE) in (65536, 1 << 20)
         assert os.lseek(file.fileno(), 10 << 20, os.SEEK_HOLE) == (10 << 20) + 3
         fails(errno.ENXIO, os.lseek, file.fileno(), (10 << 20) + 3, os.SEEK_DATA)
 

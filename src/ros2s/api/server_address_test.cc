@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -79,8 +82,12 @@ TEST(ServerAddress, of_directories_whose_daemons_run) {
     EXPECT_NE(report.text().find("ros2store up " + directory), std::string::npos) << report.text();
 
     std::filesystem::create_directory(directory + "/run");
-    std::ofstream(directory + "/run/dpu.control")
-        << "a socket, as far as can be told from its name";
+    const std::string path = directory + "/run/dpu.control";
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    ASSERT_EQ(::bind(socket, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ::close(socket);
     const auto dpu = address_of("ros2s+dpu://" + uri, report);
     ASSERT_TRUE(dpu) << report.text();
     EXPECT_EQ(dpu->control, "unix:" + directory + "/run/dpu.control");

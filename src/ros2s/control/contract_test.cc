@@ -277,7 +277,7 @@ class RemoteSubject final : public fs::contract::Subject {
     fs::FileSystem& file_system() override { return remote_; }
     sim::World& world() override { return world_; }
     // Times come from the server's clock, not from the world's.
-    void let_time_pass() override { (void)::poll(nullptr, 0, 2); }
+    void let_time_pass() override { (void)::poll(nullptr, 0, 12); }
 
   private:
     sim::World world_;
