@@ -110,8 +110,8 @@ TEST(Formats, StructuresLieAsThePagesSay) {
               places_of(&Hello::magic, &Hello::version, &Hello::answer, &Hello::provider,
                         &Hello::domain, &Hello::session, &Hello::message_bytes_max,
                         &Hello::incoming_bytes_max, &Hello::memory_bytes, &Hello::operations_max,
-                        &Hello::appended_bytes, &Hello::passed_bytes, &Hello::reserved,
-                        &Hello::memory_first_blocks, &Hello::zero, &Hello::crc));
+                        &Hello::appended_bytes, &Hello::passed_bytes, &Hello::memory_first_blocks,
+                        &Hello::reserved, &Hello::zero, &Hello::crc));
     using fabric::lanes::Greeting;
     EXPECT_EQ(places_of(fabric, "## Through a network library"),
               places_of(&Greeting::channel, &Greeting::address_bytes, &Greeting::address_crc));
