@@ -58,7 +58,9 @@ class CheckedDfs final : public fs::contract::Subject {
     }
     CheckedDfs(const CheckedDfs&) = delete;
     CheckedDfs& operator=(const CheckedDfs&) = delete;
-    ~CheckedDfs() override { world_.run(checked_->close_all()); }  // ends its work in the background
+    ~CheckedDfs() override {
+        world_.run(checked_->close_all());
+    }  // ends its work in the background
     fs::FileSystem& file_system() override { return *checked_; }
     sim::World& world() override { return world_; }
     [[nodiscard]] const Caller* caller() const override { return caller_ ? &*caller_ : nullptr; }
