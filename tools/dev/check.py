@@ -15,7 +15,7 @@ import tidy
 
 # ThreadSanitizer checks threads, mutexes and atomics. It runs on the modules that have them, and on the queue,
 # which callers' threads and the reactor's share. ./dev nightly also runs the whole C ABI. ThreadSanitizer does
-# not understand io_uring, RocksDB and libfuse, and each simulation has one thread: docs/decisions/0022.
+# not understand io_uring, RocksDB and libfuse, and each simulation has one thread: docs/decisions/0023.
 THREADED = ("runtime", "device_uring", "api_queue", "fabric_shm")
 # A pool whose targets are on two threads: the cases with the most concurrency.
 SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
@@ -26,7 +26,7 @@ QUARANTINE_MIB = 32
 LEAKS_OF_OTHERS = Path("tools/dev/lsan.supp").absolute()
 SANITIZED = {"LSAN_OPTIONS": f"suppressions={LEAKS_OF_OTHERS}:print_suppressions=0",
              "ASAN_OPTIONS": f"quarantine_size_mb={QUARANTINE_MIB}"}
-# The duration of the attacks of hostile tenants. ./dev nightly runs them for an hour: docs/decisions/0026.
+# The duration of the attacks of hostile tenants. ./dev nightly runs them for an hour: docs/decisions/0023.
 HOSTILE_SECONDS = 20
 
 
