@@ -1,7 +1,7 @@
 // Superblocks: each device's description of the pool, in two copies (docs/formats/superblock.md).
 // These functions determine the devices that belong together, and raise their generations. The
 // generation shows whether a device was restored from an old copy
-// (docs/decisions/0307-generations-of-devices.md).
+// (docs/decisions/0306).
 //
 // Used on the pool's core.
 #pragma once
