@@ -1,5 +1,5 @@
 // Peers that break the protocol: whatever they do costs only their own session. (Within libfabric's
-// own formats. A peer that forges those is not stopped, see 0405-ofi.md.)
+// own formats. A peer that forges those is not stopped, see docs/decisions/0403.)
 #include <gtest/gtest.h>
 #include <rdma/fi_rma.h>
 

@@ -1,4 +1,4 @@
-// ofi: providers over libfabric (docs/decisions/0405-ofi.md). Frames of packets are its messages.
+// ofi: providers over libfabric (docs/decisions/0403). Frames of packets are its messages.
 // - ofi+tcp;ofi_rxm and ofi+verbs;ofi_rxm are for trusted machines. They use a reliable datagram
 //   endpoint. Put and get are packets too. The grantor's own code copies them after it has checked
 //   its own table. None of our memory is registered for one-sided operations.

@@ -1,5 +1,5 @@
 // Peers that break the protocol: whatever they do costs only their own session. (Within UCX's own
-// formats. A peer that forges those is not stopped, see 0403-ucx.md.)
+// formats. A peer that forges those is not stopped, see docs/decisions/0403.)
 #include <sys/socket.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // ucx: the provider for trusted machines. Frames of packets are active messages of UCX, over tcp or
 // a NIC's reliable connections. Put and get are packets too. The grantor's own code copies them
 // after it has checked its own table. UCX's one-sided operations are not enabled, because over tcp
-// they write to any address that the peer names (docs/decisions/0403-ucx.md).
+// they write to any address that the peer names (docs/decisions/0403).
 //
 // Addresses are "IP:PORT" of a TCP socket for set-up. That socket stays open beside the session.
 // Its hang-up means that the peer is gone.
