@@ -1,5 +1,5 @@
 // The log lines and metrics of a DPU about an engine or a Ceph cluster that cannot be reached.
-// Hosts do not receive its address (docs/decisions/0534).
+// Hosts do not receive its address (docs/decisions/0530).
 #pragma once
 #include <fmt/format.h>
 

@@ -123,7 +123,7 @@ class Attacked : public testing::TestWithParam<const char*> {
     [[nodiscard]] std::vector<ListenAddress> data_listeners() const {
         std::vector<ListenAddress> listeners{over_shm()};
         if (is_over_verbs()) listeners.push_back({"ofi+verbs", DpuProcess::verbs_address()});
-        // A DPU has no such listener (0531).
+        // A DPU has no such listener (0530).
         if (!is_dpu())
             listeners.push_back({"ucx+tcp", fmt::format("127.0.0.1:{}", engine.data_port())});
         return listeners;

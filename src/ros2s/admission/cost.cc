@@ -8,7 +8,7 @@ namespace {
 struct Costs {
     uint64_t fixed_ns, block_ns;  // of a request, of 4 KiB
 };
-// The proportions are those of processor time that `./dev bench costs` finds (decision 0516). The
+// The proportions are those of processor time that `./dev bench costs` finds (decision 0512). The
 // unit is about a nanosecond of one core.
 Costs costs_of(Work work) {
     switch (work) {

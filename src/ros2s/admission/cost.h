@@ -1,5 +1,5 @@
 // The cost of a request to a server, in nanoseconds of its core (not of a device): a fixed part for
-// its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0516.
+// its kind and a part for its bytes. The figures are calibrated: see docs/decisions/0512.
 //
 // A request with many parts (a list, a batch of files) has the cost of one part here. The service
 // adds the rest once it is known (Permit::correct_cost). The line then expects the same of later

@@ -1,7 +1,7 @@
 // LocalDirectory: the class behind open_local_fs(). Every system call that may block runs in a job
 // of the blocking pool, or as an operation of the ring. The waiting frame owns everything that a
 // job uses. Names and attributes that a local file system has in memory are read on the core
-// (docs/decisions/0586).
+// (docs/decisions/0532).
 #pragma once
 #include <algorithm>
 #include <deque>

@@ -4,7 +4,7 @@
 // An authority without a list has revoked nothing. A list that should have been replaced by now, or
 // that begins later by the clock here, is used as it is: what it revokes is revoked. If the
 // signature of an authority's list is wrong, none of its certificates is valid. Why:
-// docs/decisions/0029.
+// docs/decisions/0581.
 //
 // Plain functions; any thread. Those with a file block. An error comes with one sentence.
 #pragma once

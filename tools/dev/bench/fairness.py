@@ -207,7 +207,7 @@ def compare_reader(made):
 
 def goals_of(case, row):
     """Returns what the row should reach, and whether it does. A goal that `fails` makes the bench fail; the other is
-    known to be missed (docs/decisions/0516)."""
+    known to be missed (docs/decisions/0512)."""
     found = []
 
     def add(what, value, goal, reached, fails=True):

@@ -1,5 +1,5 @@
 // RemoteNamespace: fs::Namespace over gRPC: names, attributes, opening and closing, directories. It
-// sends what a generic client may send, for tests (docs/decisions/0588). The operations on a file's
+// sends what a generic client may send, for tests (docs/decisions/0510). The operations on a file's
 // bytes (pread, pwrite, fsync, punch_hole, read_many) use the data plane. A handle that was opened
 // here is valid there, in the same session.
 //
