@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # No built file has a run path with an empty or a relative element: the loader would look these up in
 # the current directory. No file is linked with UCX, which is loaded when a domain of it is opened
-# (docs/decisions/0404-ucx-at-run-time.md).
+# (docs/decisions/0705-loaded-libraries.md).
 # usage: runpaths_test.sh BUILD_DIR
 set -euo pipefail
 looked=0 bad=0

@@ -4,7 +4,7 @@
 //
 // Durability: flush() is the Flush command if the controller has a volatile cache. Without one, a
 // completed write is durable and no command is sent. Force Unit Access is not used: a group's data
-// and record need one flush of each device in any case (docs/decisions/0801-nvme.md).
+// and record need one flush of each device in any case (docs/decisions/0801).
 //
 // discard() is Dataset Management, deallocate, if the controller supports it.
 //

@@ -1,5 +1,5 @@
 // Librados: the functions of Debian's librados that are used. The library is loaded when the first
-// cluster is opened (docs/decisions/0404 says why not before), and stays.
+// cluster is opened (docs/decisions/0705 says why not before), and stays.
 #pragma once
 #include <rados/librados.h>
 
