@@ -27,8 +27,14 @@ class Pages(unittest.TestCase):
 
     def test_settings_that_both_daemons_have_are_shown_once(self):
         shown = docs.settings(BUILD)
-        self.assertEqual(shown.count("# limits:\n"), 1)
-        self.assertIn("`limits`, `metrics` are the same", shown)
+        self.assertEqual(shown.count("- `trace_every`: "), 1)
+        self.assertIn("\n- As an engine's: `poll`, `drain`, ", shown)
+
+    def test_each_setting_of_a_file_is_an_entry(self):
+        self.assertEqual(list(map(str, docs.told('# What.\n# part: of it.\n# access:\n#   "CN=a": {part: b}'))),
+                         ["\n### `access`", "What.", "- `part`: of it.", '\n      "CN=a": {part: b}'])
+        self.assertEqual(list(map(str, docs.told("# What.\n# io:\n  # How.\n  # Number.\n#   poll: 5\n  # Which. Text.\n#   end: \"\""))),
+                         ["\n### `io`", "What.", "- `poll`: How. Number.", "- `end`: Which. Text."])
 
 
 class Figures(unittest.TestCase):

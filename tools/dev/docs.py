@@ -1,21 +1,24 @@
 """./dev docs: writes the pages that programs and results give: docs/settings.md and docs/figures.md."""
 
+import dataclasses
 import json
+import re
 import subprocess
 import tempfile
+import textwrap
 from pathlib import Path
 
 import build
 import console
+import prose
 from bench import page
 
 SETTINGS = Path("docs/settings.md")
 INTRODUCTION = """# Settings
 `./dev docs` writes this page from the programs; do not edit it. The [administrator's guide](control.md) explains the
-settings. A setting that is a comment has its default. An unknown setting is refused, with its line and the nearest name.
+settings. An unknown setting is refused, with its line and the nearest name.
 
-- A daemon reads its file at start (`--config FILE`). `ros2store-engine --print-config` prints the file below, and so does
-  `ros2store-dpu --print-config`.
+- A daemon reads its file at start (`--config FILE`). `--print-config` prints all settings as a file.
 - A pool's file is `DIR/config.yaml`. It is read when the pool is opened.
 - Tenants are not in these files. `ros2store tenant` changes them while the daemons run ([guide](control.md#tenants)).
 
@@ -53,20 +56,88 @@ def pages(built):
 
 
 def settings(built):
-    engine, dpu = (said(built / "bin" / program, "--print-config") for program in ("ros2store-engine", "ros2store-dpu"))
-    own, same = [], []
-    for group in dpu.split("\n\n"):
-        (same if group in engine.split("\n\n") else own).append(group)
-    names = ", ".join(f"`{name_of(group)}`" for group in same)
-    return "\n".join((INTRODUCTION, "## An engine", *block(engine), "", "## A DPU",
-                      f"The settings {names} are the same as an engine's.", "", *block("\n\n".join(own)), "",
-                      "## A pool", *block(pool_settings(built)), ""))
+    engine, dpu, pool = (told(printed.partition("\n")[2]) for printed in (
+        said(built / "bin/ros2store-engine", "--print-config"), said(built / "bin/ros2store-dpu", "--print-config"),
+        pool_settings(built)))
+    return "\n".join((INTRODUCTION, "## An engine", *map(str, engine), "", "## A DPU", *map(str, without(dpu, engine)), "",
+                      "## A pool", *map(str, pool), ""))
 
 
-def name_of(group):
-    """Returns the key of a group of settings, which is the first line that is one."""
-    return next(line.removeprefix("# ").removesuffix(":") for line in group.split("\n")
-                if line.endswith(":") and " " not in line.removeprefix("# "))
+# The line of a group, that of a setting with its default, and that of a part of a setting.
+NAMED = re.compile(r"^# (\w+):$", re.MULTILINE)
+SETTING = re.compile(r'(?:#? *)(\w+): ("[^"]*"|\S+)')
+PART = re.compile(r"([\w.]+): (.+)")
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A paragraph; or, with a name, a setting. A heading, if it has no text."""
+    name: str
+    text: str
+
+    def __str__(self):
+        if not self.text:
+            return f"\n### `{self.name}`"
+        text = f"- `{self.name}`: {self.text}" if self.name else self.text
+        return "\n".join(textwrap.wrap(text, prose.LINE_MAX - 1, subsequent_indent="  " if text.startswith("- ") else "",
+                                       break_on_hyphens=False))
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """Lines of a file."""
+    text: str
+    name = ""
+
+    def __str__(self):
+        return "\n" + self.text
+
+
+def told(printed):
+    """Returns the entries of settings that are printed as groups of comments, with the settings below."""
+    found = []
+    for group in printed.split("\n\n"):
+        before, name, below = NAMED.split(group, maxsplit=1) if NAMED.search(group) else (group, "", "")
+        is_example = below and not re.search(r"^  # ", below, re.MULTILINE)
+        found += [Entry(name, "")] if name else []
+        found += entries(before, is_group=bool(name), has_parts=is_example)
+        if is_example:
+            found.append(Example(re.sub(r"^#", "   ", below.strip("\n"), flags=re.MULTILINE)))
+        else:
+            found += entries(below, is_group=False, has_parts=False)
+    return found
+
+
+def entries(text, is_group, has_parts):
+    """Yields the settings whose help is above them, or a paragraph and the parts whose help is behind them."""
+    name, words = "", []
+    for line in text.split("\n"):
+        setting = not is_group and SETTING.fullmatch(line)
+        part = has_parts and PART.fullmatch(line.removeprefix("# "))
+        if setting:
+            yield Entry(setting[1], " ".join(words))
+            words = []
+        elif part:
+            yield Entry(name, " ".join(words))
+            name, words = part[1], [part[2]]
+        elif line.strip(" #"):
+            words.append(line.strip().removeprefix("#").strip())
+    if words:
+        yield Entry(name, " ".join(words))
+
+
+def without(own, others):
+    """Returns the entries. Settings that the others have, too, are one line for each group."""
+    left, same = [], []
+    for entry in [*own, Entry("", "")]:
+        if entry.text and entry in others:
+            same += [f"`{entry.name}`"] if entry.name else []
+            continue
+        if same and (not entry.text or isinstance(entry, Example)):
+            left.append(Entry("", f"- As an engine's: {', '.join(same)}."))
+            same = []
+        left.append(entry)
+    return left[:-1]
 
 
 def pool_settings(built):
@@ -78,7 +149,3 @@ def pool_settings(built):
 
 def said(*command):
     return subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True).stdout
-
-
-def block(text):
-    return [f"    {line}".rstrip() for line in text.rstrip("\n").split("\n")]

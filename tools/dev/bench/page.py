@@ -19,13 +19,14 @@ READ_MIB, WRITE_MIB = ("read", 1 << 20, 8), ("write", 1 << 20, 8)
 FIO_ROWS = {WRITE_MIB: "1 MiB write", READ_MIB: "1 MiB read", READ_1: "4 KiB read, depth 1", READ_32: "4 KiB read, depth 32",
             ("randwrite", 4096, 1): "4 KiB durable write, depth 1", WRITE_32: "4 KiB durable write, depth 32"}
 INTRODUCTION = """# Figures: goals and newest results
-This page is generated from [results.json](results.json); do not edit it. `./dev bench KIND --record` measures and puts its
-report there. [The bench](../tools/dev/bench/README.md) describes the kinds and the fields. [Where the time
+This page is generated from [results.json](results.json); do not edit it. `./dev bench KIND --record` measures and puts
+its report there. [The bench](../tools/dev/bench/README.md) describes the kinds and the fields. [Where the time
 goes](performance.md) explains the results.
 
-"Raw" is fio's io_uring with direct I/O on a file of the same file system. A write to a pool is durable when it completes. Raw
-4 KiB writes have an fdatasync after as many writes as are in flight; raw 1 MiB writes are never synced. All values are medians.
-All processes share the processors of one machine, and shared memory stands in for RDMA, without its speed."""
+"Raw" is fio's io_uring with direct I/O on a file of the same file system. A write to a pool is durable when it
+completes. Raw 4 KiB writes have an fdatasync after as many writes as are in flight; raw 1 MiB writes are never synced.
+All values are medians. All processes share the processors of one machine, and shared memory stands in for RDMA,
+without its speed."""
 
 
 class Run:
