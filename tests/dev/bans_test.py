@@ -111,8 +111,10 @@ class Prose(unittest.TestCase):
         self.assertEqual(self.broken(row, path="docs/formats/a.md"), [])
 
     def test_more_words_than_the_bound_are_found(self):
-        self.assertEqual(self.broken(*["a b"] * (prose.WORDS_MAX // 2)), [])
-        self.assertEqual(self.broken(*["a b"] * (prose.WORDS_MAX // 2 + 1)), [f"all documents have at most {prose.WORDS_MAX:,} words"])
+        rows = ["| a | b |"] * (prose.WORDS_MAX // 2)
+        self.assertEqual(self.broken(*rows), [])
+        self.assertEqual(self.broken(*rows, "| c |"), [f"documents have at most {prose.WORDS_MAX:,} words, without decisions"])
+        self.assertEqual(self.broken(*rows, "| c |", path="docs/decisions/0001-a.md"), [])
 
     def test_wrapping_changes_long_paragraphs_and_nothing_else(self):
         kept = "# " + self.LONG + "\n\nshort\nlines\n\n    " + self.LONG + "\n| " + self.LONG + " |\n\nspan: a\n"
