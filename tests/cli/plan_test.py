@@ -35,7 +35,7 @@ def examples(page):
 class Examples(unittest.TestCase):
     def test_the_page_shows_what_is_printed(self):
         found = list(examples((SOURCES / "docs" / "planning.md").read_text(encoding="utf-8")))
-        self.assertGreaterEqual(len(found), 2)
+        self.assertGreaterEqual(len(found), 1)
         for command, shown in found:
             said = run(*command, cwd=SOURCES).stdout
             lines = [line if not line.startswith("costs: ") else "costs: …" for line in said.splitlines()]

@@ -172,6 +172,15 @@ std::string table_head(const Totals& totals) {
                        fingerprint());
 }
 
+// The beginning of what was seen, as a cell of the table. A replay of the row prints all of it.
+std::string beginning(std::string text) {
+    constexpr size_t bytes_max = 60;
+    if (text.size() <= bytes_max) return text;
+    const size_t space = text.rfind(' ', bytes_max);
+    text.resize(space == std::string::npos ? bytes_max : space);
+    return text + " …";
+}
+
 // The absence of every rule must be noticed in one of its set-ups.
 int write_table(const char* path) {
     Totals totals;
@@ -187,7 +196,7 @@ int write_table(const char* path) {
                                                   in.cores, in.errors ? "yes" : "no");
             const std::string row =
                 found ? fmt::format("{} {} | {} | {} |\n", begin, found->seed,
-                                    found->seed * points_of_trial, found->seen)
+                                    found->seed * points_of_trial, beginning(found->seen))
                       : fmt::format("{} none | | not noticed in {} trials |\n", begin, trials_max);
             fmt::print("{}", row);
             std::fflush(stdout);

@@ -8,6 +8,7 @@ import unittest
 ROOT = sys.argv.pop(1)
 sys.path.insert(0, f"{ROOT}/tools/dev")
 import bans  # noqa: E402
+import prose  # noqa: E402
 
 MODULES = ["ros2_module(base", "  HEADERS bytes.h)", "ros2_module(api/c PUBLIC api)", "# ros2_module(no)"]
 
@@ -89,6 +90,41 @@ class RefusedNames(unittest.TestCase):
 
     def test_the_table_must_be_there(self):
         self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
+
+
+class Prose(unittest.TestCase):
+    LONG = "word " * 29 + "end."
+
+    def broken(self, *lines, path="docs/a.md"):
+        return [name for name, complaints in prose.look({path: list(lines)}) if complaints]
+
+    def test_a_long_line_is_found_in_paragraphs_and_items_only(self):
+        for lines in ((self.LONG,), ("- " + self.LONG,), ("- one", "  " + self.LONG)):
+            self.assertEqual(self.broken(*lines), ["lines of documents have at most 120 characters"])
+        for lines in (("    " + self.LONG,), ("| " + self.LONG + " |",), ("```", self.LONG, "```"), ("[" + "x" * 130 + "](y.md)",),
+                      ("- one", "", "      " + self.LONG)):
+            self.assertEqual(self.broken(*lines), [])
+
+    def test_a_long_cell_is_found_except_in_rows_of_formats(self):
+        row = f"| a | {self.LONG} {self.LONG} |"
+        self.assertEqual(self.broken(row), ["cells of documents have at most 200 characters"])
+        self.assertEqual(self.broken(row, path="docs/formats/a.md"), [])
+
+    def test_more_words_than_the_bound_are_found(self):
+        rows = ["| a | b |"] * (prose.WORDS_MAX // 2)
+        self.assertEqual(self.broken(*rows), [])
+        self.assertEqual(self.broken(*rows, "| c |"), [f"documents have at most {prose.WORDS_MAX:,} words, without decisions"])
+        self.assertEqual(self.broken(*rows, "| c |", path="docs/decisions/0001-a.md"), [])
+
+    def test_wrapping_changes_long_paragraphs_and_nothing_else(self):
+        kept = "# " + self.LONG + "\n\nshort\nlines\n\n    " + self.LONG + "\n| " + self.LONG + " |\n\nspan: a\n"
+        self.assertEqual(prose.wrapped(kept), kept)
+        items = prose.wrapped(f"1. {self.LONG}\n   {self.LONG}\n2. short")
+        self.assertEqual(items.split("\n")[1][:7], "   word")
+        self.assertEqual(items.split("\n")[-1], "2. short")
+        self.assertEqual(items.split(), f"1. {self.LONG} {self.LONG} 2. short".split())
+        self.assertEqual(self.broken(*items.split("\n")), [])
+        self.assertEqual(prose.wrapped(items), items)
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ class Arguments(unittest.TestCase):
              "costs": "costs.json", "turns": "7", "seconds": "7", "mib": "7"}
 
     def test_each_argument_is_in_the_table(self):
-        known = set(vars(given(bench))) - {"kind", "json", "no_build"}
+        known = set(vars(given(bench))) - {"kind", "json", "no_build", "record"}
         self.assertEqual((set(bench.NOT_USED), set(self.WORDS)), (known, known))
         for kind in bench.KINDS.values():
             self.assertLessEqual(set(kind.arguments), known)
@@ -75,6 +75,12 @@ class Arguments(unittest.TestCase):
                             bench.prepare(options, kind, Path("no place"))
         self.assertEqual(bench.users("rows"), ["quick", "full", "null", "aged", "fig3", "fig4", "fig5"])
         self.assertNotIn("memory", bench.users("turns"))
+
+    def test_only_a_whole_run_of_one_build_is_recorded(self):
+        for words in (("micro",), ("quick", "--rows", "read-1m"), ("quick", "--against", "build/release")):
+            with self.subTest(words=words), self.assertRaisesRegex(shown.Failed, "^--record is for all rows of one build"):
+                options = given(bench, *words, "--record", "--no-build")
+                bench.prepare(options, bench.KINDS[options.kind], Path("no place"))
 
     def test_what_is_not_given_is_the_default_of_the_kind(self):
         for kind, turns, seconds, mib in (("full", 5, 4, 1024), ("mount", 3, 0, 0), ("memory", 1, 4, 512), ("fig4", 1, 2, 0)):

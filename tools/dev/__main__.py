@@ -8,6 +8,7 @@ import bench
 import build
 import check
 import demo
+import docs
 import fuzz
 import lab
 import lint
@@ -23,7 +24,7 @@ def parse(arguments):
     commands = parser.add_subparsers(dest="command", required=True)
     for name, module in (("build", build), ("test", test), ("check", check), ("demo", demo),
                          ("bench", bench), ("profile", profiled), ("fuzz", fuzz), ("lint", lint), ("sim", sim),
-                         ("package", package), ("lab", lab), ("nightly", nightly)):
+                         ("docs", docs), ("package", package), ("lab", lab), ("nightly", nightly)):
         command = commands.add_parser(name)
         module.add_arguments(command)
         command.set_defaults(run=module.run)

@@ -4,6 +4,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import prose
+
 # Threads, locks and atomics belong in the runtime. Other places need them only if a foreign interface calls
 # from its own threads, or if an application's threads use the reactor. Each file gives its reason.
 THREADED = (
@@ -88,6 +90,7 @@ def look():
     yield "a README in each module", modules_without_readme(texts)
     yield "decisions have a number, a date and a line in the index", decisions(texts)
     yield "no name has a word that the glossary refuses", refused_names(texts)
+    yield from prose.look(texts)
 
 
 def without_comment(line, path):

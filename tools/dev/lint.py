@@ -7,6 +7,7 @@ from pathlib import Path
 import bans
 import build
 import console
+import prose
 import tidy
 
 
@@ -32,15 +33,16 @@ def all_checks(tally, everything=False):
         tidy.check(tally, files, everything)
 
 
-def sources():
-    """Returns the C and C++ files that git knows or would add."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.cc", "*.h", "*.hpp",
-                             "*.c"], capture_output=True, text=True, check=True)
+def sources(patterns=("*.cc", "*.h", "*.hpp", "*.c")):
+    """Returns the C and C++ files that git knows or would add, or those of other patterns."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], capture_output=True, text=True,
+                            check=True)
     return sorted(Path(name) for name in listed.stdout.split() if Path(name).exists())
 
 
 def reformat(_options):
     subprocess.run(["clang-format-19", "-i", *map(str, sources())], check=True)
+    prose.wrap(sources(["*.md"]))
     return 0
 
 

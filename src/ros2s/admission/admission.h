@@ -20,8 +20,8 @@
 // share.
 //
 // A request begins if none of these limits is exceeded. A tenant's part is its share by weight of
-// Limits::shared. A tenant wants the highest recent cost of its requests inside and waiting
-// (Limits::span).
+// Limits::shared. A tenant's demand is the peak cost of its running and queued requests within
+// Limits::span.
 //
 //     limit                           applies to                      when
 //     Limits::all                     requests, bytes of all tenants  always
@@ -33,7 +33,7 @@
 //     Limits::large                   cost of large requests          one active tenant, which also
 //                                                                     makes small requests
 //     cost, by weight, that another   cost of a tenant with at least  several active tenants
-//     tenant wants                    Limits::least inside
+//     tenant demands                  Limits::least inside
 //     twice its part                  cost of a tenant                several active tenants; not a
 //                                                                     tenant's only request
 //     Limits::shared                  cost of all tenants             the same, if the tenant has

@@ -222,8 +222,8 @@ class Namespace {
     virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
     // Whether it is known that an earlier execution of this call, which is marked as repeated,
-    // removed or moved what it names. Whoever refuses a call for what it finds asks first: it may
-    // be what the call has left.
+    // removed or moved what it names. Before refusing a repeated call, check this: the conflict may
+    // be the call's own earlier effect.
     virtual Task<Result<bool>> was_done(const Call&) { co_return false; }
 
     // ---- many names of one directory. At most names_together_max; they belong to the caller until

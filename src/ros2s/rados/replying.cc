@@ -2,10 +2,10 @@
 // changes note theirs with the object that they change (docs/formats/rados.md). Later, many by one
 // change, they get into the slots.
 //
-// A note goes from its object only after its slot has it, and with a change of the head. So a write
-// that is conditional on a head, in an object without its note, was not done before, if the slot
-// did not have it when it was read after that head, or after one from which this store alone has
-// made it.
+// A note is removed from its object only after its slot has it, and with a change of the head.
+// Therefore a write was not applied if the object has no note for it and its slot, read after the
+// current head, has no reply. The same holds if only this store has changed the head since the slot
+// was read.
 #include <algorithm>
 #include <deque>
 #include <ranges>

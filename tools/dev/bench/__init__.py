@@ -17,7 +17,7 @@ import compare
 import console
 import guard
 import shown
-from bench import aged, costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, pools, report, scale, set_up_rows
+from bench import aged, costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, page, pools, report, scale, set_up_rows
 
 LOG = Path("build/bench.log")
 
@@ -109,6 +109,8 @@ def add_arguments(parser):
     add("turns", "number of measurements of each side and row", type=whole_number(TURNS_MOST))
     add("seconds", "duration of each measurement", type=whole_number(SECONDS_MOST))
     add("mib", "size of each file", type=whole_number(MIB_MOST))
+    parser.add_argument("--record", action="store_true",
+                        help=f"also put the results into {page.RESULTS} and write {page.PAGE} ({', '.join(page.KINDS)})")
     parser.add_argument("--no-build", action="store_true", help="measure the present build/release")
 
 
@@ -142,6 +144,8 @@ def run(options):
             print("\n" + report.write(options.json, document, lines, plot), flush=True)
             if options.kind == "costs":
                 costs.write(options.costs, document)
+            if options.record:
+                page.record(options.kind, document)
         except shown.Failed as failure:
             tally.add(f"stopped: {failure}", False)
         finally:
@@ -152,6 +156,8 @@ def run(options):
 
 def prepare(options, kind, place):
     complete(options)
+    if options.record and (options.kind not in page.KINDS or options.rows or options.against):
+        raise shown.Failed(f"--record is for all rows of one build, of {', '.join(page.KINDS)}")
     if options.against is not None:
         if not (options.against / "bin/ros2store").exists():
             raise shown.Failed(f"{options.against} is not a build: it has no bin/ros2store; give "

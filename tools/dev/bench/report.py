@@ -51,9 +51,10 @@ def write(file, document, lines, drawn=None):
 def told(document):
     each = f" of {document['seconds']} s" if document["seconds"] else ""
     files = f"; files of {document['mib']} MiB" if document["mib"] else ""
+    before, after = document["load_before"], document["load_after"]
+    loads = f"; load {before[0]} before and {after[0]} after" if before and after else ""
     return (f"`{document['command']}`, {document['date']}, revision {document['commit']}; "
-            f"{document['machine']['description']}; turns: {document['turns']}{each}{files}; load "
-            f"{document['load_before'][0]} before and {document['load_after'][0]} after.")
+            f"{document['machine']['description']}; turns: {document['turns']}{each}{files}{loads}.")
 
 
 def table(heads, rows):
