@@ -44,7 +44,9 @@ TrialReport run(uint64_t seed, const SetUp& in, const NamedRule* removed) {
 }
 
 std::string to_string(const SetUp& in) {
-    return fmt::format("{} groups, {} cores{}", in.groups, in.cores, in.errors ? ", errors" : "");
+    return fmt::format("{} group{}{}{}", in.groups, in.groups == 1 ? "" : "s",
+                       in.cores == 1 ? "" : fmt::format(", {} cores", in.cores),
+                       in.errors ? ", errors" : "");
 }
 
 struct Found {
@@ -106,9 +108,10 @@ std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t fro
 
 // ---- the table -----------------------------------------------------------------------------
 
+// A line of the table has one of these for each set-up of its rule.
 struct Row {
     std::string rule;
-    SetUp in;
+    std::string in;                // to_string(SetUp)
     std::optional<uint64_t> seed;  // none: not noticed
 };
 
@@ -146,7 +149,7 @@ std::string table_head(const Totals& totals) {
         "runs\n"
         "trials from seed 1 on until one fails.\n"
         "\n"
-        "- There are {} rules and {} rows. A rule is tried with one and with three groups in "
+        "- There are {} rules and {} seeds. A rule is tried with one and with three groups in "
         "flight,\n"
         "  on several cores, with devices that report errors, or both.\n"
         "- Each rule is noticed within {} crash points, about {} of which are one trial.\n"
@@ -157,16 +160,15 @@ std::string table_head(const Totals& totals) {
         "The seeds hold for the engine that wrote this table. A change of its schedules moves "
         "them:\n"
         "then the fingerprint is another, and a test fails until the table is written anew. The\n"
-        "test also tries each rule and each row.\n"
+        "test also tries each rule and each seed.\n"
         "\n"
         "{}{}\n"
         "\n"
-        "Replay a row: `build/release/tests/crash/crash_suite --seed SEED --points 1 --groups N\n"
+        "Replay a seed: `build/release/tests/crash/crash_suite --seed SEED --points 1 --groups N\n"
         "--cores N --errors yes --remove-rule RULE`.\n"
         "\n"
-        "| rule removed | groups in flight | cores | devices' errors | seed | points, about | what "
-        "was seen |\n"
-        "|---|---|---|---|---|---|---|\n";
+        "| rule removed | seed in each set-up | what was seen |\n"
+        "|---|---|---|\n";
     return fmt::format(text, named_rules.size(), totals.rows, totals.seed_max * points_of_trial,
                        points_of_trial, totals.points, totals.trials, fingerprint_line,
                        fingerprint());
@@ -188,19 +190,19 @@ int write_table(const char* path) {
     std::string rows;
     for (const NamedRule& rule : named_rules) {
         uint64_t first = UINT64_MAX;  // seed
+        std::string seeds, seen;
         for (const SetUp& in : rule.set_ups) {
             const auto found = search(rule, in, 1, trials_max);
             ++totals.rows;
-            if (found) first = std::min(first, found->seed);
-            const std::string begin = fmt::format("| {} | {} | {} | {} |", rule.name, in.groups,
-                                                  in.cores, in.errors ? "yes" : "no");
-            const std::string row =
-                found ? fmt::format("{} {} | {} | {} |\n", begin, found->seed,
-                                    found->seed * points_of_trial, beginning(found->seen))
-                      : fmt::format("{} none | | not noticed in {} trials |\n", begin, trials_max);
-            fmt::print("{}", row);
+            if (found && found->seed < first) {
+                first = found->seed;
+                seen = found->seen;
+            }
+            seeds += fmt::format("{}{}: {}", seeds.empty() ? "" : "; ", to_string(in),
+                                 found ? std::to_string(found->seed) : "none");
+            fmt::print("{} | {}: {}\n", rule.name, to_string(in),
+                       found ? fmt::format("{}: {}", found->seed, found->seen) : "not noticed");
             std::fflush(stdout);
-            rows += row;
             if (!found) continue;
             // The same trial with the rule must pass.
             const TrialReport intact = run(found->seed, in, nullptr);
@@ -211,6 +213,9 @@ int write_table(const char* path) {
             fmt::print(stderr, "crash_rules: seed {}, {} fails with all rules too: {}\n",
                        found->seed, to_string(in), intact.problems.front());
         }
+        rows += fmt::format(
+            "| {} | {} | {} |\n", rule.name, seeds,
+            seen.empty() ? fmt::format("nothing in {} trials", trials_max) : beginning(seen));
         if (first == UINT64_MAX) {
             good = false;
             fmt::print(stderr, "crash_rules: nothing notices that {} is gone\n", rule.name);
@@ -228,28 +233,23 @@ int write_table(const char* path) {
     return good ? 0 : 1;
 }
 
-std::optional<Row> parse_row(std::string_view line) {
-    std::vector<std::string> cells;
-    while (line.starts_with("| ")) {
-        const size_t end = line.find(" |");
-        if (end == std::string_view::npos) break;
-        cells.emplace_back(line.substr(2, end - 2));
-        line.remove_prefix(end + 1);
+// Adds those of a line. A line that is not of a rule has none.
+void parse_line(const std::string& line, std::vector<Row>& rows) {
+    const size_t rule_end = line.find(" | ");
+    const size_t end = line.find(" | ", rule_end + 1);
+    if (!line.starts_with("| ") || end == std::string::npos) return;
+    const std::string rule = line.substr(2, rule_end - 2);
+    for (size_t at = rule_end + 3; at < end;) {
+        const size_t next = std::min(line.find("; ", at), end);
+        const size_t colon = line.find(": ", at);
+        if (colon > next) return;
+        Row row{.rule = rule, .in = line.substr(at, colon - at), .seed = std::nullopt};
+        uint64_t seed = 0;
+        const char* const digits = line.data() + colon + 2;
+        if (std::from_chars(digits, line.data() + next, seed).ec == std::errc()) row.seed = seed;
+        rows.push_back(std::move(row));
+        at = next + 2;
     }
-    if (cells.size() < 7) return std::nullopt;
-    Row row{.rule = cells[0]};
-    const auto number = [](const std::string& text, auto& value) {
-        return std::from_chars(text.data(), text.data() + text.size(), value).ec == std::errc();
-    };
-    uint64_t seed = 0;
-    if (!number(cells[1], row.in.groups) || !number(cells[2], row.in.cores)) return std::nullopt;
-    row.in.errors = cells[3] == "yes";
-    if (number(cells[4], seed)) {
-        row.seed = seed;
-    } else if (cells[4] != "none") {
-        return std::nullopt;
-    }
-    return row;
 }
 
 struct Table {
@@ -263,8 +263,8 @@ Table read_table(const char* path) {
     for (std::string line; std::getline(file, line);) {
         if (line.starts_with(fingerprint_line)) {
             table.fingerprint = line.substr(fingerprint_line.size());
-        } else if (auto row = parse_row(line)) {
-            table.rows.push_back(std::move(*row));
+        } else {
+            parse_line(line, table.rows);
         }
     }
     return table;
@@ -275,7 +275,9 @@ Table read_table(const char* path) {
 std::string wrong_with(const NamedRule& rule, const std::vector<Row>& rows) {
     bool noticed = false;
     for (const SetUp& in : rule.set_ups) {
-        const auto same = [&](const Row& row) { return row.rule == rule.name && row.in == in; };
+        const auto same = [&](const Row& row) {
+            return row.rule == rule.name && row.in == to_string(in);
+        };
         const auto row = std::ranges::find_if(rows, same);
         if (row == rows.end()) return fmt::format("has no row for {}", to_string(in));
         if (!row->seed) continue;  // not noticed, in a search that takes long

@@ -15,7 +15,6 @@ struct SetUp {
     uint32_t groups = 1;  // in flight
     uint32_t cores = 1;
     bool errors = false;  // devices report some
-    friend bool operator==(const SetUp&, const SetUp&) = default;
 };
 inline constexpr SetUp by_crashes[] = {{.groups = 1}, {.groups = 3}};
 inline constexpr SetUp by_three_groups[] = {{.groups = 3}};

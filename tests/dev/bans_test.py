@@ -92,6 +92,21 @@ class RefusedNames(unittest.TestCase):
         self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
 
 
+class Links(unittest.TestCase):
+    def broken(self, link, path="a.md"):
+        return bans.broken_links({path: ["# A `page` of two", link], f"{ROOT}/README.md": ["# Other"]})
+
+    def test_a_heading_that_is_missing_is_found(self):
+        self.assertEqual(self.broken("[x](#a-page-of-two)"), [])
+        self.assertEqual(self.broken("[x](#a-page)"), ["a.md:2: a.md has no heading for #a-page"])
+        self.assertEqual(self.broken(f"[x]({ROOT}/README.md#other)"), [])
+        self.assertIn("has no heading for #another", self.broken(f"[x]({ROOT}/README.md#another)")[0])
+
+    def test_a_path_that_is_missing_is_found(self):
+        self.assertEqual(self.broken("[x](no/such.md#a)"), ["a.md:2: no/such.md does not exist"])
+        self.assertEqual(self.broken("[x](https://a.b/c#d), [y](mailto:a@b)"), [])
+
+
 class Prose(unittest.TestCase):
     LONG = "word " * 29 + "end."
 

@@ -34,7 +34,7 @@ class Pages(unittest.TestCase):
         self.assertEqual(list(map(str, docs.told('# What.\n# part: of it.\n# access:\n#   "CN=a": {part: b}'))),
                          ["\n### `access`", "What.", "- `part`: of it.", '\n      "CN=a": {part: b}'])
         self.assertEqual(list(map(str, docs.told("# What.\n# io:\n  # How.\n  # Number.\n#   poll: 5\n  # Which. Text.\n#   end: \"\""))),
-                         ["\n### `io`", "What.", "- `poll`: How. Number.", "- `end`: Which. Text."])
+                         ["\n### `io`", "What.", "- `poll`: How. Number.", "- `end`: Which."])
 
 
 class Figures(unittest.TestCase):

@@ -1,5 +1,6 @@
 """Reads the sources as text and finds what they must not contain."""
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -99,17 +100,27 @@ def without_comment(line, path):
 
 
 def broken_links(texts):
-    """Returns relative links of Markdown files to paths that do not exist."""
+    """Returns relative links of Markdown files to paths, or to headings of Markdown files, that do not exist."""
     complaints = []
     for path, lines in texts.items():
         if not path.endswith(".md"):
             continue
         for number, line in enumerate(lines, 1):
-            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
-                if "://" not in target and not target.startswith("mailto:") \
-                        and not (Path(path).parent / target).exists():
+            for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", line):
+                if "://" in target or target.startswith("mailto:"):
+                    continue
+                page = os.path.normpath(Path(path).parent / target) if target else path
+                if page not in texts and not Path(page).exists():
                     complaints.append(f"{path}:{number}: {target} does not exist")
+                elif heading and page in texts and not path.startswith(prose.RECORDS) and heading not in headings(texts[page]):
+                    complaints.append(f"{path}:{number}: {page} has no heading for #{heading}")
     return complaints
+
+
+def headings(lines):
+    """Returns the names under which links find the headings of a page."""
+    texts = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line.lstrip("#").strip().lower()) for line in lines if re.match("#{1,6} ", line))
+    return {re.sub(r"[^\w -]", "", text).replace(" ", "-") for text in texts}
 
 
 def modules_without_readme(texts):
