@@ -17,6 +17,9 @@ constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
 // A shorter absence of an engine is not reported.
 constexpr Duration absence_least = std::chrono::milliseconds(500);
+// The pauses before an engine is asked again for a connection, after others have ended.
+constexpr Duration ending_pause = std::chrono::milliseconds(1);
+constexpr Duration ending_pause_max = std::chrono::milliseconds(64);
 
 // Counters of several sessions together, by name.
 using Sums = std::map<std::string, std::pair<std::string, uint64_t>>;  // help, value
@@ -64,16 +67,20 @@ struct DelegatedPools::Kept {
     }
     ~Kept() {
         --owner.alive_;
-        if (pool == nullptr) return;
+        // take() leaves room for it.
+        if (pool != nullptr) ROS2S_CHECK(owner.ending_.try_spawn(end(holder, take_pool())));
+    }
+    Kept(const Kept&) = delete;
+    Kept& operator=(const Kept&) = delete;
+    // The pool, whose session the caller ends.
+    [[nodiscard]] std::unique_ptr<connection::DirectPool> take_pool() {
         std::erase(known->open, this);
         pool->visit_metrics([this](std::string_view name, std::string_view help, uint64_t value) {
             if (name.ends_with("_total")) add(known->ended, name, help, value);
         });
-        // take() leaves room for it.
-        ROS2S_CHECK(owner.ending_.try_spawn(end(std::move(holder), std::move(pool))));
+        unused_since.reset();
+        return std::move(pool);
     }
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
     // No other chain will take its place: mounts that still use it close their files soon.
     void follows_none() const noexcept {
         if (pool != nullptr) pool->expect_no_other();
@@ -87,6 +94,7 @@ struct DelegatedPools::Kept {
     bool was_reported_late = false;  // to the hosts, since the last renewal
     std::shared_ptr<Holder> holder;
     std::unique_ptr<connection::DirectPool> pool;
+    std::optional<Time> unused_since{};  // set by know()
 };
 
 DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
@@ -151,6 +159,38 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
         if (is_invalid) each.second->follows_none();
         return is_over || is_invalid;
     });
+    end_unused(pool);
+}
+
+void DelegatedPools::end_unused(const std::string& pool) {
+    const Time now = reactor_.now();
+    for (const auto& [key, kept] : kept_) {
+        if (std::get<0>(key) != pool || kept->pool == nullptr) continue;
+        if (kept.use_count() > 1) {
+            kept->unused_since.reset();
+            continue;
+        }
+        if (!kept->unused_since) kept->unused_since = now;
+        if (now - *kept->unused_since < unused_max) continue;
+        if (alive_ + ending_.running() >= ending_.limit()) return;
+        ROS2S_CHECK(ending_.try_spawn(end(kept->holder, kept->take_pool())));
+    }
+}
+
+Task<bool> DelegatedPools::end_some(const std::string& pool, const std::string& tenant) {
+    std::vector<std::shared_ptr<Kept>> own, others;
+    for (const auto& [key, kept] : kept_) {
+        if (kept.use_count() > 1 || kept->pool == nullptr) continue;
+        (whose(key) == TenantOfPool(pool, tenant) ? own : others).push_back(kept);
+    }
+    const auto& ended = own.empty() ? others : own;
+    for (const auto& each : ended) {
+        // A mount may have begun to use it meanwhile.
+        if (each.use_count() == 2 && each->pool != nullptr) {
+            co_await end(each->holder, each->take_pool());
+        }
+    }
+    co_return !ended.empty();
 }
 
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
@@ -488,8 +528,17 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
     options.holder = kept.holder.get();
     options.opening = call;
     Report said;
-    auto opened = co_await connection::DirectPool::open(reactor_, std::move(options), log_, said);
-    if (!opened && opened.error().code == Code::denied) {
+    auto opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
+    const auto is_busy = [&] { return !opened && opened.error().code == Code::busy; };
+    if (is_busy() && co_await end_some(pool, kept.last.tenant)) {
+        // The engine may notice the end of a connection a moment later.
+        for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
+            if (!co_await sleep_for(reactor_, pause, call.stop)) break;
+            said = {};
+            opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
+        }
+    }
+    if (!opened && (opened.error().code == Code::denied || opened.error().code == Code::busy)) {
         co_return report.fail(opened.error(), said.text());
     }
     if (!opened) co_return failed(opened.error());

@@ -48,6 +48,9 @@ class DelegatedPools final : public control::Capabilities {
     static constexpr size_t taken_at_once = 4;
     // The helper threads have other work, too.
     static constexpr size_t verified_at_once = 2;
+    // A session that no mount uses is ended after this time, and at once if the engine has no room
+    // for another one. Its chain stays.
+    static constexpr Duration unused_max = std::chrono::seconds(5);
     // The time that the engine may take to issue a capability, or to open a session.
     static constexpr Duration opening_max = std::chrono::seconds(10);
 
@@ -131,6 +134,11 @@ class DelegatedPools final : public control::Capabilities {
     Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
                                                 std::string pool, const capability::Chain& chain,
                                                 std::string& why);
+    // Ends the pool's sessions that no mount has used for unused_max.
+    void end_unused(const std::string& pool);
+    // Ends the sessions of the tenant that no mount uses or, if it has none, those of all tenants.
+    // False: there is none.
+    Task<bool> end_some(const std::string& pool, const std::string& tenant);
     // Makes room for one more chain of the tenant. Errors: busy (detail: the number that it has).
     Result<> make_room(const TenantOfPool& tenant);
     // Removes the unused chain of the tenant that expires first.

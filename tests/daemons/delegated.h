@@ -52,14 +52,16 @@ class Delegated : public testing::TestWithParam<const char*> {
             << said;
     }
     // The DPU's certificate, CN=client, has no entry under `access`.
-    void start(std::string_view life = "5min", const std::string& authority = {}) {
+    // `more`: further settings of the engine.
+    void start(std::string_view life = "5min", const std::string& authority = {},
+               std::string_view more = {}) {
         engine.take_all_from_the_client();
         engine.give("CN=admin", "write: pool/*, create: pool/*, destroy: pool/*");
         engine.write_settings(
             fmt::format("administrators: CN=admin\n"
                         "capabilities: {{delegates: CN=client, authority: "
-                        "{}/ca.crt, life: {}}}\n",
-                        authority.empty() ? dpu.places().host_certs : authority, life));
+                        "{}/ca.crt, life: {}}}\n{}",
+                        authority.empty() ? dpu.places().host_certs : authority, life, more));
         dpu.use_delegated();
         if (dpu_listens_on_tls()) dpu.listen_on_tls();
         ASSERT_TRUE(engine.start()) << engine.log();
@@ -125,6 +127,15 @@ class Delegated : public testing::TestWithParam<const char*> {
             on(*reactor, [&] { return admin->query_container(call, "pool", label, report); });
         EXPECT_TRUE(found) << report.text();
         return found ? *found : object::ContainerRecord{};
+    }
+    // What a tenant's sessions at the engine use now.
+    std::vector<control::CapabilityInUse> in_use(const std::string& tenant) {
+        const auto admin = engine_as("admin");
+        Report report;
+        const auto all =
+            on(*reactor, [&] { return admin->list_capabilities(call, "pool", tenant, report); });
+        EXPECT_TRUE(all) << report.text();
+        return all ? *all : std::vector<control::CapabilityInUse>{};
     }
     template <class Condition>
     static bool within_a_second(Condition condition) {

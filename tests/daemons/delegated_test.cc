@@ -250,17 +250,12 @@ TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
     }
     // The DPU uses the last chain that was handed over.
     const auto admin = engine_as("admin");
-    const auto used = [&] {
-        return on(*reactor,
-                  [&] { return admin->list_capabilities(call, "pool", "alice", report); });
-    };
-    const auto before = used();
-    ASSERT_TRUE(before) << report.text();
-    ASSERT_EQ(before->size(), 1U);
-    EXPECT_EQ(before->front().shown_by, "CN=client");
-    EXPECT_EQ(before->front().use.container, "main");
+    const auto before = in_use("alice");
+    ASSERT_EQ(before.size(), 1U);
+    EXPECT_EQ(before.front().shown_by, "CN=client");
+    EXPECT_EQ(before.front().use.container, "main");
     const auto ended = on(*reactor, [&] {
-        return admin->revoke_capability(call, "pool", "alice", before->front().first, report);
+        return admin->revoke_capability(call, "pool", "alice", before.front().first, report);
     });
     ASSERT_TRUE(ended) << report.text();
     EXPECT_EQ(*ended, 1U);
@@ -271,9 +266,9 @@ TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
     EXPECT_LT(steady_clock::now() - begun, 10s);
     EXPECT_THAT(engine.log(), HasSubstr("its capability: it was revoked"));
     EXPECT_THAT(engine.log(), HasSubstr("a capability of this program was revoked"));
-    const auto after = used();
-    ASSERT_TRUE(after && after->size() == 1U) << report.text();
-    EXPECT_NE(after->front().first, before->front().first);
+    const auto after = in_use("alice");
+    ASSERT_EQ(after.size(), 1U);
+    EXPECT_NE(after.front().first, before.front().first);
     // The other program still has its data. A new program gets its own capability.
     Client another;
     ASSERT_TRUE(another.open(*reactor, host("alice", "main"), report)) << report.text();
@@ -379,6 +374,41 @@ TEST_P(DelegatedDpu, ItCountsItsSessionsTogether) {
     EXPECT_TRUE(write(alice, "two", 'b'));
     EXPECT_GE(updates(), before + 1);
     alice.close(*reactor);
+    stop();
+}
+
+// The user of the DPU may have a third of the engine's 12 connections. Each container needs two:
+// one for its creation, and one for its mounts.
+TEST_P(DelegatedDpu, UnusedSessionsMakeRoomAtAFullEngine) {
+    start("5min", {}, "service: {connections: 12}\n");
+    ASSERT_EQ(change(Change::create, "alice", alices), "");
+    const auto label = [](size_t number) { return fmt::format("alice-{}", number); };
+    Report report;
+    for (size_t i = 0; i < 8; ++i) {
+        ASSERT_TRUE(create("alice", label(i))) << said.text() << dpu.log();
+        Client client;
+        ASSERT_TRUE(client.open(*reactor, host("alice", label(i)), report)) << report.text();
+        EXPECT_TRUE(write(client, "file", 'a'));
+        client.close(*reactor);
+    }
+    std::vector<std::unique_ptr<Client>> used;
+    for (bool has_room = true; has_room && used.size() < 8;) {
+        auto client = std::make_unique<Client>();
+        has_room = client->open(*reactor, host("alice", label(used.size())), report).has_value();
+        if (has_room) used.push_back(std::move(client));
+    }
+    EXPECT_EQ(used.size(), 4U);
+    EXPECT_THAT(report.text(), HasSubstr("connections_of_user"));
+    for (auto& client : used) {
+        EXPECT_EQ(read(*client, "file"), Result<char>('a'));
+        client->close(*reactor);
+    }
+    // Nobody needs the room, and they end nevertheless.
+    EXPECT_TRUE(eventually([&] { return in_use("alice").empty(); }, 20s)) << dpu.log();
+    Client again;
+    ASSERT_TRUE(again.open(*reactor, host("alice", label(7)), report)) << report.text();
+    EXPECT_EQ(read(again, "file"), Result<char>('a'));
+    again.close(*reactor);
     stop();
 }
 

@@ -6,13 +6,9 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "descriptor.h"
-
 namespace ros2s {
 
-Result<std::string> read_file(const std::string& path, size_t bytes_max) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (file.get() < 0) return fail_errno(errno);
+Result<std::string> read_all(const Descriptor& file, size_t bytes_max) {
     std::string text(bytes_max + 1, '\0');
     size_t have = 0;
     while (have < text.size()) {
@@ -24,6 +20,12 @@ Result<std::string> read_file(const std::string& path, size_t bytes_max) {
     if (have > bytes_max) return fail(Code::too_large, bytes_max);
     text.resize(have);
     return text;
+}
+
+Result<std::string> read_file(const std::string& path, size_t bytes_max) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.get() < 0) return fail_errno(errno);
+    return read_all(file, bytes_max);
 }
 
 Result<> replace_file(const std::string& path, std::string_view text, uint32_t mode) {

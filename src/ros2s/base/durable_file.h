@@ -3,10 +3,14 @@
 #include <string>
 #include <string_view>
 
+#include "ros2s/base/descriptor.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s {
 
+// From the descriptor's position to the end of its file. Errors: those of the file system;
+// too_large (over `bytes_max`).
+[[nodiscard]] Result<std::string> read_all(const Descriptor& file, size_t bytes_max);
 // Errors: those of the file system; not_found; too_large (over `bytes_max`).
 [[nodiscard]] Result<std::string> read_file(const std::string& path, size_t bytes_max);
 // Replaces the file's content atomically and durably, by way of PATH.new. `mode`: its permission

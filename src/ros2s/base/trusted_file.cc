@@ -11,6 +11,8 @@
 #include <deque>
 #include <string_view>
 
+#include "ros2s/base/durable_file.h"
+
 namespace ros2s {
 namespace {
 
@@ -224,33 +226,22 @@ Result<Descriptor> open_trusted(const std::string& path, int flags, Report& repo
 
 namespace {
 
-Result<std::string> read_all(const Descriptor& file, const std::string& path, size_t bytes_max,
-                             Report& report) {
-    std::string text(bytes_max + 1, '\0');
-    size_t have = 0;
-    while (have < text.size()) {
-        const ssize_t count = ::read(file.get(), text.data() + have, text.size() - have);
-        if (count == 0) break;
-        if (count > 0) have += static_cast<size_t>(count);
-        if (count < 0 && errno != EINTR) {
-            const int cause = errno;
-            return report.fail(fail_errno(cause).error(), "cannot read {}: {}", path,
-                               std::strerror(cause));
-        }
+Result<std::string> read_opened(const Descriptor& file, const std::string& path, size_t bytes_max,
+                                Report& report) {
+    auto text = read_all(file, bytes_max);
+    if (text) return text;
+    const Error error = text.error();
+    if (error.code == Code::too_large) {
+        return report.fail(error, "{} has more than {} bytes", path, bytes_max);
     }
-    if (have > bytes_max) {
-        return report.fail(Error{.code = Code::too_large, .detail = bytes_max},
-                           "{} has more than {} bytes", path, bytes_max);
-    }
-    text.resize(have);
-    return text;
+    return report.fail(error, "cannot read {}: {}", path, std::strerror(error.os_errno));
 }
 
 }  // namespace
 
 Result<std::string> read_trusted(const std::string& path, size_t bytes_max, Report& report) {
     ROS2S_TRY_ASSIGN(const Descriptor file, open_trusted(path, O_RDONLY, report));
-    return read_all(file, path, bytes_max, report);
+    return read_opened(file, path, bytes_max, report);
 }
 
 Result<std::string> read_private(const std::string& path, size_t bytes_max, uint32_t mode_max,
@@ -258,7 +249,7 @@ Result<std::string> read_private(const std::string& path, size_t bytes_max, uint
     ROS2S_TRY_ASSIGN(const Descriptor file, open_trusted(path, O_RDONLY, report));
     struct stat facts{};
     if (::fstat(file.get(), &facts) == 0 && (facts.st_mode & 07777U & ~mode_max) == 0) {
-        return read_all(file, path, bytes_max, report);
+        return read_opened(file, path, bytes_max, report);
     }
     return report.fail(Code::denied,
                        "{0} is a secret that others can read (mode {1:04o}): replace the secret, "

@@ -80,9 +80,10 @@ struct PinBench : Bench {
         options.pin_list.text = written;
         co_return co_await open();
     }
-    void run(Task<Result<>> test) {
-        const Result<> result = world.run(std::move(test));
-        EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << report.text();
+    static Task<Result<>> with_pool(PinBench& self, Task<Result<>> (*test)(PinBench&)) {
+        ROS2S_CO_TRY(co_await self.make());
+        ROS2S_CO_TRY(co_await test(self));
+        co_return co_await self.close();
     }
 
     std::optional<std::string> written;
@@ -91,21 +92,22 @@ struct PinBench : Bench {
     object::ContainerId container, other;
 };
 
+void run_with_pool(Task<Result<>> (*test)(PinBench&)) {
+    PinBench bench;
+    const Result<> result = bench.world.run(PinBench::with_pool(bench, test));
+    EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
+}
+
 Task<Result<>> nobody_had_pins(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 1), 1));
     EXPECT_EQ(bench.writes, 0U);
     ROS2S_CO_TRY(co_await bench.die_and_open());
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 1), 2));
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, AStartWaitsForNobodyIfNobodyHadPins) {
-    PinBench bench;
-    bench.run(nobody_had_pins(bench));
-}
+TEST(PinHolders, AStartWaitsForNobodyIfNobodyHadPins) { run_with_pool(nobody_had_pins); }
 
 Task<Result<>> one_does_not_return(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
     EXPECT_EQ(bench.writes, 1U);
     for (uint64_t number = 2; number < 6; ++number) {
@@ -126,15 +128,11 @@ Task<Result<>> one_does_not_return(PinBench& bench) {
     co_await sleep_for(bench.world.core(), std::chrono::seconds(3));
     ROS2S_CO_TRY(co_await bench.die_and_open());
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 2));
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, AStartWaitsAsLongAsAHolderStaysAway) {
-    PinBench bench;
-    bench.run(one_does_not_return(bench));
-}
+TEST(PinHolders, AStartWaitsAsLongAsAHolderStaysAway) { run_with_pool(one_does_not_return); }
 
 Task<Result<>> one_returns(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 2));
     ROS2S_CO_TRY(co_await bench.die_and_open());
@@ -148,30 +146,22 @@ Task<Result<>> one_returns(PinBench& bench) {
     EXPECT_FALSE(co_await bench.pinned_again(holder(1, 6)));
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 5), 2));
     EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 1));
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, AHolderThatHasPinnedAgainIsNoLongerAwaited) {
-    PinBench bench;
-    bench.run(one_returns(bench));
-}
+TEST(PinHolders, AHolderThatHasPinnedAgainIsNoLongerAwaited) { run_with_pool(one_returns); }
 
 Task<Result<>> it_died_between(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     // The list is written, the pin never counted.
     bench.written = encode_pin_list({name_of(bench.container, holder(1, 1))});
     ROS2S_CO_TRY(co_await bench.die_and_open());
     EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
     EXPECT_TRUE(co_await bench.pinned_again(holder(1, 3)));
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, ADeathBetweenListAndPinIsHarmless) {
-    PinBench bench;
-    bench.run(it_died_between(bench));
-}
+TEST(PinHolders, ADeathBetweenListAndPinIsHarmless) { run_with_pool(it_died_between); }
 
 Task<Result<>> sessions_end(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(2, 2), 2));
     ROS2S_CO_TRY(co_await bench.store->unpin(bench.call, bench.container, holder(2, 2), {1, 2}));
@@ -187,15 +177,11 @@ Task<Result<>> sessions_end(PinBench& bench) {
     co_await sleep_for(bench.world.core(), grace / 2 + std::chrono::seconds(3));
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
     EXPECT_EQ(decode_pin_list(*bench.written), std::vector<object::HolderName>{});
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, ASessionsHoldersLeaveTheListWithItsPins) {
-    PinBench bench;
-    bench.run(sessions_end(bench));
-}
+TEST(PinHolders, ASessionsHoldersLeaveTheListWithItsPins) { run_with_pool(sessions_end); }
 
 Task<Result<>> creation_pins(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     object::Transaction create{.holder = holder(1, 1)};
     create.conditions.push_back({.kind = Kind::pin, .object = {1, 20}});
     create.operations.push_back({.kind = object::Operation::Kind::put,
@@ -205,15 +191,11 @@ Task<Result<>> creation_pins(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.store->update(bench.call, bench.container, create));
     EXPECT_EQ(decode_pin_list(bench.written.value_or("")),
               std::vector{name_of(bench.container, holder(1, 1))});
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, ACreationThatPinsListsItsHolder) {
-    PinBench bench;
-    bench.run(creation_pins(bench));
-}
+TEST(PinHolders, ACreationThatPinsListsItsHolder) { run_with_pool(creation_pins); }
 
 Task<Result<>> cannot_be_written(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     bench.is_full = true;
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
     bench.written = "";  // as the writer leaves it
@@ -226,15 +208,11 @@ Task<Result<>> cannot_be_written(PinBench& bench) {
     co_await sleep_for(bench.world.core(), grace + std::chrono::seconds(2));
     EXPECT_TRUE(co_await bench.punch(bench.other, holder(2, 2), 1));
     EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(2, 2))});
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, WithoutAListAStartWaitsForAll) {
-    PinBench bench;
-    bench.run(cannot_be_written(bench));
-}
+TEST(PinHolders, WithoutAListAStartWaitsForAll) { run_with_pool(cannot_be_written); }
 
 Task<Result<>> one_owner_takes_all(PinBench& bench) {
-    ROS2S_CO_TRY(co_await bench.make());
     bench.options.pin_list.write = [](std::string_view) { return Result<>(); };
     ROS2S_CO_TRY(co_await bench.reopen());
     constexpr size_t share = pin_list_holders_max / 2;
@@ -251,12 +229,9 @@ Task<Result<>> one_owner_takes_all(PinBench& bench) {
     co_await nursery.join();
     EXPECT_EQ(pinned, share);
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 2), 2));
-    co_return co_await bench.close();
+    co_return Result<>();
 }
-TEST(PinHolders, AnOwnerLeavesRoomForOthers) {
-    PinBench bench;
-    bench.run(one_owner_takes_all(bench));
-}
+TEST(PinHolders, AnOwnerLeavesRoomForOthers) { run_with_pool(one_owner_takes_all); }
 
 TEST(PinList, ComesBackOrIsNone) {
     const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};

@@ -62,16 +62,14 @@ Task<Result<>> DfsMount::free_leak(const Call& call, NodeId node) {
 }
 
 Task<Result<uint64_t>> DfsMount::check_entries(const Call& call, NodeId directory, bool free) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(directory),
-                                .akey = entry_akey(),
-                                .limit = object::fetch_items_max};
+    Listing listing{{.what = object::ListRequest::What::dkeys,
+                     .object = object_of(directory),
+                     .akey = entry_akey(),
+                     .limit = object::fetch_items_max}};
     uint64_t found = 0;
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& listed : reply.entries) {
-            request.after = listed.key;
+    while (listing.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, listing));
+        for (const object::ListEntry& listed : entries) {
             if (!is_no_entry(listed)) continue;
             ++found;
             if (!free) continue;
@@ -83,22 +81,19 @@ Task<Result<uint64_t>> DfsMount::check_entries(const Call& call, NodeId director
             // Another client may have replaced it meanwhile.
             if (!done && done.error().code != Code::condition_failed) co_return fail(done.error());
         }
-        more = reply.more;
     }
     co_return found;
 }
 
 Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
-    object::ListRequest request{.what = object::ListRequest::What::objects,
-                                .limit = object::fetch_items_max / 2};
+    Listing objects{
+        {.what = object::ListRequest::What::objects, .limit = object::fetch_items_max / 2}};
     Leaks leaks;
     ROS2S_CO_TRY_ASSIGN(leaks.keys, co_await check_entries(call, root_node, free));
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
+    while (objects.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, objects));
         std::vector<NodeId> nodes;
-        for (const object::ListEntry& entry : reply.entries) {
-            request.after = entry.key;
+        for (const object::ListEntry& entry : entries) {
             const ObjectId object = object::parse_object_key(entry.key);
             // The counter and the list of orphans have no inode.
             const bool is_node = object.high == object_class && object.low >= first_free_node;
@@ -116,7 +111,6 @@ Task<Result<Leaks>> DfsMount::check(const Call& call, bool free) {
             leaks.bytes += contents.bytes_used;
             if (free) ROS2S_CO_TRY(co_await free_leak(call, node));
         }
-        more = reply.more;
     }
     co_return leaks;
 }

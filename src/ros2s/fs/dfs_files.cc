@@ -113,31 +113,30 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, Fi
 
 Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call, OpenFile& file,
                                                                uint64_t cookie, size_t limit) {
-    object::ListRequest request{
-        .what = object::ListRequest::What::dkeys,
-        .object = object_of(file.node.node),
-        .akey = entry_akey(),
-        .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
+    Listing listing{
+        {.what = object::ListRequest::What::dkeys,
+         .object = object_of(file.node.node),
+         .akey = entry_akey(),
+         .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))}};
     if (cookie != 0) {
         auto name = file.cookies.find(cookie);
         if (!name) co_return fail(Code::invalid);
-        request.after = std::move(*name);
+        listing.request.after = std::move(*name);
     }
     std::vector<DirectoryEntry> entries;
-    object::ListReply reply;
-    do {
-        if (!reply.entries.empty()) request.after = reply.entries.back().key;
-        ROS2S_CO_TRY_ASSIGN(reply, co_await store_.list(call, container_, request));
-        for (const object::ListEntry& listed : reply.entries) {
+    // A page may have nothing but keys that are no names.
+    while (entries.empty() && listing.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto page, co_await next_page(call, listing));
+        for (const object::ListEntry& listed : page) {
             if (is_no_entry(listed)) continue;  // the directory's names stay usable
             ROS2S_CO_TRY_ASSIGN(const auto record, decode<EntryRecord>(as_bytes(listed.value)));
             entries.push_back(
                 {.name = listed.key, .node = {record.node}, .type = record.type_bits()});
         }
-    } while (entries.empty() && reply.more && !reply.entries.empty());
+    }
     file.cookies.begin(cookie, call.tenant);
     for (DirectoryEntry& entry : entries) entry.cookie = file.cookies.add(entry.name);
-    if (!reply.more) file.cookies.reached_end();
+    if (!listing.more) file.cookies.reached_end();
     file.cookies.end();
     co_return entries;
 }

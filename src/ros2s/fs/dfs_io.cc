@@ -466,15 +466,14 @@ Task<Result<uint64_t>> DfsMount::seek(const Call& call, FileHandle handle, uint6
         co_return offset;
     }
     uint64_t chunk = offset / chunk_bytes_;
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(node),
-                                .akey = data_akey(),
-                                .limit = wants_data ? 1 : seek_chunks_at_once};
-    if (chunk > 0) request.after = chunk_dkey(chunk - 1).bytes;
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
+    Listing chunks{{.what = object::ListRequest::What::dkeys,
+                    .object = object_of(node),
+                    .akey = data_akey(),
+                    .limit = wants_data ? 1 : seek_chunks_at_once}};
+    if (chunk > 0) chunks.request.after = chunk_dkey(chunk - 1).bytes;
+    while (chunks.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, chunks));
+        for (const object::ListEntry& entry : entries) {
             const uint64_t number = Dkey{entry.key}.number();
             if (number == chunk && !wants_data) {
                 ++chunk;
@@ -483,8 +482,6 @@ Task<Result<uint64_t>> DfsMount::seek(const Call& call, FileHandle handle, uint6
             const uint64_t found = std::max(offset, (wants_data ? number : chunk) * chunk_bytes_);
             co_return std::min(found, size);
         }
-        if (!reply.entries.empty()) request.after = reply.entries.back().key;
-        more = reply.more;
     }
     if (wants_data) co_return fail_errno(ENXIO);
     co_return std::min(std::max(offset, chunk * chunk_bytes_), size);

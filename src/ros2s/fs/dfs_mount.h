@@ -329,6 +329,12 @@ class DfsMount final : public Dfs {
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
+    // A listing that is read page by page.
+    struct Listing {
+        object::ListRequest request;
+        bool more = true;
+    };
+    Task<Result<std::vector<object::ListEntry>>> next_page(const Call& call, Listing& listing);
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
     Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,

@@ -27,6 +27,13 @@ Operation punch_node(NodeId node) {
     return {.kind = Operation::Kind::punch_object, .object = object_of(node)};
 }
 
+object::ListRequest list_of_orphans() {
+    return {.what = object::ListRequest::What::dkeys,
+            .object = object_of(orphan_node),
+            .akey = orphan_akey(),
+            .limit = object::fetch_items_max};
+}
+
 }  // namespace
 
 Time DfsMount::spared_until(const InodeRecord& record) const {
@@ -211,16 +218,11 @@ Task<Result<std::vector<Time>>> DfsMount::times_of(const Call& call,
 }
 
 Task<Result<>> DfsMount::reap_listed(const Call& call, Which which) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(orphan_node),
-                                .akey = orphan_akey(),
-                                .limit = object::fetch_items_max};
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
+    Listing orphans{list_of_orphans()};
+    while (orphans.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, orphans));
         std::vector<NodeId> nodes;
-        for (const object::ListEntry& entry : reply.entries) {
-            request.after = entry.key;
+        for (const object::ListEntry& entry : entries) {
             const NodeId node{Dkey{entry.key}.number()};
             const bool is_spared = entry.epoch.value <= spared_upto_;
             if (!is_spared && node.value >= first_free_node) nodes.push_back(node);
@@ -233,7 +235,6 @@ Task<Result<>> DfsMount::reap_listed(const Call& call, Which which) {
             add_orphan({.node = nodes[i], .is_listed = true}, times[i]);
         }
         ROS2S_CO_TRY(co_await reap_until(call, reactor_.now()));
-        more = reply.more;
     }
     co_return Result<>();
 }
@@ -282,18 +283,11 @@ Task<Result<>> DfsMount::begin(const Call& call) {
 }
 
 Task<Result<uint64_t>> DfsMount::last_orphan(const Call& call) {
-    object::ListRequest request{.what = object::ListRequest::What::dkeys,
-                                .object = object_of(orphan_node),
-                                .akey = orphan_akey()};
+    Listing orphans{list_of_orphans()};
     uint64_t last = 0;
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
-            last = std::max(last, entry.epoch.value);
-            request.after = entry.key;
-        }
-        more = reply.more;
+    while (orphans.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, orphans));
+        for (const object::ListEntry& entry : entries) last = std::max(last, entry.epoch.value);
     }
     co_return last;
 }

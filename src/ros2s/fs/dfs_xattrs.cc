@@ -142,21 +142,19 @@ Task<Result<std::vector<std::string>>> DfsMount::list_xattrs(const Call& call, N
 }
 
 Task<Result<std::vector<std::string>>> DfsMount::list_names(const Call& call, NodeId node) {
-    object::ListRequest request{
-        .what = object::ListRequest::What::akeys, .object = object_of(node), .dkey = record_dkey()};
+    Listing listing{{.what = object::ListRequest::What::akeys,
+                     .object = object_of(node),
+                     .dkey = record_dkey()}};
     std::vector<std::string> names;
     size_t bytes = 0;
-    for (bool more = true; more;) {
-        ROS2S_CO_TRY_ASSIGN(const object::ListReply reply,
-                            co_await store_.list(call, container_, request));
-        for (const object::ListEntry& entry : reply.entries) {
-            request.after = entry.key;
+    while (listing.more) {
+        ROS2S_CO_TRY_ASSIGN(const auto entries, co_await next_page(call, listing));
+        for (const object::ListEntry& entry : entries) {
             if (!is_xattr(entry.key)) continue;
             bytes += entry.key.size() + 1;
             if (bytes > xattr_list_bytes_max) co_return fail(Code::too_large, xattr_list_bytes_max);
             names.push_back(entry.key);
         }
-        more = reply.more;
     }
     co_return names;
 }

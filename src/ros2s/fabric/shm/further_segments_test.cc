@@ -71,6 +71,32 @@ struct Client {
     std::unique_ptr<Endpoint> endpoint, server;
 };
 
+Task<> with_client(Stage& stage, Options options, Task<> (*test)(Stage&, Client&)) {
+    Client client(stage, options);
+    co_await client.connect(stage);
+    if (!client.server) co_return;
+    co_await test(stage, client);
+    co_await client.close();
+}
+Task<> with_attacker(Stage& stage, Task<> (*test)(Stage&, Attacker&)) {
+    Attacker attacker;
+    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
+    if (!attacker.victim) co_return;
+    co_await test(stage, attacker);
+    attacker.socket.reset();
+    if (attacker.victim) co_await attacker.victim->close();
+}
+// Runs the test with a client, or an attacker, that is connected. `server`: options of its domain.
+void run_connected(Task<> (*test)(Stage&, Client&), Options client = impatient,
+                   Options server = {}) {
+    Stage stage(listening(), server);
+    stage.contract::Stage::run([&] { return with_client(stage, client, test); });
+}
+void run_connected(Task<> (*test)(Stage&, Attacker&), Options server = {}) {
+    Stage stage(listening(), server);
+    stage.contract::Stage::run([&] { return with_attacker(stage, test); });
+}
+
 // Mappings of this process, which has both sides.
 size_t mapped_segments(uint64_t bytes) {
     std::ifstream maps("/proc/self/maps");
@@ -102,10 +128,7 @@ Task<> move_both_ways(Client& client, Bytes memory) {
     co_await region.revoke();
 }
 
-Task<> comes_when_needed(Stage& stage) {
-    Client client(stage, {});
-    co_await client.connect(stage);
-    if (!client.server) co_return;
+Task<> comes_when_needed(Stage&, Client& client) {
     EXPECT_EQ(mapped_segments(first_bytes), 2U);
     EXPECT_EQ(client.endpoint->allocate(mib).error().code, Code::no_memory);
     std::vector<Bytes> all;
@@ -127,14 +150,10 @@ Task<> comes_when_needed(Stage& stage) {
         client.endpoint->free(*whole);
     }
     EXPECT_TRUE(client.server->alive());
-    co_await client.close();
 }
-TEST(ShmFurtherSegments, ComeWhenTheyAreNeeded) { Stage(listening()).run(comes_when_needed); }
+TEST(ShmFurtherSegments, ComeWhenTheyAreNeeded) { run_connected(comes_when_needed, {}); }
 
-Task<> goes_back(Stage& stage) {
-    Client client(stage);
-    co_await client.connect(stage);
-    if (!client.server) co_return;
+Task<> goes_back(Stage& stage, Client& client) {
     for (int round = 0; round < 3; ++round) {
         const auto memory = co_await client.take(7 * mib);
         EXPECT_TRUE(memory);
@@ -146,9 +165,8 @@ Task<> goes_back(Stage& stage) {
         client.endpoint->free(*memory);
         EXPECT_TRUE(co_await becomes(stage.core(), 0, 7 * mib)) << round;
     }
-    co_await client.close();
 }
-TEST(ShmFurtherSegments, GoBackWhenTheyAreIdle) { Stage(listening()).run(goes_back); }
+TEST(ShmFurtherSegments, GoBackWhenTheyAreIdle) { run_connected(goes_back); }
 
 Task<> waits_for_others(Stage& stage) {
     // Not impatient: memory comes back only because another client waits.
@@ -178,10 +196,7 @@ TEST(ShmFurtherSegments, WhoHasNoneGetsThemAsSoonAsTheyAreFree) {
     Stage(listening(), {.segments_bytes_max = 60 * mib}).run(waits_for_others);
 }
 
-Task<> leaves_some(Stage& stage) {
-    Client greedy(stage, {});
-    co_await greedy.connect(stage);
-    if (!greedy.server) co_return;
+Task<> leaves_some(Stage& stage, Client& greedy) {
     std::vector<Bytes> taken;
     for (int i = 0; i < 100; ++i) {
         const auto memory = co_await greedy.take(mib, 50ms);
@@ -198,17 +213,13 @@ Task<> leaves_some(Stage& stage) {
     if (memory) late.endpoint->free(*memory);
     for (const Bytes each : taken) greedy.endpoint->free(each);
     co_await late.close();
-    co_await greedy.close();
 }
 TEST(ShmFurtherSegments, OneConnectionLeavesAsMuchAsItTakes) {
-    Stage(listening(), {.segments_bytes_max = 40 * mib}).run(leaves_some);
+    run_connected(leaves_some, {}, {.segments_bytes_max = 40 * mib});
 }
 
 // Few file descriptors at the client: an error of the request, not of the connection.
-Task<> without_descriptors(Stage& stage) {
-    Client client(stage);
-    co_await client.connect(stage);
-    if (!client.server) co_return;
+Task<> without_descriptors(Stage&, Client& client) {
     rlimit before{};
     EXPECT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
     // Both sides are in this process: the server asks the kernel for one, too, and waits.
@@ -224,10 +235,9 @@ Task<> without_descriptors(Stage& stage) {
     const auto memory = co_await client.take(mib);
     EXPECT_TRUE(memory);
     if (memory) client.endpoint->free(*memory);
-    co_await client.close();
 }
 TEST(ShmFurtherSegments, WithoutDescriptorsTheConnectionStays) {
-    Stage(listening()).run(without_descriptors);
+    run_connected(without_descriptors);
 }
 
 // ---- attacks ------------------------------------------------------------------------------------
@@ -265,10 +275,7 @@ Task<> false_wishes(Stage& stage) {
 TEST(ShmFurtherSegments, FalseWishesEndTheSession) { Stage(listening()).run(false_wishes); }
 
 // One that wants all that there is.
-Task<> hoarder(Stage& stage) {
-    Attacker attacker;
-    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
-    if (!attacker.victim) co_return;
+Task<> hoarder(Stage& stage, Attacker& attacker) {
     for (uint32_t i = 1; i < segments_most; ++i) ask(attacker, i, 4 * mib, mib);
     co_await sleep_for(stage.core(), 300ms);
     EXPECT_TRUE(attacker.victim->alive());
@@ -288,15 +295,12 @@ Task<> hoarder(Stage& stage) {
     EXPECT_EQ(mapped_segments(mib), 2U) << "the bystander's";
 }
 TEST(ShmFurtherSegments, AHoarderLeavesSomeForOthers) {
-    Stage(listening(), {.segments_bytes_max = 40 * mib}).run(hoarder);
+    run_connected(hoarder, {.segments_bytes_max = 40 * mib});
 }
 
 // One that asks and returns, and never reads: one descriptor is on its way to it, and the server
 // does not try again and again.
-Task<> deaf(Stage& stage) {
-    Attacker attacker;
-    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
-    if (!attacker.victim) co_return;
+Task<> deaf(Stage& stage, Attacker& attacker) {
     ask(attacker, 1, 3 * mib, 3 * mib);
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
     ask(attacker, 1, 0, 0);
@@ -318,16 +322,11 @@ Task<> deaf(Stage& stage) {
     while (::recv(attacker.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
     }
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
-    attacker.socket.reset();
-    co_await attacker.victim->close();
 }
-TEST(ShmFurtherSegments, AClientThatDoesNotReadGetsOneAtATime) { Stage(listening()).run(deaf); }
+TEST(ShmFurtherSegments, AClientThatDoesNotReadGetsOneAtATime) { run_connected(deaf); }
 
 // Asking and returning without end takes a bounded part of the core.
-Task<> restless(Stage& stage) {
-    Attacker attacker;
-    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
-    if (!attacker.victim) co_return;
+Task<> restless(Stage& stage, Attacker& attacker) {
     int given = 0;
     const Time until = stage.core().now() + 500ms;
     while (stage.core().now() < until) {
@@ -351,17 +350,12 @@ Task<> restless(Stage& stage) {
     EXPECT_LE(given, 40);
     EXPECT_GE(given, 2);
     EXPECT_TRUE(attacker.victim->alive());
-    attacker.socket.reset();
-    co_await attacker.victim->close();
 }
-TEST(ShmFurtherSegments, ComeAndGoAtABoundedRate) { Stage(listening()).run(restless); }
+TEST(ShmFurtherSegments, ComeAndGoAtABoundedRate) { run_connected(restless); }
 
 // Returned while a request has it mapped: it stays mapped for that request, no grant reaches it any
 // more, and it goes with the mapping.
-Task<> returned_while_mapped(Stage& stage) {
-    Attacker attacker;
-    co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
-    if (!attacker.victim) co_return;
+Task<> returned_while_mapped(Stage& stage, Attacker& attacker) {
     ask(attacker, 2, 3 * mib, 3 * mib);
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
     const uint64_t address = payload_address(2, 4096);
@@ -394,11 +388,9 @@ Task<> returned_while_mapped(Stage& stage) {
         EXPECT_FALSE(co_await attacker.victim->put(attacker.key(0, lie, 8192), 0, buffer.bytes()));
     }
     EXPECT_TRUE(attacker.victim->alive());
-    attacker.socket.reset();
-    co_await attacker.victim->close();
 }
 TEST(ShmFurtherSegments, ReturnedWhileMappedStaysForItsRequest) {
-    Stage(listening()).run(returned_while_mapped);
+    run_connected(returned_while_mapped);
 }
 
 // ---- what an idle connection costs --------------------------------------------------------------

@@ -1,7 +1,11 @@
-// A peer that writes anything into the shared memory of its session (rings, indices, grants), and
-// into its socket, between any two turns of the other side. At worst that side's session ends. Both
-// sides are tested: the server, and the client of a false server.
+// A peer that writes anything into the shared memory of its session (rings, indices, grants, wishes
+// for further segments), and sends anything on its socket, also descriptors, between any two turns
+// of the other side. At worst that side's session ends. Both sides are tested: the server, and the
+// client of a false server. Memory that an honest side gets can be accessed from end to end.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -23,13 +27,13 @@ constexpr Limits limits{.message_bytes_max = 20'000,
                         .outgoing_bytes_max = 40'000,
                         .reply_bytes = 256,
                         .regions_max = 4,
-                        .memory_bytes_max = 16'384,
+                        .memory_bytes_max = 65'536,
                         .answer_within = std::chrono::milliseconds(1)};
 
 ShmHello layout_of() {
     ShmHello layout{.to_server_bytes = ring_bytes_least,
                     .to_client_bytes = ring_bytes_least,
-                    .payload_bytes = limits.memory_bytes_max,
+                    .payload_bytes = 16'384,
                     .slots = limits.regions_max};
     layout.control_bytes = control_bytes(layout);
     return layout;
@@ -57,6 +61,7 @@ class Trial {
             look_at_messages();
         }
         stop_.request_stop();
+        mapped_.end();
         peer_.reset();
         co_await sending_.join();
         co_await victim_->close();
@@ -82,15 +87,19 @@ class Trial {
                        .session = session,
                        .peer = hello,
                        .layout = layout_,
+                       .gets_further = true,
                        .initiates = victim_is_server_},
             std::move(*control), std::move(*payload), Descriptor(ends[0]));
     }
     [[nodiscard]] SharedWord& word(uint8_t index) const {
-        return reinterpret_cast<SharedWord*>(control_.data())[index % 8];
+        return reinterpret_cast<SharedWord*>(control_.data())[index % 10];
+    }
+    [[nodiscard]] SharedSegment& segment(uint8_t number) const {
+        return reinterpret_cast<ControlPage*>(control_.data())->segments[number % segments_most];
     }
     // False: it is the victim's turn.
     bool peer_step() {
-        switch (script_.take<uint8_t>() % 8) {
+        switch (script_.take<uint8_t>() % 10) {
             case 0: return false;
             case 1: write_entry(); return true;
             case 2: {
@@ -105,7 +114,42 @@ class Trial {
                 return true;
             case 5: write_grant(); return true;
             case 6: (void)::send(peer_.get(), "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL); return true;
+            case 7: ask_for_segment(); return true;
+            case 8: send_segment(); return true;
             default: word(script_.take<uint8_t>()).value = script_.take<uint8_t>(); return true;
+        }
+    }
+    // A number of bytes that is mostly one of blocks, and not too large.
+    uint64_t size_of_segment() {
+        const auto pages = script_.take<uint8_t>();
+        return pages % 32 * block_bytes + (pages < 250 ? 0 : pages);
+    }
+    void ask_for_segment() {
+        SharedSegment& asked = segment(script_.take<uint8_t>());
+        asked.least = size_of_segment();
+        asked.wanted = asked.least == 0 ? 0 : asked.least + size_of_segment();
+        ++word(8).value;
+        (void)::send(peer_.get(), &wake_byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    // The one that was asked for, or another one, as it must be or wrong in one respect.
+    void send_segment() {
+        auto number = script_.take<uint8_t>();
+        for (uint8_t i = 1; i < segments_most && number < 200; ++i) {
+            if (segment(i).wanted != 0 && segment(i).given == 0) number = i;
+        }
+        SharedSegment& sent = segment(number);
+        const auto wrong = script_.take<uint8_t>() % 8;
+        sent.given = wrong == 0 ? size_of_segment() : sent.wanted;
+        const uint64_t size = wrong == 1 ? size_of_segment() : sent.given % (uint64_t{1} << 20);
+        const Descriptor made(::memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        ROS2S_CHECK(made.open() && ::ftruncate(made.get(), static_cast<off_t>(size)) == 0);
+        const int seals = wrong == 2 ? F_SEAL_GROW : F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+        ROS2S_CHECK(::fcntl(made.get(), F_ADD_SEALS, seals) == 0);
+        const auto byte = static_cast<std::byte>(segment_byte + number % segments_most);
+        if (wrong == 3) {
+            (void)::send(peer_.get(), &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        } else {
+            (void)send_descriptor_now(peer_.get(), byte, made.get());
         }
     }
     // An entry with mostly valid fields.
@@ -124,11 +168,15 @@ class Trial {
         std::memcpy(ring.data() + place, &header, sizeof header);
         tail += entry_bytes(header.length);
     }
+    uint64_t address() {
+        const auto offset = script_.take<uint16_t>();
+        return payload_address(script_.take<uint8_t>() % (segments_most + 1), offset);
+    }
     void write_grant() {
         const uint32_t slot = script_.take<uint8_t>() % layout_.slots;
         auto* grants = reinterpret_cast<SharedGrant*>(control_.data() + grants_offset(layout_));
         grants[slot] = {.state = uint64_t{1} << 32 | (script_.take<uint8_t>() & 7),
-                        .address = script_.take<uint16_t>(),
+                        .address = address(),
                         .length = script_.take<uint16_t>(),
                         .lease = 0,
                         .expires = Time::max().time_since_epoch().count(),
@@ -149,7 +197,7 @@ class Trial {
                       .session = session,
                       .slot = script_.take<uint8_t>() % 8U,
                       .generation = 1,
-                      .address = script_.take<uint16_t>(),
+                      .address = address(),
                       .length = script_.take<uint16_t>()};
         key.seal();
         std::vector<std::byte> memory(script_.take<uint16_t>() % 20'000);
@@ -158,21 +206,30 @@ class Trial {
             case 0: (void)co_await victim_->put(key, offset, memory); break;
             case 1: (void)co_await victim_->get(key, offset, memory); break;
             case 2: {
-                const auto mapped = victim_->map(key, offset, memory.size(), Rights::write);
-                if (mapped) std::ranges::fill(mapped->bytes(), std::byte{2});
+                // It is used once more, when the peer has had several turns.
+                std::ranges::fill(mapped_.bytes(), std::byte{2});
+                mapped_.end();
+                auto mapped = victim_->map(key, offset, memory.size(), Rights::write);
+                if (!mapped) break;
+                mapped_ = std::move(*mapped);
+                std::ranges::fill(mapped_.bytes(), std::byte{2});
                 break;
             }
             default: begin_send(memory.size());
         }
     }
     Task<> client_step() {
-        const size_t size = 1 + script_.take<uint16_t>() % 8000;
+        const size_t size = 1 + script_.take<uint16_t>();
         if (script_.take<uint8_t>() % 2 == 0) {
-            begin_send(size);
+            begin_send(1 + size % 8000);
             co_return;
         }
         const auto memory = victim_->allocate(size);
-        if (!memory) co_return;
+        if (!memory) {
+            if (memory.error().code == Code::no_memory) (void)victim_->ask_for_memory(size);
+            co_return;
+        }
+        std::ranges::fill(*memory, std::byte{2});
         if (auto region = victim_->grant(*memory, Rights::read_write)) co_await region->revoke();
         victim_->free(*memory);
     }
@@ -191,6 +248,7 @@ class Trial {
     Bytes control_;
     Descriptor peer_;
     std::unique_ptr<Endpoint> victim_;
+    Mapping mapped_;
     StopSource stop_;
     Nursery sending_;
 };
