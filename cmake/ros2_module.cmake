@@ -1,7 +1,12 @@
+# ros2_group(<name>): the modules that follow are in src/<name>.
+macro(ros2_group name)
+  set(ROS2S_GROUP ${name})
+endmacro()
+
 # ros2_module(<path> HEADERS <public headers> [PUBLIC <modules>] [PRIVATE <modules>] [LIBS <libs>]
 #             [TEST_MODULES <modules>] [TEST_LIBS <libs>])
 #
-# src/ros2s/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Other
+# src/<group>/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Other
 # modules can include only HEADERS, as "ros2s/<path>/<header>". These are linked into a view under
 # the build tree, and only the view is exported. An upward, private or transitive include therefore
 # does not compile. A module's own private headers are included as "header.h".
@@ -15,7 +20,11 @@ function(ros2_module path)
     message(FATAL_ERROR "ros2_module(${path}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
   endif()
   string(REPLACE "/" "_" name ${path})
-  set(dir ${PROJECT_SOURCE_DIR}/src/ros2s/${path})
+  set(dir ${PROJECT_SOURCE_DIR}/src/${ROS2S_GROUP}/${path})
+  if(NOT IS_DIRECTORY ${dir})  # a group that is one module
+    set(dir ${PROJECT_SOURCE_DIR}/src/${path})
+  endif()
+  file(RELATIVE_PATH place ${PROJECT_SOURCE_DIR} ${dir})
   set(view ${PROJECT_BINARY_DIR}/include/${name})
 
   file(GLOB sources CONFIGURE_DEPENDS ${dir}/*.cc)
@@ -44,6 +53,12 @@ function(ros2_module path)
     endif()
   endforeach()
 
+  foreach(lower ${A_PUBLIC} ${A_PRIVATE})
+    string(REPLACE "/" "_" target ${lower})
+    if(NOT TARGET ros2s::${target})
+      message(FATAL_ERROR "ros2_module(${path}): ${lower} is not listed above it, and the lowest layer comes first")
+    endif()
+  endforeach()
   list(TRANSFORM A_PUBLIC REPLACE "/" "_")
   list(TRANSFORM A_PRIVATE REPLACE "/" "_")
   list(TRANSFORM A_TEST_MODULES REPLACE "/" "_")
@@ -57,7 +72,7 @@ function(ros2_module path)
       FILE_SET HEADERS BASE_DIRS ${view} FILES ${faces}
       FILE_SET alone TYPE HEADERS BASE_DIRS ${view} FILES ${alone})
     target_link_libraries(ros2s_${name} PUBLIC ${A_PUBLIC} PRIVATE ${A_PRIVATE} ${A_LIBS})
-    target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}=src)
+    target_compile_options(ros2s_${name} PRIVATE -ffile-prefix-map=${view}/ros2s/${path}=${place})
     if(path MATCHES "/contract$")
       target_compile_options(ros2s_${name} PRIVATE ${ROS2S_TEST_OPTIONS})
     endif()

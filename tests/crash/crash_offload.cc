@@ -1,5 +1,5 @@
 // crash_offload: hosts, DPUs and the storage server under crashes and a network in trouble, judged
-// by a model (src/ros2s/sim/offload/README.md).
+// by a model (src/sim/offload/README.md).
 //
 //     crash_offload --points 1000 --dpus 2           1000 crashes of the engine, from seed 1 on
 //     crash_offload --seed 4711 --points 1 --dpus 2  the trial of one seed, which failed

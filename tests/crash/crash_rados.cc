@@ -1,5 +1,5 @@
 // crash_rados: clients of a file system on RADOS that die in the middle of their requests, judged
-// by a model (src/ros2s/sim/rados/README.md).
+// by a model (src/sim/rados/README.md).
 //
 //     crash_rados --points 2000             2000 deaths, from seed 1 on
 //     crash_rados --seed 4711 --points 1    the trial of one seed, which failed

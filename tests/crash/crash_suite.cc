@@ -1,5 +1,5 @@
 // crash_suite: the engine under random crashes, judged by a reference model
-// (src/ros2s/sim/README.md).
+// (src/sim/README.md).
 //
 //     crash_suite --points 1000 --groups 3          1000 crash points, from seed 1 on
 //     crash_suite --seed 4711 --points 1 --groups 3 the trial of one seed, which failed

@@ -10,13 +10,13 @@ sys.path.insert(0, f"{ROOT}/tools/dev")
 import bans  # noqa: E402
 import prose  # noqa: E402
 
-MODULES = ["ros2_module(base", "  HEADERS bytes.h)", "ros2_module(api/c PUBLIC api)", "# ros2_module(no)"]
+MODULES = ["ros2_group(core)", "ros2_module(base", "  HEADERS bytes.h)", "ros2_module(api/c PUBLIC api)", "# ros2_module(no)"]
 
 
 class ModulesWithoutReadme(unittest.TestCase):
     def complaints(self, **readmes):
         texts = {"CMakeLists.txt": MODULES, "tests/layers/CMakeLists.txt": ["ros2_module(low)"]}
-        texts |= {f"src/ros2s/{name.replace('_', '/')}/README.md": lines for name, lines in readmes.items()}
+        texts |= {f"src/core/{name.replace('_', '/')}/README.md": lines for name, lines in readmes.items()}
         return bans.modules_without_readme(texts)
 
     def test_each_module_has_one(self):
@@ -25,14 +25,14 @@ class ModulesWithoutReadme(unittest.TestCase):
     def test_a_missing_one(self):
         found = self.complaints(base=["# base: values"])
         self.assertEqual(len(found), 1, found)
-        self.assertIn("src/ros2s/api/c/README.md", found[0])
+        self.assertIn("src/core/api/c/README.md", found[0])
 
     def test_one_that_was_laid_out_as_code(self):
         for first in (["#base : values"], [], ["", "# base"], ["## base"]):
             with self.subTest(first=first):
                 found = self.complaints(base=first, api_c=["# api/c"])
                 self.assertEqual(len(found), 1, found)
-                self.assertIn("src/ros2s/base/README.md", found[0])
+                self.assertIn("src/core/base/README.md", found[0])
 
 
 class Decisions(unittest.TestCase):

@@ -321,7 +321,7 @@ fio     8 11.5:
         self.assertEqual({name: len(found) for name, found in kept.items()}, {"host": 1, "engine": 1})
 
     def test_layers(self):
-        of = layers.Layers(SOURCES / "src/ros2s").of
+        of = layers.Layers(SOURCES / "src").of
         self.assertEqual([of(sample) for sample in samples.parse(PERF, STARTER)],
                          ["polling", "engine", "kernel: I/O", "kernel: other"])
         for name, library, layer in (("ros2s::OsReactor::Loop::turn()", "/b/libros2store.so", "runtime"),
@@ -331,10 +331,10 @@ fio     8 11.5:
                                      ("crc32_iscsi_by16_10", "/lib/libisal.so.2", "checksums"),
                                      ("rocksdb::DBImpl::Get", "/lib/librocksdb.so.7", "index (RocksDB)"),
                                      ("[unknown]", "[unknown]", "unknown")):
-            self.assertEqual(layers.Layers(SOURCES / "src/ros2s").of_function(name, library), layer, name)
+            self.assertEqual(layers.Layers(SOURCES / "src").of_function(name, library), layer, name)
 
     def test_the_largest_layer_comes_first(self):
-        found = layers.by_layer(self.grouped["host"] + self.grouped["host"][:1], layers.Layers(SOURCES / "src/ros2s"))
+        found = layers.by_layer(self.grouped["host"] + self.grouped["host"][:1], layers.Layers(SOURCES / "src"))
         self.assertEqual({layer: len(own) for layer, own in found.items()}, {"polling": 2, "engine": 1})
         self.assertEqual(next(iter(found)), "polling")
         self.assertEqual(layers.functions(found["polling"]), [("do_sched_yield", 2)])

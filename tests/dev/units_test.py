@@ -33,7 +33,7 @@ def settings(daemon):
 class Packaged(unittest.TestCase):
     def test_each_daemon_has_its_own_user_and_directories(self):
         engine, dpu = unit("engine"), unit("dpu")
-        users = (SOURCES / "src/ros2s/daemon/ros2store.sysusers").read_text(encoding="utf-8")
+        users = (SOURCES / "src/service/daemon/ros2store.sysusers").read_text(encoding="utf-8")
         for own in (engine, dpu):
             self.assertRegex(users, rf"(?m)^u {own['User']} ")
         for setting in ("User", "Group", "RuntimeDirectory"):

@@ -10,24 +10,24 @@ import prose
 # Threads, locks and atomics belong in the runtime. Other places need them only if a foreign interface calls
 # from its own threads, or if an application's threads use the reactor. Each file gives its reason.
 THREADED = (
-    "src/ros2s/runtime/",
-    "src/ros2s/fabric/shm/",
-    "src/ros2s/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
-    "src/ros2s/base/log.",        # lines of several threads on one standard error
-    "src/ros2s/base/metrics.h",   # read by another thread than the one that counts
-    "src/ros2s/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
-    "src/ros2s/engine/index/",    # RocksDB's background threads
-    "src/ros2s/engine/allocation_test.cc",  # counts in operator new, which any thread calls
-    "src/ros2s/admission/accounts.",  # names of accounts, which gRPC's threads read
-    "src/ros2s/control/audit.cc",     # gRPC's threads log
-    "src/ros2s/control/arrivals.",  # requests begin on gRPC's threads
-    "src/ros2s/control/answers.",     # and end there
-    "src/ros2s/control/reflection_service.cc",  # the same
-    "src/ros2s/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
-    "src/ros2s/control/test_rig",     # and so do its tests' servers
-    "src/ros2s/api/",             # the application's threads
-    "src/ros2s/daemon/log_writer",  # writes the lines of all threads, because what reads them may be slow
-    "src/ros2s/pool/owner_test.cc",  # an owner whose first thread ends before it
+    "src/core/runtime/",
+    "src/net/fabric/shm/",
+    "src/net/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
+    "src/core/base/log.",        # lines of several threads on one standard error
+    "src/core/base/metrics.h",   # read by another thread than the one that counts
+    "src/store/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
+    "src/store/engine/index/",    # RocksDB's background threads
+    "src/store/engine/allocation_test.cc",  # counts in operator new, which any thread calls
+    "src/net/admission/accounts.",  # names of accounts, which gRPC's threads read
+    "src/service/control/audit.cc",     # gRPC's threads log
+    "src/service/control/arrivals.",  # requests begin on gRPC's threads
+    "src/service/control/answers.",     # and end there
+    "src/service/control/reflection_service.cc",  # the same
+    "src/service/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
+    "src/service/control/test_rig",     # and so do its tests' servers
+    "src/program/api/",             # the application's threads
+    "src/service/daemon/log_writer",  # writes the lines of all threads, because what reads them may be slow
+    "src/program/pool/owner_test.cc",  # an owner whose first thread ends before it
     "plugins/",             # the same
     "apps/fuse/",           # libfuse's signal thread
     "apps/cli/",            # the progress line's and Ctrl-C's flag
@@ -48,18 +48,18 @@ RULES = (
      r"stop_token|future|pthread\.h)>|\bstd::(thread|jthread|mutex|atomic)\b", CODE, THREADED,
      "cross cores with `co_await on(reactor, …)`; block on BlockingPool"),
     ("no sleeping", r"\b(u|nano)?sleep\s*\(|\bsleep_for\s*<|this_thread::sleep", CODE,
-     ("src/ros2s/runtime/", "src/ros2s/api/c/queue_test.cc",
-      "src/ros2s/api/queue/queue_race_test.cc", "tests/", "examples/"),
+     ("src/core/runtime/", "src/program/api/c/queue_test.cc",
+      "src/program/api/queue/queue_race_test.cc", "tests/", "examples/"),
      "co_await sleep_for(reactor, …)"),
     ("no unseeded randomness",
      r"\b(rand|srand|random_device|drand48|lrand48)\s*\(|std::random_device|std::mt19937|"
-     r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/ros2s/base/random.",),
+     r"std::(shuffle|hash)\b|_distribution<", CODE, ("src/core/base/random.",),
      "use ros2s::Random from the reactor"),
     ("no names from a predictable generator", r"random\(\)\.next\(",
-     CODE, ("src/ros2s/sim/", "src/ros2s/device/uring/create.cc", "src/ros2s/session/session_test_support.h",
-            "src/ros2s/session/sessions_test.cc",
-            "src/ros2s/session/tickets_test.cc", "src/ros2s/fabric/ucx/attack_support_test.cc",
-            "src/ros2s/fabric/ofi/attack_test.cc", "tests/"),
+     CODE, ("src/sim/", "src/store/device/uring/create.cc", "src/trust/session/session_test_support.h",
+            "src/trust/session/sessions_test.cc",
+            "src/trust/session/tickets_test.cc", "src/net/fabric/ucx/attack_support_test.cc",
+            "src/net/fabric/ofi/attack_test.cc", "tests/"),
      "what a peer sees and what names something comes from Reactor::secrets()"),
     ("no fixes put off", r"\bFIXME\b|\bXXX\b", CODE + (".py", ".cmake"), ("tools/dev/bans.py",),
      "fix it now, or state what does not work"),
@@ -127,8 +127,10 @@ def modules_without_readme(texts):
     """Returns the modules of ros2_module() whose README.md is missing or does not begin with a title."""
     complaints = []
     for number, line in enumerate(texts["CMakeLists.txt"], 1):
+        for name in re.findall(r"^ros2_group\((\w+)", line):
+            group = name
         for module in re.findall(r"^ros2_module\(\s*([\w/]+)", line):
-            readme = f"src/ros2s/{module}/README.md"
+            readme = f"src/{module if module.split('/')[0] == group else f'{group}/{module}'}/README.md"
             if not "".join(texts.get(readme, [])[:1]).startswith("# "):
                 complaints.append(f"CMakeLists.txt:{number}: {readme} does not begin with a line "
                                   f"'# {module}: …'\n    say what the module is, what is not in "

@@ -146,7 +146,7 @@ def services(debian, tree):
         folder.mkdir(parents=True)
     for name in CERTIFICATES:
         (tree / SETTINGS / name).mkdir(parents=True)
-    shutil.copy("src/ros2s/daemon/ros2store.sysusers", users / "ros2store.conf")
+    shutil.copy("src/service/daemon/ros2store.sysusers", users / "ros2store.conf")
     for daemon, wish in (("engine", f"pools: {POOL}\n"),
                          ("dpu", "pools: pool\nengine: {access: delegated}\n")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)

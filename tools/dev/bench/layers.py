@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-CODE = Path("src/ros2s")
+CODE = Path("src")
 # Layers by the innermost function's name, if it says more than its library.
 WORK = (("polling", r"sched_yield"), ("checksums", r"crc32"), ("copies", r"mem(cpy|move|set)"),
         ("allocation", r"malloc|calloc|realloc|^_int_free|cfree|^free$|operator new|operator delete"),
@@ -25,7 +25,7 @@ def modules_of_names(code=CODE):
     these."""
     found = {}
     for module in ("base", "runtime"):
-        for source in sorted((code / module).glob("*.h")) + sorted((code / module).glob("*.cc")):
+        for source in sorted(code.glob(f"*/{module}/*.h")) + sorted(code.glob(f"*/{module}/*.cc")):
             text = source.read_text(encoding="utf-8")
             for name in re.findall(r"\b(?:class|struct|namespace)\s+(?:\[\[\w+\]\]\s+)?(?:ros2s::)?(\w+)|\b([a-z]\w+)\(", text):
                 found.setdefault(name[0] or name[1], module)
@@ -38,7 +38,7 @@ def first_of(table, text):
 
 class Layers:
     def __init__(self, code=CODE):
-        self.modules = {path.name for path in code.iterdir() if path.is_dir()}
+        self.modules = {path.name for path in [*code.iterdir(), *code.glob("*/*")] if path.is_dir()}
         self.names = modules_of_names(code)
 
     def of(self, sample):
