@@ -13,6 +13,7 @@ endmacro()
 #
 # All *_test.cc become one program <module>_test. Each *_bench.cc becomes a program. Each *_fuzz.cc
 # becomes a libFuzzer program if ROS2S_FUZZ is on.
+# What tests alone include is in <path>/test_support/.
 # PUBLIC modules appear in the public headers, PRIVATE ones only in the .cc files.
 function(ros2_module path)
   cmake_parse_arguments(A "" "" "HEADERS;PUBLIC;PRIVATE;LIBS;TEST_MODULES;TEST_LIBS" ${ARGN})
@@ -43,7 +44,8 @@ function(ros2_module path)
     if(NOT EXISTS ${dir}/${header})
       message(FATAL_ERROR "ros2_module(${path}): header ${header} does not exist")
     endif()
-    file(MAKE_DIRECTORY ${view}/ros2s/${path})
+    get_filename_component(folder ${view}/ros2s/${path}/${header} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
     file(CREATE_LINK ${dir}/${header} ${view}/ros2s/${path}/${header} SYMBOLIC)
     string(REGEX REPLACE "h$" "cc" source ${header})
     if(EXISTS ${dir}/${source})
@@ -91,7 +93,12 @@ function(ros2_module path)
   add_library(ros2s::${name} ALIAS ros2s_${name})
 
   if(tests AND BUILD_TESTING)
-    add_executable(${name}_test ${tests})
+    file(GLOB support CONFIGURE_DEPENDS ${dir}/test_support/*.cc)
+    if(EXISTS ${dir}/test_support/README.md)  # a module of its own
+      set(support)
+    endif()
+    add_executable(${name}_test ${tests} ${support})
+    target_compile_options(${name}_test PRIVATE -iquote${dir})
     target_link_libraries(${name}_test PRIVATE ros2s::${name} ${A_PRIVATE} ${A_TEST_MODULES}
                           ${A_LIBS} ${A_TEST_LIBS} GTest::gmock GTest::gtest_main)
     set(cost)
@@ -105,7 +112,7 @@ function(ros2_module path)
       get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
       add_executable(${name}_${fuzzer_name} ${fuzzer})
       add_dependencies(fuzzers ${name}_${fuzzer_name})
-      target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
+      target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer -iquote${dir})
       target_link_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)
       target_link_libraries(${name}_${fuzzer_name} PRIVATE ros2s::${name} ${A_PRIVATE}
                             ${A_TEST_MODULES} ${A_LIBS})
@@ -115,6 +122,7 @@ function(ros2_module path)
     foreach(bench ${benches})
       get_filename_component(bench_name ${bench} NAME_WE)
       add_executable(${name}_${bench_name} ${bench})
+      target_compile_options(${name}_${bench_name} PRIVATE -iquote${dir})
       target_link_libraries(${name}_${bench_name} PRIVATE ros2s::${name} ${A_PRIVATE}
                             ${A_TEST_MODULES} ${A_LIBS} benchmark::benchmark_main)
     endforeach()

@@ -11,7 +11,7 @@
 #include "ros2s/connection/connection.h"
 #include "ros2s/control/test_support/remote_namespace.h"
 #include "ros2s/hostlink/link_client.h"
-#include "ros2s/session/fixed_mount_test_support.h"
+#include "ros2s/session/test_support/fixed_mount.h"
 
 namespace ros2s::tests {
 

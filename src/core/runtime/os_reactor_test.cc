@@ -17,9 +17,9 @@
 
 #include "ros2s/runtime/foreign_posts.h"
 #include "ros2s/runtime/fork.h"
-#include "ros2s/runtime/forwarding_reactor.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/forwarding_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s {

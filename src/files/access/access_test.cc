@@ -2,7 +2,7 @@
 // call; and the cost of checks.
 #include <vector>
 
-#include "checked_dfs.h"
+#include "test_support/checked_dfs.h"
 
 namespace ros2s::access {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <optional>
 
-#include "checked_dfs.h"
-#include "kernel_tree.h"
 #include "ros2s/fs/path_walk.h"
+#include "test_support/checked_dfs.h"
+#include "test_support/kernel_tree.h"
 
 namespace ros2s::access {
 namespace {

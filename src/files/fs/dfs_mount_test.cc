@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "counted_dfs.h"
+#include "test_support/counted_dfs.h"
 
 namespace ros2s::fs {
 namespace {

@@ -1,5 +1,5 @@
 // How many requests to the store an operation takes.
-#include "counted_dfs.h"
+#include "test_support/counted_dfs.h"
 
 namespace ros2s::fs {
 namespace {

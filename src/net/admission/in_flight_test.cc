@@ -1,5 +1,5 @@
 // Limits of what a tenant has in flight; on simulated time, from seeds.
-#include "crowd_test_support.h"
+#include "test_support/crowd.h"
 
 #include <array>
 

@@ -1,5 +1,5 @@
 // Rates of tenants, and when an account is dropped, on simulated time.
-#include "crowd_test_support.h"
+#include "test_support/crowd.h"
 
 namespace ros2s::admission {
 namespace {

@@ -1,5 +1,5 @@
 // Shares of a server's time by weight; on simulated time, from seeds.
-#include "crowd_test_support.h"
+#include "test_support/crowd.h"
 
 namespace ros2s::admission {
 namespace {

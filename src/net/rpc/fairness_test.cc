@@ -3,7 +3,7 @@
 #include <map>
 #include <numeric>
 
-#include "rpc_test_support.h"
+#include "test_support/rpc.h"
 
 namespace ros2s::rpc {
 namespace {

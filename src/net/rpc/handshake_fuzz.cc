@@ -5,8 +5,8 @@
 
 #include "channel.h"
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/fuzz_script.h"
 #include "ros2s/fabric/sim/network.h"
+#include "ros2s/fabric/test_support/fuzz_script.h"
 #include "ros2s/runtime/sim/world.h"
 #include "server.h"
 

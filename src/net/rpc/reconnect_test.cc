@@ -2,7 +2,7 @@
 // that they may have been done.
 #include <array>
 
-#include "rpc_test_support.h"
+#include "test_support/rpc.h"
 
 namespace ros2s::rpc {
 namespace {

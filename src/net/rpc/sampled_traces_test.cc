@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include "rpc_test_support.h"
+#include "test_support/rpc.h"
 
 namespace ros2s::rpc {
 namespace {

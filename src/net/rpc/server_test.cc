@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "ros2s/fabric/deadline.h"
-#include "rpc_test_support.h"
+#include "test_support/rpc.h"
 
 namespace ros2s::rpc {
 namespace {

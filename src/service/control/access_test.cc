@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 
 #include "ros2s/control/test_support/remote_namespace.h"
-#include "ros2s/session/fixed_mount_test_support.h"
-#include "test_rig.h"
+#include "ros2s/session/test_support/fixed_mount.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

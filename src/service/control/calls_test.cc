@@ -10,8 +10,8 @@
 #include "ros2s/control/session.grpc.pb.h"
 #include "ros2s/control/store.grpc.pb.h"
 #include "ros2s/control/test_support/remote_namespace.h"
-#include "ros2s/session/fixed_mount_test_support.h"
-#include "test_rig.h"
+#include "ros2s/session/test_support/fixed_mount.h"
+#include "test_support/test_rig.h"
 #include "tls.h"
 
 namespace ros2s::control {

@@ -9,7 +9,7 @@
 
 #include <filesystem>
 
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 #include "tls.h"
 
 namespace ros2s::control {

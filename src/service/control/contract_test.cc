@@ -10,9 +10,9 @@
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/hostlink/link_server.h"
-#include "ros2s/session/fixed_mount_test_support.h"
 #include "ros2s/session/gate.h"
-#include "test_rig.h"
+#include "ros2s/session/test_support/fixed_mount.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

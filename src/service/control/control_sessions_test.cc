@@ -8,7 +8,7 @@
 #include "ros2s/control/session.pb.h"
 #include "ros2s/pki/watched_identity.h"
 #include "ros2s/session/gate.h"
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

@@ -10,7 +10,7 @@
 
 #include <map>
 
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

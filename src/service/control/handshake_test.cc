@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

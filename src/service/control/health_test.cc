@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/control/health.grpc.pb.h"
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 #include "tls.h"
 
 namespace ros2s::control {

@@ -13,7 +13,7 @@
 #include <fstream>
 
 #include "audit.h"
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "ros2s/runtime/sim/world.h"
-#include "test_rig.h"
+#include "test_support/test_rig.h"
 
 namespace ros2s::control {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
-#include "link_test_support.h"
 #include "ros2s/foreign/local_fs.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

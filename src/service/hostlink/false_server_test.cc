@@ -1,8 +1,8 @@
 // A host whose server sends false data, or another order of names than before.
 #include <array>
 
-#include "link_test_support.h"
 #include "names_wire.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

@@ -1,6 +1,6 @@
 // Work that a host must not be able to cause on its DPU at no cost.
 #include "fields.h"
-#include "link_test_support.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

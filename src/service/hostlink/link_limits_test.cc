@@ -1,8 +1,8 @@
 // What requests count for their tenant's rates and for the server's memory.
 #include <fmt/format.h>
 
-#include "link_test_support.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

@@ -1,7 +1,7 @@
 // Payload over the link: bytes that changed on their way, and more than one request takes.
 #include "link_ask.h"
-#include "link_test_support.h"
 #include "ros2s/base/crc32c.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "link_ask.h"
-#include "link_test_support.h"
 #include "names_wire.h"
+#include "test_support/link.h"
 
 namespace ros2s::hostlink {
 namespace {

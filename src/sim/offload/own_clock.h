@@ -1,7 +1,7 @@
 // OwnClock: a core of the world, as a machine sees it whose clock is set separately. The engine's
 // machine has the world's clock.
 #pragma once
-#include "ros2s/runtime/forwarding_reactor.h"
+#include "ros2s/runtime/test_support/forwarding_reactor.h"
 
 namespace ros2s::sim {
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <gtest/gtest.h>
 
-#include "cipher_test_support.h"
+#include "test_support/cipher.h"
 
 namespace ros2s::cipher {
 namespace {

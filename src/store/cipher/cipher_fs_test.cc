@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "cipher_store.h"
-#include "cipher_test_support.h"
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/memory_store.h"
+#include "test_support/cipher.h"
 
 namespace ros2s::cipher {
 namespace {

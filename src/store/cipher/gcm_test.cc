@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "cipher_test_support.h"
+#include "test_support/cipher.h"
 
 namespace ros2s::cipher {
 namespace {

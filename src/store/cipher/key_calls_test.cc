@@ -16,9 +16,9 @@
 #include "key_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/object/memory_store.h"
-#include "ros2s/runtime/forwarding_reactor.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/forwarding_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::cipher {

@@ -9,13 +9,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cipher_test_support.h"
 #include "container_keys.h"
 #include "key_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/cipher.h"
 
 namespace ros2s::cipher {
 namespace {

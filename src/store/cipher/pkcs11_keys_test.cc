@@ -11,7 +11,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "cipher_test_support.h"
+#include "test_support/cipher.h"
 
 namespace ros2s::cipher {
 namespace {

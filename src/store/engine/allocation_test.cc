@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "null_device.h"
-#include "pool_test_support.h"
+#include "test_support/null_device.h"
+#include "test_support/pool.h"
 
 // Sanitizers have their own allocator, and frames come from it.
 #ifndef ROS2S_SANITIZED

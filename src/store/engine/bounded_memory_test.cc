@@ -3,8 +3,8 @@
 // replayed.
 #include <gtest/gtest.h>
 
-#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

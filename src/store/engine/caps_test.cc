@@ -6,12 +6,12 @@
 #include <optional>
 #include <set>
 
-#include "pool_test_support.h"
 #include "ros2s/base/codec.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/values.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

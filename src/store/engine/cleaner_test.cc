@@ -7,9 +7,9 @@
 #include <map>
 #include <set>
 
-#include "pool_test_support.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

@@ -1,7 +1,7 @@
 // Containers without a pool: labels are unique, and nothing remains of a destroyed one.
 #include "containers.h"
 
-#include "commit_test_support.h"
+#include "test_support/commit.h"
 
 namespace ros2s::engine {
 namespace {

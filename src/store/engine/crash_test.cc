@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "engine_test_support.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

@@ -7,12 +7,12 @@
 #include <array>
 #include <set>
 
-#include "engine_test_support.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/engine/format/checkpoint.h"
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/engine/format/superblock.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

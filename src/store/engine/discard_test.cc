@@ -1,8 +1,8 @@
 // Discards (TRIM): which blocks are discarded, when they are reused, and the effects of an error.
 #include <gtest/gtest.h>
 
-#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

@@ -11,13 +11,13 @@
 #include <filesystem>
 
 #include "engine_store.h"
-#include "null_device.h"
 #include "ros2s/base/check.h"
 #include "ros2s/device/uring/file_device.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
+#include "test_support/null_device.h"
 
 namespace ros2s::engine {
 namespace {

@@ -1,7 +1,7 @@
 // The engine keeps the object contract: on simulated disks with an ordered-map index, with one
 // device and several, one group in flight and three, one core and several.
-#include "engine_test_support.h"
 #include "ros2s/object/contract/contract.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

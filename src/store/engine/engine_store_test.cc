@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <set>
 
-#include "engine_test_support.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

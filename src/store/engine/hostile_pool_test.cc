@@ -3,11 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pool_test_support.h"
 #include "ros2s/engine/extent/space.h"
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/engine/format/values.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

@@ -1,7 +1,7 @@
 // An Opening without a store that accepts requests: its effects on the media of a pool.
 #include "opening.h"
 
-#include "engine_test_support.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

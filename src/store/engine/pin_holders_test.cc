@@ -1,8 +1,8 @@
 // After a start the store waits for the clients that may have files open, and for no others.
 #include "pin_holders.h"
 
-#include "engine_test_support.h"
 #include "pin_list.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 namespace {

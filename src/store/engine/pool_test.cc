@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pool_test_support.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

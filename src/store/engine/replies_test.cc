@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "pool_test_support.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
 
 namespace ros2s::engine {
 namespace {

@@ -1,7 +1,7 @@
 // A Writer without a pool: what it writes to the disk, once, and what it refuses.
 #include "writer.h"
 
-#include "commit_test_support.h"
+#include "test_support/commit.h"
 
 namespace ros2s::engine {
 namespace {

@@ -1,8 +1,8 @@
 // A store behind the simulated network keeps the object contract: with short payload inline, with
 // everything in windows, and with a slow store.
 #include "ros2s/object/contract/contract.h"
-#include "remote_test_support.h"
 #include "ros2s/object/memory_store.h"
+#include "test_support/remote.h"
 
 namespace ros2s::remote {
 namespace {

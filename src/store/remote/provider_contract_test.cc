@@ -7,12 +7,12 @@
 #include <chrono>
 #include <filesystem>
 
-#include "remote_test_support.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "test_support/remote.h"
 
 namespace ros2s::remote {
 namespace {

@@ -6,12 +6,12 @@
 #include <array>
 
 #include "fields.h"
-#include "remote_test_support.h"
 #include "ros2s/client/client_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "test_support/remote.h"
 
 namespace ros2s::remote {
 namespace {

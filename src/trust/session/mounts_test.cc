@@ -5,7 +5,7 @@
 
 #include "mount_names.h"
 #include "ros2s/runtime/nursery.h"
-#include "session_test_support.h"
+#include "test_support/session.h"
 
 namespace ros2s::session {
 namespace {

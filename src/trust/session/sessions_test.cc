@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "ros2s/runtime/nursery.h"
-#include "session_test_support.h"
+#include "test_support/session.h"
 
 namespace ros2s::session {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/sim/world.h"
-#include "test_tenants.h"
+#include "test_support/test_tenants.h"
 
 namespace ros2s::tenancy {
 namespace {

@@ -10,7 +10,7 @@
 #include "capability_rights.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/sim/world.h"
-#include "test_tenants.h"
+#include "test_support/test_tenants.h"
 
 namespace ros2s::tenancy {
 namespace {

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "test_tenants.h"
+#include "test_support/test_tenants.h"
 
 namespace ros2s::tenancy {
 namespace {

@@ -7,7 +7,7 @@
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/runtime/os_reactor.h"
-#include "silent_worker.h"
+#include "test_support/silent_worker.h"
 
 namespace ros2s::fabric::lanes {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "lane_wire.h"
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/packet/fuzzed_peer.h"
+#include "ros2s/fabric/packet/test_support/fuzzed_peer.h"
 #include "ros2s/runtime/os_reactor.h"
-#include "silent_worker.h"
+#include "test_support/silent_worker.h"
 
 using namespace ros2s;
 using namespace ros2s::fabric;

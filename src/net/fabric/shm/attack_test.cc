@@ -9,9 +9,9 @@
 #include <fstream>
 #include <thread>
 
-#include "attack_support.h"
 #include "ring.h"
 #include "shm_endpoint.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::shm {
 namespace {

@@ -7,11 +7,11 @@
 #include <cstring>
 #include <fstream>
 
-#include "attack_support.h"
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/wake_on_stop.h"
 #include "shm_endpoint.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::shm {
 namespace {

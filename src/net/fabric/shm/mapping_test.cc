@@ -3,8 +3,8 @@
 
 #include <cstring>
 
-#include "attack_support.h"
 #include "ros2s/runtime/nursery.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::shm {
 namespace {

@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/fuzz_script.h"
+#include "ros2s/fabric/test_support/fuzz_script.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "shm_endpoint.h"

@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attack_support.h"
 #include "extents.h"
 #include "segment.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::shm {
 namespace {

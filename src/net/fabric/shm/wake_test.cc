@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "attack_support.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::shm {
 namespace {

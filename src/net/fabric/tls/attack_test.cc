@@ -13,11 +13,11 @@
 #include <utility>
 
 #include "frame_reader.h"
-#include "relay.h"
 #include "ros2s/fabric/contract/attack_shapes.h"
 #include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/fabric/strangers.h"
-#include "test_authority.h"
+#include "test_support/relay.h"
+#include "test_support/test_authority.h"
 #include "tls_stream.h"
 
 namespace ros2s::fabric::tls {

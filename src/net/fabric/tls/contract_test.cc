@@ -1,7 +1,7 @@
 // tls keeps the fabric's contract: between two connections of one core, two cores, and two
 // processes.
 #include "ros2s/fabric/contract/os_setup.h"
-#include "test_authority.h"
+#include "test_support/test_authority.h"
 
 namespace ros2s::fabric::tls {
 namespace {

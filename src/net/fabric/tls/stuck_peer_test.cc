@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "ros2s/fabric/contract/stage.h"
-#include "test_authority.h"
+#include "test_support/test_authority.h"
 
 namespace ros2s::fabric::tls {
 namespace {

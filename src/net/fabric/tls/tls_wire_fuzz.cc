@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/packet/fuzzed_peer.h"
+#include "ros2s/fabric/packet/test_support/fuzzed_peer.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "tls_wire.h"
 

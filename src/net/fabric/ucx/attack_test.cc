@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "attack_support.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::ucx {
 namespace {

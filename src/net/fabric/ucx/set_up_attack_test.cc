@@ -2,7 +2,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-#include "attack_support.h"
+#include "test_support/attack.h"
 
 namespace ros2s::fabric::ucx {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "test_pool.h"
+#include "test_support/test_pool.h"
 
 namespace ros2s::api::c {
 namespace {

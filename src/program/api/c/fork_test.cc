@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "ros2s/pool/owner.h"
-#include "test_pool.h"
+#include "test_support/test_pool.h"
 
 namespace ros2s::api::c {
 namespace {

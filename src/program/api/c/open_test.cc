@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "test_pool.h"
+#include "test_support/test_pool.h"
 
 namespace ros2s::api::c {
 namespace {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "ros2s/base/bytes.h"
-#include "test_pool.h"
+#include "test_support/test_pool.h"
 
 namespace ros2s::api::c {
 namespace {

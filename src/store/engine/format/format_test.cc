@@ -6,9 +6,9 @@
 #include <functional>
 #include <map>
 
-#include "golden.h"
 #include "ros2s/base/crc32c.h"
-#include "samples.h"
+#include "test_support/golden.h"
+#include "test_support/samples.h"
 
 namespace ros2s::engine {
 namespace {

@@ -11,7 +11,7 @@
 #include <fstream>
 #include <system_error>
 
-#include "ros2s/engine/index/index_contract.h"
+#include "ros2s/engine/index/test_support/contract.h"
 #include "status.h"
 
 namespace ros2s::engine {

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <set>
 
-#include "ros2s/engine/index/index_contract.h"
+#include "ros2s/engine/index/test_support/contract.h"
 
 namespace ros2s::engine {
 namespace {

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "ros2s/engine/index/index_contract.h"
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
+#include "ros2s/engine/index/test_support/contract.h"
 #include "tree.h"
 
 namespace ros2s::engine {

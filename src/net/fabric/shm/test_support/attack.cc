@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attack_support.h"
+#include "attack.h"
 #include "ring.h"
 
 namespace ros2s::fabric::shm {

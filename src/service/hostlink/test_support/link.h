@@ -13,9 +13,9 @@
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
-#include "ros2s/session/fixed_mount_test_support.h"
 #include "ros2s/session/gate.h"
 #include "ros2s/session/mount_names.h"
+#include "ros2s/session/test_support/fixed_mount.h"
 
 namespace ros2s::hostlink {
 

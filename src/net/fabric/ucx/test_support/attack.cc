@@ -1,4 +1,4 @@
-#include "attack_support.h"
+#include "attack.h"
 
 namespace ros2s::fabric::ucx {
 namespace {

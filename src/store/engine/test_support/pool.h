@@ -2,7 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
-#include "engine_test_support.h"
+#include "test_support/engine.h"
 
 namespace ros2s::engine {
 

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "ros2s/base/check.h"
-#include "ros2s/fabric/fuzz_script.h"
 #include "ros2s/fabric/packet/packet.h"
 #include "ros2s/fabric/packet/packet_endpoint.h"
+#include "ros2s/fabric/test_support/fuzz_script.h"
 
 namespace ros2s::fabric {
 
