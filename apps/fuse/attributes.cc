@@ -37,7 +37,7 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
-    const UserCall user(server, request);
+    const UserCall user(server, request, node);
     const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
@@ -66,6 +66,11 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
         changes.modified = to_wall_time(wanted->st_mtim);
         times.modified = wanted->st_mtim.tv_sec;
     }
+    changes.keeps_set_ids = !server.clears_set_ids();
+    // The kernel announces a change of the contents by a program that may not keep set-id bits. So
+    // it does chown(2) without a new owner.
+    changes.clears_set_ids = !(changes.mode || changes.uid || changes.gid || changes.size ||
+                               changes.accessed || changes.modified);
     server.run(setattr_task(server, request, node_of(node), changes, times));
 }
 
@@ -94,8 +99,7 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
 void statfs(fuse_req_t request, fuse_ino_t) { run(request, statfs_task); }
 
 // Attributes whose effect we do not implement. ACLs (system.*) would seem to be accepted and would
-// not be enforced. File capabilities have no effect on a nosuid mount, as this one is, and the
-// kernel asks for them at every write.
+// not be enforced. File capabilities have no effect on a nosuid mount, as this one is.
 bool is_refused(std::string_view name) noexcept {
     return name.starts_with("system.") || name == "security.capability";
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <optional>
 #include <vector>
 
 #include "ros2s/fs/caller.h"
@@ -31,8 +32,10 @@ void run(fuse_req_t request, auto task, auto... arguments) {
 
 // A call for the user whose program made the request.
 struct UserCall {
-    UserCall(Server& server, fuse_req_t request)
-        : groups(server.groups_of(request)),
+    // `changes`: a node whose contents or owner the call changes. Who is in the file's group
+    // decides which set-id bits go.
+    UserCall(Server& server, fuse_req_t request, std::optional<fs::NodeId> changes = {})
+        : groups(server.groups_of(request, changes && server.has_set_ids(*changes))),
           caller{.uid = fuse_req_ctx(request)->uid,
                  .gid = fuse_req_ctx(request)->gid,
                  .groups = groups},

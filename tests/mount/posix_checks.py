@@ -585,28 +585,6 @@ def modes_owners_and_times(top):
 
 
 @check
-def set_id_bits_go_on_write(top):
-    if os.geteuid() != 0:
-        return
-    path = f"{top}/f"
-    write(path, b"x")
-    os.chmod(path, 0o6777)
-    os.chmod(top, 0o777)
-    child = os.fork()
-    if child == 0:
-        os.setgid(65534)
-        os.setuid(65534)
-        try:
-            with open(path, "r+b") as file:
-                file.write(b"y")
-            os._exit(0)
-        except OSError:
-            os._exit(1)
-    if os.waitpid(child, 0)[1] == 0:
-        assert stat.S_IMODE(os.stat(path).st_mode) & 0o4000 == 0
-
-
-@check
 def names_and_limits(top):
     os.mkdir(f"{top}/" + "n" * 255)
     fails(errno.ENAMETOOLONG, os.mkdir, f"{top}/" + "n" * 256)
