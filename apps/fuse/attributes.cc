@@ -29,16 +29,35 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
     const UserCall user(server, request);
-    reply_attributes(request, co_await server.file_system().get_attributes(user.call, node));
+    auto found = co_await server.file_system().get_attributes(user.call, node);
+    if (!found) {
+        if (const auto removed = removed_directory(server, node, found.error())) found = *removed;
+    }
+    reply_attributes(request, found);
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     run(request, getattr_task, node_of(node));
 }
 
+// Its attributes are only here.
+void change_removed(fs::Attributes& directory, const fs::SetAttributes& changes) {
+    if (changes.mode) directory.mode = S_IFDIR | *changes.mode;
+    directory.uid = changes.uid.value_or(directory.uid);
+    directory.gid = changes.gid.value_or(directory.gid);
+    directory.accessed = changes.accessed.value_or(directory.accessed);
+    directory.modified = changes.modified.value_or(directory.modified);
+}
+
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
     const UserCall user(server, request, node);
-    const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
+    auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
+    if (!changed) {
+        if (auto removed = removed_directory(server, node, changed.error())) {
+            change_removed(*removed, changes);
+            changed = *removed;
+        }
+    }
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
@@ -144,7 +163,9 @@ Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
         co_return;
     }
     const auto value = co_await value_of(server, request, node, std::move(name));
-    if (!value) {
+    if (!value && removed_directory(server, node, value.error())) {
+        fuse_reply_err(request, ENODATA);
+    } else if (!value) {
         reply_error(request, value.error());
     } else if (room == 0) {
         fuse_reply_xattr(request, value->size());
@@ -188,7 +209,8 @@ void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*
 
 Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
     const UserCall user(server, request);
-    const auto names = co_await server.file_system().list_xattrs(user.call, node);
+    auto names = co_await server.file_system().list_xattrs(user.call, node);
+    if (!names && removed_directory(server, node, names.error())) names.emplace();
     if (!names) {
         reply_error(request, names.error());
         co_return;

@@ -96,7 +96,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         co_await sleep_for(server.reactor(), wait);
     }
     if (!opened) {
-        reply_error(request, opened.error());
+        reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
         co_return;
     }
     fill_opened(server, user.caller, flags, *opened, file);

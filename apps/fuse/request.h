@@ -50,6 +50,18 @@ struct UserCall {
 
 [[nodiscard]] struct stat to_stat(const fs::Attributes& attributes) noexcept;
 
+// The attributes of a directory that was removed while a program has it as working directory, if
+// `error` means that (known_directories.h).
+[[nodiscard]] std::optional<fs::Attributes> removed_directory(Server& server, fs::NodeId node,
+                                                              const Error& error);
+// For a call about a name in `directory`. In such a directory no name exists, and none can be made.
+Task<Error> error_in(Server& server, const Call& call, fs::NodeId directory, Error error);
+template <class T>
+Task<Result<T>> named_in(Server& server, const Call& call, fs::NodeId directory, Result<T> result) {
+    if (result) co_return result;
+    co_return fail(co_await error_in(server, call, directory, result.error()));
+}
+
 void reply_error(fuse_req_t request, const Error& error) noexcept;
 void reply(fuse_req_t request, const Result<>& result) noexcept;
 // Replies with the node of a name. The kernel gets one more reference to it.

@@ -242,13 +242,14 @@ void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
     (void)fuse_lowlevel_notify_inval_inode(session_, node.value, attributes_only, 0);
 }
 
-void Server::note_attributes(const fs::Attributes& attributes) {
+void Server::note_attributes(const fs::Attributes& attributes, bool by_name) {
     if (S_ISREG(attributes.mode) && (attributes.mode & (S_ISUID | S_ISGID)) != 0) {
         set_id_files_.insert(attributes.node.value);
     } else if (!set_id_files_.empty()) {
         set_id_files_.erase(attributes.node.value);
     }
     if (!S_ISDIR(attributes.mode)) return;
+    directories_.see(attributes, reactor_.now(), by_name);
     if ((attributes.mode & S_ISGID) != 0) {
         set_group_id_directories_[attributes.node.value] = attributes.gid;
     } else if (!set_group_id_directories_.empty()) {
@@ -259,6 +260,7 @@ void Server::note_attributes(const fs::Attributes& attributes) {
 void Server::forget(fs::NodeId node, uint64_t count) {
     set_group_id_directories_.erase(node.value);
     set_id_files_.erase(node.value);
+    directories_.forget(node);
     page_reads_.forget(node);
     file_system_.forget(node, count);
 }

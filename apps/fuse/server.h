@@ -24,6 +24,7 @@
 #include "buffers.h"
 #include "cached_pages.h"
 #include "fuse_api.h"
+#include "known_directories.h"
 #include "page_reads.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
@@ -133,11 +134,12 @@ class Server {
     // The request that is being dispatched is made by a program whose change of a file clears
     // set-id bits (it has not CAP_FSETID). Only root may keep them.
     [[nodiscard]] bool clears_set_ids() const noexcept;
-    // Attributes that the kernel gets. Keeps the directories whose
+    [[nodiscard]] KnownDirectories& directories() noexcept { return directories_; }
+    // Attributes that the kernel gets, `by_name` in reply to a look-up. Keeps the directories whose
     // set-group-id bit makes new nodes inherit their group: the kernel leaves that to the file
     // system and does not send the parent's mode. The attributes of every directory pass here
     // before a node is created in it. Keeps the files that have set-id bits, too.
-    void note_attributes(const fs::Attributes& attributes);
+    void note_attributes(const fs::Attributes& attributes, bool by_name);
     // For the kernel, the file has set-id bits.
     [[nodiscard]] bool has_set_ids(fs::NodeId node) const {
         return set_id_files_.contains(node.value);
@@ -173,6 +175,7 @@ class Server {
     WriteHandles write_handles_;
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
+    KnownDirectories directories_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     std::unordered_map<uint64_t, int64_t> mappable_;  // handles by node
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
