@@ -29,16 +29,35 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
     const UserCall user(server, request);
-    reply_attributes(request, co_await server.file_system().get_attributes(user.call, node));
+    auto found = co_await server.file_system().get_attributes(user.call, node);
+    if (!found) {
+        if (const auto removed = removed_directory(server, node, found.error())) found = *removed;
+    }
+    reply_attributes(request, found);
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     run(request, getattr_task, node_of(node));
 }
 
+// Its attributes are only here.
+void change_removed(fs::Attributes& directory, const fs::SetAttributes& changes) {
+    if (changes.mode) directory.mode = S_IFDIR | *changes.mode;
+    directory.uid = changes.uid.value_or(directory.uid);
+    directory.gid = changes.gid.value_or(directory.gid);
+    directory.accessed = changes.accessed.value_or(directory.accessed);
+    directory.modified = changes.modified.value_or(directory.modified);
+}
+
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
-    const UserCall user(server, request);
-    const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
+    const UserCall user(server, request, node);
+    auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
+    if (!changed) {
+        if (auto removed = removed_directory(server, node, changed.error())) {
+            change_removed(*removed, changes);
+            changed = *removed;
+        }
+    }
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
@@ -66,6 +85,11 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
         changes.modified = to_wall_time(wanted->st_mtim);
         times.modified = wanted->st_mtim.tv_sec;
     }
+    changes.keeps_set_ids = !server.clears_set_ids();
+    // The kernel announces a change of the contents by a program that may not keep set-id bits. So
+    // it does chown(2) without a new owner.
+    changes.clears_set_ids = !(changes.mode || changes.uid || changes.gid || changes.size ||
+                               changes.accessed || changes.modified);
     server.run(setattr_task(server, request, node_of(node), changes, times));
 }
 
@@ -94,8 +118,7 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
 void statfs(fuse_req_t request, fuse_ino_t) { run(request, statfs_task); }
 
 // Attributes whose effect we do not implement. ACLs (system.*) would seem to be accepted and would
-// not be enforced. File capabilities have no effect on a nosuid mount, as this one is, and the
-// kernel asks for them at every write.
+// not be enforced. File capabilities have no effect on a nosuid mount, as this one is.
 bool is_refused(std::string_view name) noexcept {
     return name.starts_with("system.") || name == "security.capability";
 }
@@ -140,7 +163,9 @@ Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
         co_return;
     }
     const auto value = co_await value_of(server, request, node, std::move(name));
-    if (!value) {
+    if (!value && removed_directory(server, node, value.error())) {
+        fuse_reply_err(request, ENODATA);
+    } else if (!value) {
         reply_error(request, value.error());
     } else if (room == 0) {
         fuse_reply_xattr(request, value->size());
@@ -184,7 +209,8 @@ void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char*
 
 Task<> listxattr_task(Server& server, fuse_req_t request, fs::NodeId node, size_t room) {
     const UserCall user(server, request);
-    const auto names = co_await server.file_system().list_xattrs(user.call, node);
+    auto names = co_await server.file_system().list_xattrs(user.call, node);
+    if (!names && removed_directory(server, node, names.error())) names.emplace();
     if (!names) {
         reply_error(request, names.error());
         co_return;

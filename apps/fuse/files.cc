@@ -23,6 +23,8 @@ bool appends(const Server& server, int flags) noexcept {
 // The kernel's own flag for execve(2) (__FMODE_EXEC).
 constexpr int opened_to_execute = 0x20;
 
+// For the request that is being dispatched. Root may write for other programs, later: the kernel
+// then says so.
 fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
     const int access = flags & O_ACCMODE;
     return {.read = access != O_WRONLY,
@@ -30,7 +32,8 @@ fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
             .append = appends(server, flags),
             .truncate = (flags & O_TRUNC) != 0,
             .exclusive = (flags & O_EXCL) != 0,
-            .execute = (flags & opened_to_execute) != 0};
+            .execute = (flags & opened_to_execute) != 0,
+            .keeps_set_ids = !server.clears_set_ids()};
 }
 
 // A handle that the kernel's pages do not belong to: reads and writes bypass them.
@@ -42,10 +45,11 @@ bool can_be_mapped_for_stores(const fuse_file_info& file) noexcept {
     return (file.flags & O_ACCMODE) == O_RDWR;
 }
 
-void fill_opened(Server& server, const fs::Caller& user, const fs::Opened& opened,
-                 fuse_file_info& file) {
+void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
+                 const fs::Opened& opened, fuse_file_info& file) {
     if (writes_directly(server, file)) {
-        server.write_handles().opened(opened.handle, user, appends(server, file.flags));
+        server.write_handles().opened(
+            opened.handle, user, {.appends = flags.append, .keeps_set_ids = flags.keeps_set_ids});
         server.cached_pages().opened(opened.attributes.node);
     }
     if (can_be_mapped_for_stores(file)) server.note_mappable(opened.attributes.node, 1);
@@ -75,13 +79,13 @@ Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId pare
 }
 
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
-                   mode_t mode, fuse_file_info file) {
+                   mode_t mode, fs::OpenFlags flags, fuse_file_info file) {
     const UserCall user(server, request);
     auto& file_system = server.file_system();
     Result<fs::Opened> opened;
     for (Duration wait = std::chrono::milliseconds(1); wait <= other_kind_max; wait *= 2) {
-        opened = co_await file_system.create(
-            user.call, parent, name, mode, to_flags(server, file.flags), owner_of(request, parent));
+        opened = co_await file_system.create(user.call, parent, name, mode, flags,
+                                             owner_of(request, parent));
         if (opened) break;
         const Code code = opened.error().code;
         if (code != Code::loop && code != Code::invalid) break;
@@ -92,10 +96,10 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         co_await sleep_for(server.reactor(), wait);
     }
     if (!opened) {
-        reply_error(request, opened.error());
+        reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
         co_return;
     }
-    fill_opened(server, user.caller, *opened, file);
+    fill_opened(server, user.caller, flags, *opened, file);
     const fuse_entry_param entry = to_entry(server, opened->attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
@@ -105,23 +109,28 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
 }
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* file) {
-    run(request, create_task, node_of(parent), name, mode, *file);
+    run(request, create_task, node_of(parent), name, mode,
+        to_flags(server_of(request), file->flags), *file);
 }
 
-Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
-    const UserCall user(server, request);
+Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fs::OpenFlags flags,
+                 fuse_file_info file) {
+    const auto changes = flags.write ? std::optional(node) : std::nullopt;
+    const UserCall user(server, request, changes);
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.open(user.call, node, to_flags(server, file.flags));
+    const auto opened = co_await file_system.open(user.call, node, flags);
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
     }
-    fill_opened(server, user.caller, *opened, file);
+    fill_opened(server, user.caller, flags, *opened, file);
+    // The reply has no attributes.
+    if (flags.truncate && !flags.keeps_set_ids) server.set_ids_may_be_gone(node);
     if (fuse_reply_open(request, &file) != 0) std::ignore = co_await close(server, node, file);
 }
 void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
     file->flags &= ~O_EXCL;  // only meaningful for create
-    run(request, open_task, node_of(node), *file);
+    run(request, open_task, node_of(node), to_flags(server_of(request), file->flags), *file);
 }
 
 Task<> release_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
@@ -222,8 +231,9 @@ Task<Result<>> write_pages_back(Server& server, fs::NodeId node, fuse_file_info 
     co_return Result<>();
 }
 
+// Where the kernel caches, it has set-id bits cleared before it writes (see setattr).
 Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_info file,
-                                   ConstBytes data, uint64_t offset) {
+                                   ConstBytes data, uint64_t offset, bool keeps_set_ids = true) {
     const Call call;
     fs::FileHandle handle = handle_of(file);
     if (server.caches()) {
@@ -237,7 +247,9 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
         to_end ? CachedPages::Range{0, UINT64_MAX} : CachedPages::Range{offset, data.size()};
     const auto turn = co_await server.cached_pages().begin(
         node, is_paged ? CachedPages::Kind::paged : CachedPages::Kind::direct, range);
-    ROS2S_CO_TRY_ASSIGN(handle, co_await server.write_handles().find(node, handle, to_end));
+    ROS2S_CO_TRY_ASSIGN(handle,
+                        co_await server.write_handles().find(
+                            node, handle, {.appends = to_end, .keeps_set_ids = keeps_set_ids}));
     if (is_paged && turn) {
         ROS2S_CO_TRY(co_await write_pages_back(server, node, file, handle, data, offset));
         co_return data.size();
@@ -247,8 +259,8 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
 
 // `received` is the request's own memory, which contains `data`.
 Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
-                  ReceiveBuffer received, ConstBytes data, uint64_t offset) {
-    const auto written = co_await write_bytes(server, node, file, data, offset);
+                  bool keeps_set_ids, ReceiveBuffer received, ConstBytes data, uint64_t offset) {
+    const auto written = co_await write_bytes(server, node, file, data, offset, keeps_set_ids);
     if (written) {
         fuse_reply_write(request, *written);
     } else {
@@ -260,8 +272,11 @@ Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
 void write(fuse_req_t request, fuse_ino_t node, const char* data, size_t bytes, off_t offset,
            fuse_file_info* file) {
     Server& server = server_of(request);
-    server.run(write_task(server, request, node_of(node), *file, server.take_receive_buffer(),
-                          as_bytes({data, bytes}), static_cast<uint64_t>(offset)));
+    // For pages of a mapping the kernel does not say whose they are.
+    const bool keeps_set_ids = file->writepage != 0 || !server.clears_set_ids();
+    server.run(write_task(server, request, node_of(node), *file, keeps_set_ids,
+                          server.take_receive_buffer(), as_bytes({data, bytes}),
+                          static_cast<uint64_t>(offset)));
 }
 
 Task<> fsync_task(Server& server, fuse_req_t request, fs::FileHandle handle) {

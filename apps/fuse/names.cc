@@ -11,7 +11,8 @@ namespace {
 
 Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    const auto result = co_await server.file_system().lookup(user.call, parent, name);
+    const auto result = co_await named_in(
+        server, user.call, parent, co_await server.file_system().lookup(user.call, parent, name));
     if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
         absent.entry_timeout = server.cache_seconds();
@@ -38,8 +39,9 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten)
 Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode, dev_t device) {
     const UserCall user(server, request);
-    reply_entry(request, co_await server.file_system().mknod(user.call, parent, name, mode, device,
-                                                             owner_of(request, parent)));
+    const auto made = co_await server.file_system().mknod(user.call, parent, name, mode, device,
+                                                          owner_of(request, parent));
+    reply_entry(request, co_await named_in(server, user.call, parent, made));
 }
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
     run(request, mknod_task, node_of(parent), name, mode, device);
@@ -49,8 +51,9 @@ Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
                   mode_t mode) {
     const UserCall user(server, request);
     if (server.inherited_group(parent)) mode |= S_ISGID;
-    reply_entry(request, co_await server.file_system().mkdir(user.call, parent, name, mode,
-                                                             owner_of(request, parent)));
+    const auto made = co_await server.file_system().mkdir(user.call, parent, name, mode,
+                                                          owner_of(request, parent));
+    reply_entry(request, co_await named_in(server, user.call, parent, made));
 }
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
     run(request, mkdir_task, node_of(parent), name, mode);
@@ -58,7 +61,8 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 
 Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    reply(request, co_await server.file_system().unlink(user.call, parent, name));
+    const auto done = co_await server.file_system().unlink(user.call, parent, name);
+    reply(request, co_await named_in(server, user.call, parent, done));
 }
 void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
     run(request, unlink_task, node_of(parent), name);
@@ -66,7 +70,8 @@ void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
-    reply(request, co_await server.file_system().rmdir(user.call, parent, name));
+    const auto done = co_await server.file_system().rmdir(user.call, parent, name);
+    reply(request, co_await named_in(server, user.call, parent, done));
 }
 void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
     run(request, rmdir_task, node_of(parent), name);
@@ -75,8 +80,9 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
                     std::string name) {
     const UserCall user(server, request);
-    reply_entry(request, co_await server.file_system().symlink(user.call, parent, name, target,
-                                                               owner_of(request, parent)));
+    const auto made = co_await server.file_system().symlink(user.call, parent, name, target,
+                                                            owner_of(request, parent));
+    reply_entry(request, co_await named_in(server, user.call, parent, made));
 }
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
     run(request, symlink_task, target, node_of(parent), name);
@@ -85,7 +91,8 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
                  std::string name) {
     const UserCall user(server, request);
-    reply_entry(request, co_await server.file_system().link(user.call, node, parent, name));
+    const auto made = co_await server.file_system().link(user.call, node, parent, name);
+    reply_entry(request, co_await named_in(server, user.call, parent, made));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
     run(request, link_task, node_of(node), node_of(parent), name);
@@ -94,8 +101,11 @@ void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* na
 Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    fs::NodeId new_parent, std::string new_name, fs::FileSystem::RenameFlags flags) {
     const UserCall user(server, request);
-    const auto result =
+    auto result =
         co_await server.file_system().rename(user.call, parent, name, new_parent, new_name, flags);
+    for (const fs::NodeId directory : {parent, new_parent}) {
+        result = co_await named_in(server, user.call, directory, result);
+    }
     if (!result && result.error().code == Code::loop) {
         fuse_reply_err(request, EINVAL);
         co_return;

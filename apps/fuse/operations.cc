@@ -24,8 +24,25 @@ void reply(fuse_req_t request, const Result<>& result) noexcept {
     fuse_reply_err(request, 0);
 }
 
+std::optional<fs::Attributes> removed_directory(Server& server, fs::NodeId node,
+                                                const Error& error) {
+    const bool is_gone = error.code == Code::stale;
+    if (!is_gone || !server.directories().is_in_use(node, server.reactor().now())) return {};
+    return server.directories().attributes(node);
+}
+
+Task<Error> error_in(Server& server, const Call& call, fs::NodeId directory, Error error) {
+    const Time now = server.reactor().now();
+    if (error.code != Code::stale || !server.directories().is_in_use(directory, now)) {
+        co_return error;
+    }
+    const auto found = co_await server.file_system().get_attributes(call, directory);
+    const bool is_gone = !found && found.error().code == Code::stale;
+    co_return is_gone ? Error{.code = Code::not_found} : error;
+}
+
 fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes) {
-    server.note_attributes(attributes);
+    server.note_attributes(attributes, true);
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
     entry.attr = to_stat(attributes);
@@ -45,7 +62,7 @@ void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexc
 void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept {
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
-    server.note_attributes(*result);
+    server.note_attributes(*result, false);
     const struct stat status = to_stat(*result);
     fuse_reply_attr(request, &status, server.cache_seconds());
 }

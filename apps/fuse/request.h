@@ -2,6 +2,7 @@
 #pragma once
 #include <sys/stat.h>
 
+#include <optional>
 #include <vector>
 
 #include "ros2s/fs/caller.h"
@@ -31,8 +32,10 @@ void run(fuse_req_t request, auto task, auto... arguments) {
 
 // A call for the user whose program made the request.
 struct UserCall {
-    UserCall(Server& server, fuse_req_t request)
-        : groups(server.groups_of(request)),
+    // `changes`: a node whose contents or owner the call changes. Who is in the file's group
+    // decides which set-id bits go.
+    UserCall(Server& server, fuse_req_t request, std::optional<fs::NodeId> changes = {})
+        : groups(server.groups_of(request, changes && server.has_set_ids(*changes))),
           caller{.uid = fuse_req_ctx(request)->uid,
                  .gid = fuse_req_ctx(request)->gid,
                  .groups = groups},
@@ -46,6 +49,18 @@ struct UserCall {
 };
 
 [[nodiscard]] struct stat to_stat(const fs::Attributes& attributes) noexcept;
+
+// The attributes of a directory that was removed while a program has it as working directory, if
+// `error` means that (known_directories.h).
+[[nodiscard]] std::optional<fs::Attributes> removed_directory(Server& server, fs::NodeId node,
+                                                              const Error& error);
+// For a call about a name in `directory`. In such a directory no name exists, and none can be made.
+Task<Error> error_in(Server& server, const Call& call, fs::NodeId directory, Error error);
+template <class T>
+Task<Result<T>> named_in(Server& server, const Call& call, fs::NodeId directory, Result<T> result) {
+    if (result) co_return result;
+    co_return fail(co_await error_in(server, call, directory, result.error()));
+}
 
 void reply_error(fuse_req_t request, const Error& error) noexcept;
 void reply(fuse_req_t request, const Result<>& result) noexcept;

@@ -38,15 +38,24 @@ void keep_what_libfuse_says(fuse_log_level, const char* format, va_list argument
     *said_while_mounting += text;
 }
 
-// FUSE_DIRECT_IO_ALLOW_MMAP of Linux 6.6, in the second word of FUSE_INIT's flags. libfuse 3.14
-// (Debian 12's) does not know it: it is read from the kernel's request and set in libfuse's answer.
-constexpr uint32_t direct_io_allow_mmap = uint32_t{1} << 4;
+// The body of the kernel's request. All zeros if the request is shorter.
+template <class T>
+T body_of(ConstBytes request) noexcept {
+    T body{};
+    if (request.size() < sizeof(fuse_in_header) + sizeof body) return body;
+    std::memcpy(&body, request.data() + sizeof(fuse_in_header), sizeof body);
+    return body;
+}
 
-bool offers_mapping_of_direct_files(ConstBytes request) noexcept {
-    fuse_init_in offered;
-    if (request.size() < sizeof(fuse_in_header) + sizeof offered) return false;
-    std::memcpy(&offered, request.data() + sizeof(fuse_in_header), sizeof offered);
-    return (offered.flags & FUSE_INIT_EXT) != 0 && (offered.flags2 & direct_io_allow_mmap) != 0;
+// Flags of FUSE_INIT, its second word in the upper half. libfuse 3.14 (Debian 12's) does not know
+// them: they are read from the kernel's request and set in libfuse's answer.
+constexpr uint64_t direct_io_allow_mmap = uint64_t{1} << 36;  // Linux 6.6
+constexpr uint64_t handle_killpriv = FUSE_HANDLE_KILLPRIV_V2;
+
+uint64_t offered_flags(ConstBytes request) noexcept {
+    const auto offered = body_of<fuse_init_in>(request);
+    const uint64_t more = (offered.flags & FUSE_INIT_EXT) != 0 ? offered.flags2 : 0;
+    return more << 32 | offered.flags;
 }
 
 ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexcept {
@@ -192,14 +201,55 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
     want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
     want(FUSE_CAP_CACHE_SYMLINKS, caches());
-    const ConstBytes request{static_cast<const std::byte*>(current_.get()), current_bytes_};
-    can_map_uncached_ = !caches() && offers_mapping_of_direct_files(request);
+    // The kernel then leaves set-id bits to us, and says who may keep them. And it does not look
+    // for file capabilities before each write.
+    const uint64_t wanted = handle_killpriv | (caches() ? 0 : direct_io_allow_mmap);
+    flags_past_libfuse_ = offered_flags(current_request()) & wanted;
     shaking_hands_ = true;
     ready_.set();
 }
 
-void Server::note_attributes(const fs::Attributes& attributes) {
+ConstBytes Server::current_request() const noexcept {
+    return {static_cast<const std::byte*>(current_.get()), current_bytes_};
+}
+
+bool Server::maps_shared() const noexcept {
+    return caches() || (flags_past_libfuse_ & direct_io_allow_mmap) != 0;
+}
+
+bool Server::clears_set_ids() const noexcept {
+    const ConstBytes request = current_request();
+    fuse_in_header header;
+    if (request.size() < sizeof header) return true;
+    std::memcpy(&header, request.data(), sizeof header);
+    if (header.uid != 0) return true;
+    switch (header.opcode) {
+        case FUSE_WRITE:
+            return (body_of<fuse_write_in>(request).write_flags & FUSE_WRITE_KILL_SUIDGID) != 0;
+        case FUSE_OPEN:
+            return (body_of<fuse_open_in>(request).open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
+        case FUSE_CREATE:
+            return (body_of<fuse_create_in>(request).open_flags & FUSE_OPEN_KILL_SUIDGID) != 0;
+        case FUSE_SETATTR:
+            return (body_of<fuse_setattr_in>(request).valid & FATTR_KILL_SUIDGID) != 0;
+        default: return true;
+    }
+}
+
+void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
+    constexpr off_t attributes_only = -1;  // it does not wait for pages
+    if (!caches() || !has_set_ids(node)) return;
+    (void)fuse_lowlevel_notify_inval_inode(session_, node.value, attributes_only, 0);
+}
+
+void Server::note_attributes(const fs::Attributes& attributes, bool by_name) {
+    if (S_ISREG(attributes.mode) && (attributes.mode & (S_ISUID | S_ISGID)) != 0) {
+        set_id_files_.insert(attributes.node.value);
+    } else if (!set_id_files_.empty()) {
+        set_id_files_.erase(attributes.node.value);
+    }
     if (!S_ISDIR(attributes.mode)) return;
+    directories_.see(attributes, reactor_.now(), by_name);
     if ((attributes.mode & S_ISGID) != 0) {
         set_group_id_directories_[attributes.node.value] = attributes.gid;
     } else if (!set_group_id_directories_.empty()) {
@@ -209,6 +259,8 @@ void Server::note_attributes(const fs::Attributes& attributes) {
 
 void Server::forget(fs::NodeId node, uint64_t count) {
     set_group_id_directories_.erase(node.value);
+    set_id_files_.erase(node.value);
+    directories_.forget(node);
     page_reads_.forget(node);
     file_system_.forget(node, count);
 }
@@ -219,11 +271,11 @@ std::optional<gid_t> Server::inherited_group(fs::NodeId parent) const {
     return found->second;
 }
 
-std::vector<uint32_t> Server::groups_of(fuse_req_t request) {
+std::vector<uint32_t> Server::groups_of(fuse_req_t request, bool needed) {
     constexpr size_t groups_max = 256;
     constexpr Duration lifetime = std::chrono::seconds(1);
     const fuse_ctx* const context = fuse_req_ctx(request);
-    if (!options_.asks_for_groups || context->uid == 0 || context->pid == 0) return {};
+    if (!(options_.asks_for_groups || needed) || context->uid == 0 || context->pid == 0) return {};
     const Time now = reactor_.now();
     if (groups_.size() >= groups_max) groups_.clear();
     const auto [known, is_new] = groups_.try_emplace(context->pid);
@@ -238,11 +290,11 @@ std::vector<uint32_t> Server::groups_of(fuse_req_t request) {
 
 ssize_t Server::write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept {
     auto& self = *static_cast<Server*>(server);
-    if (std::exchange(self.shaking_hands_, false) && self.can_map_uncached_) {
+    if (std::exchange(self.shaking_hands_, false) && self.flags_past_libfuse_ != 0) {
         ROS2S_CHECK(count == 2 && parts[1].iov_len >= sizeof(fuse_init_out));
         auto& answer = *static_cast<fuse_init_out*>(parts[1].iov_base);
-        answer.flags |= FUSE_INIT_EXT;
-        answer.flags2 |= direct_io_allow_mmap;
+        answer.flags |= FUSE_INIT_EXT | static_cast<uint32_t>(self.flags_past_libfuse_);
+        answer.flags2 |= static_cast<uint32_t>(self.flags_past_libfuse_ >> 32);
     }
     return ::writev(descriptor, parts, count);
 }

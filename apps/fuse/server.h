@@ -19,10 +19,12 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "buffers.h"
 #include "cached_pages.h"
 #include "fuse_api.h"
+#include "known_directories.h"
 #include "page_reads.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
@@ -118,7 +120,7 @@ class Server {
     [[nodiscard]] double cache_seconds() const noexcept;
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
-    [[nodiscard]] bool maps_shared() const noexcept { return caches() || can_map_uncached_; }
+    [[nodiscard]] bool maps_shared() const noexcept;
     // One more handle, or one less, with which a program can map the file to store to it.
     void note_mappable(fs::NodeId node, int more) {
         const auto found = mappable_.try_emplace(node.value).first;
@@ -126,13 +128,24 @@ class Server {
         if (found->second == 0) mappable_.erase(found);
     }
     [[nodiscard]] bool is_mappable(fs::NodeId node) const { return mappable_.contains(node.value); }
-    // The supplementary groups of the request's program, if the file system checks permissions.
-    // They are read from /proc, at most once a second for each program.
-    [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request);
-    // Keeps the directories whose set-group-id bit makes new nodes inherit their group. The kernel
-    // leaves that to the file system and does not send the parent's mode. The attributes of every
-    // directory pass here before a node is created in it.
-    void note_attributes(const fs::Attributes& attributes);
+    // The supplementary groups of the request's program, if they are needed or the file system
+    // checks permissions. They are read from /proc, at most once a second for each program.
+    [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
+    // The request that is being dispatched is made by a program whose change of a file clears
+    // set-id bits (it has not CAP_FSETID). Only root may keep them.
+    [[nodiscard]] bool clears_set_ids() const noexcept;
+    [[nodiscard]] KnownDirectories& directories() noexcept { return directories_; }
+    // Attributes that the kernel gets, `by_name` in reply to a look-up. Keeps the directories whose
+    // set-group-id bit makes new nodes inherit their group: the kernel leaves that to the file
+    // system and does not send the parent's mode. The attributes of every directory pass here
+    // before a node is created in it. Keeps the files that have set-id bits, too.
+    void note_attributes(const fs::Attributes& attributes, bool by_name);
+    // For the kernel, the file has set-id bits.
+    [[nodiscard]] bool has_set_ids(fs::NodeId node) const {
+        return set_id_files_.contains(node.value);
+    }
+    // The kernel requests the attributes of a file that lost set-id bits, if it keeps others.
+    void set_ids_may_be_gone(fs::NodeId node) noexcept;
     // The kernel looks the node up again before it uses it.
     void forget(fs::NodeId node, uint64_t count);
     [[nodiscard]] std::optional<gid_t> inherited_group(fs::NodeId parent) const;
@@ -140,6 +153,7 @@ class Server {
   private:
     enum class Received : uint8_t { request, nothing, again, end };
     static ssize_t write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept;
+    [[nodiscard]] ConstBytes current_request() const noexcept;
     Received receive();
     void dispatch();
     Task<> run_and_release(Task<> task);
@@ -151,7 +165,7 @@ class Server {
     fuse_session* session_ = nullptr;
     bool mounted_ = false;
     bool shaking_hands_ = false;  // libfuse's next reply is the one to FUSE_INIT
-    bool can_map_uncached_ = false;
+    uint64_t flags_past_libfuse_ = 0;
 
     Event ready_;
     Semaphore slots_;
@@ -161,6 +175,7 @@ class Server {
     WriteHandles write_handles_;
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
+    KnownDirectories directories_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     std::unordered_map<uint64_t, int64_t> mappable_;  // handles by node
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
@@ -172,6 +187,7 @@ class Server {
     uint32_t cut_times_ = 0;
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
+    std::unordered_set<uint64_t> set_id_files_;
     struct Groups {
         Time read_at{};
         std::vector<uint32_t> groups;

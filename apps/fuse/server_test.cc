@@ -36,15 +36,21 @@ class TemporaryDirectory {
     std::string path_;
 };
 
+// Requests of the last mount.
+uint64_t requests_taken = 0;
+
 // Mounts `file_system`, runs the shell command with $MOUNT set, and unmounts. Returns the command's
 // exit status.
 Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSystem& file_system,
                        Sharing sharing, std::string command) {
     const TemporaryDirectory directory;
     Report report;
-    Server server(
-        file_system, reactor,
-        {.mount_point = directory.path(), .source = "test,with comma", .sharing = sharing});
+    Server server(file_system, reactor,
+                  {.mount_point = directory.path(),
+                   .source = "test,with comma",
+                   .sharing = sharing,
+                   .allow_other = ::geteuid() == 0});
+    EXPECT_EQ(::chmod(directory.path().c_str(), 0755), 0);
     const auto mounted = server.mount(report);
     EXPECT_TRUE(mounted) << report.text();
     if (!mounted) co_return -1;
@@ -59,7 +65,8 @@ Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSyste
     EXPECT_TRUE(unmounted) << "the mount point is still in use";
     if (!unmounted) server.stop();
     co_await nursery.join();
-    EXPECT_GT(server.requests_taken(), 0u);
+    requests_taken = server.requests_taken();
+    EXPECT_GT(requests_taken, 0u);
     co_return status.value_or(-1);
 }
 
@@ -170,6 +177,24 @@ TEST_F(ServerTest, PosixChecksPassWithoutCaching) {
         0);
 }
 
+TEST_F(ServerTest, SetIdBitsAreKeptAndClearedAsInLinux) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
+    for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
+        EXPECT_EQ(run(sharing, RingChoice::automatic, "python3 -B " SET_ID_CHECKS " $MOUNT"), 0);
+    }
+}
+
+// Also where the kernel keeps pages, and so might look for file capabilities before each write.
+TEST_F(ServerTest, AWriteIsOneRequest) {
+    for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
+        EXPECT_EQ(run(sharing, RingChoice::automatic,
+                      "dd if=/dev/zero of=$MOUNT/a bs=4096 count=1000 status=none"),
+                  0);
+        EXPECT_GE(requests_taken, 1000U);
+        EXPECT_LE(requests_taken, 1050U);
+    }
+}
+
 TEST_F(ServerTest, ARangeOfZerosCutsOffNobody) {
     EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
                   "touch $MOUNT/a && fallocate -z -o 0 -l 4096 $MOUNT/a && "
@@ -235,7 +260,7 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
         Server server(**local, reactor, {.mount_point = directory.path(), .source = "test"});
         const auto found = co_await (*local)->lookup({}, fs::root_node, "shared");
         EXPECT_TRUE(found);
-        server.note_attributes(*found);
+        server.note_attributes(*found, true);
         EXPECT_EQ(server.inherited_group(found->node), std::optional(found->gid));
         server.forget(found->node, 1);
         EXPECT_EQ(server.inherited_group(found->node), std::nullopt);

@@ -23,6 +23,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import aio  # noqa: E402
 import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
+import removed_directories  # noqa: E402
 import runner  # noqa: E402
 from mounted_pool import (  # noqa: E402
     DIRECT, LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write)
@@ -150,16 +151,16 @@ def another_mount_reads_what_was_written(scheme):
                 os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as rsync -t
 
 
-@test.each(*SERVED)
-def another_mount_removes_an_open_directory(scheme):
+# A node without a name is usable for some seconds. Longer than that.
+GONE_SECONDS = 5
+
+
+@test.each(*SCHEMES)
+def directories_that_go_while_they_are_in_use(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
-        second = pool.mount_second()
-        os.mkdir(pool.path("d"), 0o750)
-        descriptor = os.open(pool.path("d"), os.O_RDONLY | os.O_DIRECTORY)
-        os.rmdir(f"{second}/d")
-        posix_checks.use_removed_directory(pool.mount_point, descriptor)
-        os.close(descriptor)
+        removers = [pool.mount_point] + ([pool.mount_second()] if pool.is_served else [])
+        removed_directories.check(pool.mount_point, removers, GONE_SECONDS)
 
 
 @test.each(*SCHEMES)
@@ -432,22 +433,14 @@ print(*results)
 
 
 @test.each(*SCHEMES)
-def set_id_bits_go_when_others_punch_holes(scheme):
+def set_id_bits_are_kept_and_cleared_as_in_linux(scheme):
     runner.need_root()
-    script = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); " \
-             "os.execvp('fallocate', ['fallocate', '--length', '4096', *sys.argv[1:]])"
     with Pool("64MiB", scheme=scheme) as pool:
         os.chmod(pool.top, 0o755)
-        pid = pool.mount("--allow-other")
-        path = pool.path("f")
-        write(path, bytes(8192))
-        os.chmod(pool.mount_point, 0o755)
-        for option in ("--punch-hole", "--zero-range"):
-            for mode in (0o2666, 0o6777):
-                os.chmod(path, mode)
-                pool.run(sys.executable, "-c", script, option, path)
-                assert stat.S_IMODE(os.stat(path).st_mode) == mode & 0o777, (option, oct(mode))
-        pool.unmount(pid)
+        for options in ((),) if pool.is_served else ((), ("--no-cache",)):
+            pid = pool.mount("--allow-other", *options)
+            pool.run(sys.executable, "-B", f"{HERE}/set_id_checks.py", pool.mount_point)
+            pool.unmount(pid)
 
 
 @test.each(*SCHEMES)

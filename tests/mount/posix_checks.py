@@ -22,8 +22,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import removed_directories  # noqa: E402
 import runner  # noqa: E402
 from mounted_pool import read, write  # noqa: E402
+from removed_directories import fails  # noqa: E402
 
 check = runner.Tests()
 SHARED = False
@@ -37,15 +39,6 @@ def run(*words, cwd=None):
     done = subprocess.run(words, cwd=cwd, capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(map(str, words))}: {done.returncode}: {done.stderr}"
     return done.stdout
-
-
-def fails(number, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except OSError as error:
-        assert error.errno == number, f"expected {errno.errorcode[number]}, got {error}"
-        return
-    raise AssertionError(f"expected {errno.errorcode[number]}, but it succeeded")
 
 
 def pattern(size, seed=1):
@@ -298,48 +291,9 @@ def unlink_while_open(top):
     fails(errno.ENOENT, os.stat, path)
 
 
-def use_removed_directory(top, descriptor):
-    status = os.fstat(descriptor)
-    assert status.st_nlink == 0 and stat.S_ISDIR(status.st_mode), status
-    assert os.listdir(descriptor) == []
-    os.fchmod(descriptor, 0o700)
-    os.utime(descriptor, ns=(1_000_000_000, 2_000_000_000))
-    status = os.fstat(descriptor)
-    assert (stat.S_IMODE(status.st_mode), status.st_mtime_ns) == (0o700, 2_000_000_000), status
-    write(f"{top}/file", b"")
-    for function, *arguments, named in (
-            (os.open, "x", os.O_CREAT | os.O_WRONLY, {"dir_fd": descriptor}),
-            (os.open, "x", os.O_RDONLY, {"dir_fd": descriptor}),
-            (os.mkdir, "x", {"dir_fd": descriptor}),
-            (os.symlink, "y", "x", {"dir_fd": descriptor}),
-            (os.link, f"{top}/file", "x", {"dst_dir_fd": descriptor}),
-            (os.rename, f"{top}/file", "x", {"dst_dir_fd": descriptor}),
-            (os.rename, "x", f"{top}/y", {"src_dir_fd": descriptor}),
-            (os.unlink, "x", {"dir_fd": descriptor})):
-        fails(errno.ENOENT, function, *arguments, **named)
-    before = os.open(".", os.O_RDONLY)
-    try:
-        os.fchdir(descriptor)
-        fails(errno.ENOENT, os.stat, "x")
-    finally:
-        os.fchdir(before)
-        os.close(before)
-
-
 @check
-def directories_that_go_while_they_are_open(top):
-    for change in ("rmdir", "rename"):
-        os.mkdir(f"{top}/d")
-        descriptor = os.open(f"{top}/d", os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            if change == "rmdir":
-                os.rmdir(f"{top}/d")
-            else:
-                os.mkdir(f"{top}/other")
-                os.rename(f"{top}/other", f"{top}/d")
-            use_removed_directory(top, descriptor)
-        finally:
-            os.close(descriptor)
+def directories_that_go_while_they_are_in_use(top):
+    removed_directories.check(top, [top], 0)
 
 
 @check
@@ -582,28 +536,6 @@ def modes_owners_and_times(top):
         assert os.stat(f"{top}/d/inherits").st_gid == 4321
         assert os.stat(f"{top}/d/too").st_gid == 4321
         assert os.stat(f"{top}/d/too").st_mode & stat.S_ISGID
-
-
-@check
-def set_id_bits_go_on_write(top):
-    if os.geteuid() != 0:
-        return
-    path = f"{top}/f"
-    write(path, b"x")
-    os.chmod(path, 0o6777)
-    os.chmod(top, 0o777)
-    child = os.fork()
-    if child == 0:
-        os.setgid(65534)
-        os.setuid(65534)
-        try:
-            with open(path, "r+b") as file:
-                file.write(b"y")
-            os._exit(0)
-        except OSError:
-            os._exit(1)
-    if os.waitpid(child, 0)[1] == 0:
-        assert stat.S_IMODE(os.stat(path).st_mode) & 0o4000 == 0
 
 
 @check

@@ -5,6 +5,7 @@ Mounts one container twice, behind an engine and behind a DPU daemon. Tests what
 the other has open, and what they do together. The last line is "N passed, N failed". Exit status 77 where
 this machine cannot mount.
 """
+import collections
 import errno
 import json
 import mmap
@@ -26,6 +27,7 @@ from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
 MIB = 1 << 20
+KINDS_SECONDS = 4
 
 
 def free_bytes(pool):
@@ -313,6 +315,78 @@ def a_store_takes_back_no_write_of_the_other(scheme):
         for view, file in zip(views, files, strict=True):
             view.close()
             os.close(file)
+
+
+# What a local file system answers, whatever has the name at the moment.
+ANSWERS = {
+    "create": (lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT)), {errno.EISDIR}),
+    "create and truncate": (
+        lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)), {errno.EISDIR}),
+    "create a new one": (lambda path: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)),
+                         {errno.EEXIST}),
+    "open": (lambda path: os.close(os.open(path, os.O_RDONLY)), {errno.ENOENT}),
+    "open a directory": (lambda path: os.close(os.open(path, os.O_RDONLY | os.O_DIRECTORY)),
+                         {errno.ENOENT, errno.ENOTDIR}),
+    "open no link": (lambda path: os.close(os.open(path, os.O_RDONLY | os.O_NOFOLLOW)),
+                     {errno.ENOENT, errno.ELOOP}),
+    "readlink": (os.readlink, {errno.ENOENT, errno.EINVAL}),
+    "list": (os.listdir, {errno.ENOENT, errno.ENOTDIR}),
+    "truncate": (lambda path: os.truncate(path, 5), {errno.ENOENT, errno.EISDIR}),
+    "chmod": (lambda path: os.chmod(path, 0o755), {errno.ENOENT}),
+    "stat in it": (lambda path: os.stat(f"{path}/x"), {errno.ENOENT, errno.ENOTDIR}),
+    "mkdir": (os.mkdir, {errno.EEXIST}),
+    "rmdir": (os.rmdir, {errno.ENOENT, errno.ENOTDIR}),
+    "unlink": (os.unlink, {errno.ENOENT, errno.EISDIR}),
+}
+
+
+def change_kinds(path, ends):
+    """Makes a link, a file and a directory at the path in turn."""
+    target = os.path.join(os.path.dirname(path), "target")
+    steps = (lambda: os.symlink(target, path), lambda: os.unlink(path), lambda: os.mkdir(path),
+             lambda: os.rmdir(path), lambda: os.symlink(target, path), lambda: os.unlink(path),
+             lambda: os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)),
+             lambda: os.unlink(path))
+    while time.monotonic() < ends:
+        for step in steps:
+            try:
+                step()
+            except OSError:  # another thread was first
+                pass
+
+
+# The kernel looks a name up before it uses what the name has.
+@test.each(*SERVED)
+def the_other_changes_the_kind_of_a_name(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        write(pool.path("target"), b"")
+        ends = time.monotonic() + KINDS_SECONDS
+        wrong = collections.Counter()
+
+        def use(path, names):
+            while time.monotonic() < ends:
+                for name in names:
+                    call, expected = ANSWERS[name]
+                    try:
+                        call(path)
+                    except OSError as error:
+                        if error.errno not in expected:
+                            wrong[name, errno.errorcode[error.errno]] += 1
+
+        names = [*ANSWERS]
+        threads = [threading.Thread(target=change_kinds, args=(f"{second}/{name}", ends))
+                   for name in "ab"]
+        threads += [threading.Thread(target=use, args=(pool.path("a"), ["create"])),
+                    threading.Thread(target=use, args=(pool.path("a"), ["create and truncate"])),
+                    threading.Thread(target=use, args=(pool.path("b"), names)),
+                    threading.Thread(target=use, args=(pool.path("b"), names[::-1]))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, dict(wrong)
 
 
 def main():

@@ -306,6 +306,54 @@ TEST(CheckedFileSystem, AFileIsExecutedWithTheRightToExecuteIt) {
     subject.world().run(execute_files(subject));
 }
 
+Task<mode_t> mode_of(fs::FileSystem& fs, fs::NodeId node) {
+    co_return (co_await fs.get_attributes({}, node))->mode & 07777;
+}
+// Of what hosts say about set-id bits, only root may keep them, with the grant.
+Task<> keep_set_ids(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), other = as_user(1001), root = as_user(0);
+    Caller plain_root = root;
+    plain_root.may_set_ids = false;
+    const auto file =
+        (co_await fs.mknod({.caller = &owner}, fs::root_node, "f", S_IFREG | 0666, 0, {}))->node;
+    struct Case {
+        const Caller* caller;
+        mode_t left;
+    };
+    for (const auto& [caller, left] :
+         {Case{&owner, 0777}, Case{&other, 0777}, Case{&plain_root, 0777}, Case{&root, 06777}}) {
+        const Call call{.caller = caller};
+        EXPECT_EQ(co_await change_mode(fs, {}, file, 06777), 0);
+        const auto opened = co_await fs.open(call, file, {.write = true, .keeps_set_ids = true});
+        EXPECT_TRUE(opened);
+        EXPECT_TRUE(co_await fs.pwrite({}, opened->handle, fs::Window::local(as_bytes("x")), 0));
+        EXPECT_EQ(co_await mode_of(fs, file), left);
+        EXPECT_TRUE(co_await fs.close(call, opened->handle));
+        EXPECT_EQ(co_await change_mode(fs, {}, file, 06777), 0);
+        EXPECT_TRUE(co_await fs.set_attributes(call, file, {.size = 0, .keeps_set_ids = true}));
+        EXPECT_EQ(co_await mode_of(fs, file), left);
+        EXPECT_EQ(co_await change_mode(fs, {}, file, 06777), 0);
+        const auto truncated =
+            co_await fs.create(call, fs::root_node, "f", 0,
+                               {.write = true, .truncate = true, .keeps_set_ids = true}, {});
+        EXPECT_TRUE(truncated);
+        EXPECT_EQ(co_await mode_of(fs, file), left);
+        EXPECT_TRUE(co_await fs.close(call, truncated->handle));
+    }
+    // A user who may not write clears nothing. It is no error: a kernel asks before each write.
+    EXPECT_EQ(co_await change_mode(fs, {}, file, 06755), 0);
+    EXPECT_TRUE(co_await fs.set_attributes({.caller = &other}, file, {.clears_set_ids = true}));
+    EXPECT_EQ(co_await mode_of(fs, file), 06755U);
+    EXPECT_TRUE(co_await fs.set_attributes({.caller = &owner}, file, {.clears_set_ids = true}));
+    EXPECT_EQ(co_await mode_of(fs, file), 0755U);
+    co_await fs.close_all();
+}
+TEST(CheckedFileSystem, OnlyRootWithTheGrantKeepsSetIdBits) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(keep_set_ids(subject));
+}
+
 Task<> link_files(CheckedDfs& subject) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);

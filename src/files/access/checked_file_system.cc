@@ -19,6 +19,10 @@ bool has_set_id(mode_t type, mode_t mode) {
     return !S_ISDIR(type) && (mode & (S_ISUID | S_ISGID)) != 0;
 }
 
+bool may_keep_set_ids(const Call& call) {
+    return call.caller == nullptr || (call.caller->is_root() && call.caller->may_set_ids);
+}
+
 bool is_privileged(std::string_view attribute) {
     return attribute.starts_with("trusted.") || attribute.starts_with("security.");
 }
@@ -354,6 +358,7 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
                                                                    fs::SetAttributes changes) {
     const Caller* const caller = call.caller;
     if (caller == nullptr) co_return changes;
+    changes.keeps_set_ids = changes.keeps_set_ids && may_keep_set_ids(call);
     const bool may_be_unseen = caller->is_root() && (!changes.mode || caller->may_set_ids);
     if (may_be_unseen) co_return changes;
     ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
@@ -366,6 +371,9 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
     const bool may_write = writes_.contains({node, caller->holder, caller->uid}) ||
                            allows(*caller, rights, Wanted::write);
     if (changes.size && !S_ISDIR(rights.mode) && !may_write) co_return fs::fail_access();
+    // A kernel asks for it before a program writes to a file that another user has opened for it.
+    // The write must not fail for this.
+    changes.clears_set_ids = changes.clears_set_ids && (is_owner || may_write);
     if (changes.uid && !(is_owner && *changes.uid == rights.uid)) co_return fs::fail_permission();
     const bool may_give =
         is_owner && changes.gid && (*changes.gid == rights.gid || caller->in_group(*changes.gid));
@@ -488,6 +496,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::open(const Call& call, NodeId n
             co_return fs::fail_access();
         }
     }
+    flags.keeps_set_ids = flags.keeps_set_ids && may_keep_set_ids(call);
     const uint64_t since = changes_;
     auto opened = seen(since, co_await inner_.open(call, node, flags));
     co_return co_await checked(call, flags, std::move(opened));
@@ -507,6 +516,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::create_or_open(const Call& call
                                                                 std::string_view name, mode_t mode,
                                                                 fs::OpenFlags flags,
                                                                 fs::Owner owner) {
+    flags.keeps_set_ids = flags.keeps_set_ids && may_keep_set_ids(call);
     mode_t whole = S_IFREG | mode;
     const auto may = co_await check_new(call, parent, name, whole, owner);
     const bool exists = !may && may.error().code == Code::exists;

@@ -48,7 +48,8 @@ Result<struct stat> DaosFileSystem::change(const Object& object, fs::SetAttribut
         ROS2S_TRY(checked(dfs_.dfs_ostat(mount_, object.get(), &status)));
         changes.size.reset();
     }
-    const bool drops_set_ids = (changes.uid || changes.gid) && !changes.mode && S_ISREG(type) &&
+    const bool drops_set_ids = (changes.uid || changes.gid || changes.clears_set_ids) &&
+                               !changes.mode && S_ISREG(type) &&
                                (status.st_mode & (S_ISUID | S_ISGID)) != 0;
     int flags = 0;
     if (changes.mode || drops_set_ids) {

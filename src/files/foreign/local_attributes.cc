@@ -40,7 +40,7 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
         ROS2S_TRY(drop_set_id(path));
         ROS2S_TRY(checked(::truncate(proc_path(path).c_str(), static_cast<off_t>(*changes.size))));
     }
-    if (changes.uid || changes.gid) {
+    if (changes.uid || changes.gid || changes.clears_set_ids) {
         const uid_t uid = changes.uid.value_or(static_cast<uid_t>(-1));
         const gid_t gid = changes.gid.value_or(static_cast<gid_t>(-1));
         ROS2S_TRY(checked(::fchownat(path, "", uid, gid, AT_EMPTY_PATH)));

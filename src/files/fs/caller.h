@@ -52,6 +52,26 @@ struct Wanted {
     return (mode >> shift & wanted) == wanted;
 }
 
+// The set-id bits that a change clears, as in Linux: S_ISUID, and S_ISGID if it has an effect (the
+// group may execute the file) or if the user is not in the group.
+enum class SetIds : uint8_t { none, effective, all };
+
+[[nodiscard]] inline mode_t set_ids_of(mode_t mode, SetIds which) {
+    if (S_ISDIR(mode) || which == SetIds::none) return 0;
+    const bool takes_both = which == SetIds::all || (mode & S_IXGRP) != 0;
+    return mode & (takes_both ? mode_t{S_ISUID | S_ISGID} : mode_t{S_ISUID});
+}
+// Cleared by a writer of a file of this group who has not the right to keep them.
+[[nodiscard]] inline SetIds cleared_by_writer(const Caller* caller, uint32_t gid) {
+    const bool is_member = caller != nullptr && !caller->is_root() && caller->in_group(gid);
+    return is_member ? SetIds::effective : SetIds::all;
+}
+// Cleared when the owner or group is set, also by root.
+[[nodiscard]] inline SetIds cleared_by_owner(const Caller* caller, uint32_t gid) {
+    const bool is_privileged = caller == nullptr || caller->is_root();
+    return is_privileged ? SetIds::effective : cleared_by_writer(caller, gid);
+}
+
 // EACCES: permission bits forbid it. EPERM: it is for the owner or for root.
 [[nodiscard]] inline std::unexpected<Error> fail_access() { return fail_errno(EACCES); }
 [[nodiscard]] inline std::unexpected<Error> fail_permission() { return fail_errno(EPERM); }

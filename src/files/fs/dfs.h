@@ -4,8 +4,7 @@
 // Ownership: the store and the reactor outlive the file system. Thread rule: as FileSystem.
 //
 // docs/decisions/0501-dfs-posix.md lists the differences from a local file system and their
-// reasons: access times change only when they are set; directories have one link; every write
-// clears set-id bits.
+// reasons: access times change only when they are set; directories have one link.
 //
 // Several mounts of a container, also in other processes, use the same names. No mount punches a
 // file that another one has open: the store keeps pins (docs/decisions/0505-pins.md).

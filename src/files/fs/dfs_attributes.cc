@@ -77,10 +77,10 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
     // update.
     if (changes.size) {
         ROS2S_CO_TRY(co_await set_size(call, node, *changes.size, 0));
-        ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
+        if (!changes.keeps_set_ids) ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
     }
-    const bool others =
-        changes.mode || changes.uid || changes.gid || changes.accessed || changes.modified;
+    const bool others = changes.mode || changes.uid || changes.gid || changes.accessed ||
+                        changes.modified || changes.clears_set_ids;
     if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes, 1));
     co_return co_await get_attributes(call, node);
 }
@@ -91,15 +91,12 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_known(call, node));
         InodeRecord& record = whole.inode.record;
         const QueryReply& contents = whole.contents;
-        if (changes.uid || changes.gid) {
-            record.uid = changes.uid.value_or(record.uid);
-            record.gid = changes.gid.value_or(record.gid);
-            // As in Linux: a new owner must not inherit the old owner's set-id program.
-            if (!S_ISDIR(record.mode)) {
-                record.mode &= ~static_cast<uint32_t>(S_ISUID);
-                if ((record.mode & S_IXGRP) != 0) record.mode &= ~static_cast<uint32_t>(S_ISGID);
-            }
+        // As in Linux: a new owner must not inherit the old owner's set-id program.
+        if (changes.uid || changes.gid || changes.clears_set_ids) {
+            record.mode &= ~set_ids_of(record.mode, cleared_by_owner(call.caller, record.gid));
         }
+        record.uid = changes.uid.value_or(record.uid);
+        record.gid = changes.gid.value_or(record.gid);
         if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & permission_bits);
         if (changes.accessed) record.accessed_ns = to_ns(*changes.accessed);
         if (changes.modified) {
@@ -121,8 +118,9 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         const auto done = co_await commit_named(call, lease, part);
         if (done) {
             NodeState* state = nodes_.find(node);
-            if (state != nullptr)
-                state->has_set_id = done->replayed || (record.mode & (S_ISUID | S_ISGID)) != 0;
+            // Of a repetition it is not known which mode it left.
+            const mode_t any = S_IFREG | S_ISUID | S_ISGID;
+            if (state != nullptr) state->set_id_mode = done->replayed ? any : record.mode;
             co_return Result<>();
         }
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
@@ -162,20 +160,21 @@ Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, 
 
 Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
     const NodeState* known = nodes_.find(node);
-    if (known != nullptr && !known->has_set_id) co_return Result<>();
+    if (known != nullptr && !known->may_have(SetIds::all)) co_return Result<>();
     NodeState& state = co_await pin(node);
-    const auto cleared = co_await clear_set_ids(call, state);
+    const auto cleared = co_await clear_set_ids(call, state, std::nullopt);
     co_await unpin(state);
     co_return cleared;
 }
 
-// Any write clears the set-id bits: DFS does not know which callers are privileged.
-Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
+Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state,
+                                       std::optional<SetIds> which) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(Inode inode, co_await fetch_inode(call, state.node));
-        const uint32_t before = inode.record.mode;
-        inode.record.mode &= ~static_cast<uint32_t>(S_ISUID | S_ISGID);
-        state.has_set_id = false;
+        const mode_t before = inode.record.mode;
+        inode.record.mode &=
+            ~set_ids_of(before, which.value_or(cleared_by_writer(call.caller, inode.record.gid)));
+        state.set_id_mode = inode.record.mode;
         if (inode.record.mode == before) co_return Result<>();
         co_await slots_.wait();
         auto lease = slots_.take();
@@ -186,7 +185,7 @@ Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state) {
             metrics_.set_ids_cleared.add();
             co_return Result<>();
         }
-        state.has_set_id = true;
+        state.set_id_mode = before;
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }
     co_return fail(Code::busy);

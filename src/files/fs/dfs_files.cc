@@ -5,13 +5,13 @@ namespace ros2s::fs {
 
 Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, OpenFlags flags) {
     ROS2S_CO_TRY_ASSIGN(Whole whole, co_await hold(call, state));
-    const InodeRecord& inode = whole.inode.record;
+    InodeRecord& inode = whole.inode.record;
     const mode_t mode = inode.mode;
     if (S_ISLNK(mode)) co_return fail(Code::loop);
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return fail(Code::invalid);
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
-    if ((mode & (S_ISUID | S_ISGID)) != 0) state.has_set_id = true;
+    state.set_id_mode = mode;
     // Found before it lost its name, or opened again by a client that had it open. It is removed
     // after it is closed.
     if (inode.links == 0) {
@@ -22,20 +22,25 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode);
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
-        if (state.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, state));
+        const SetIds cleared = cleared_by_writer(call.caller, inode.gid);
+        if (!flags.keeps_set_ids && state.may_have(cleared)) {
+            ROS2S_CO_TRY(co_await clear_set_ids(call, state, cleared));
+            inode.mode &= ~set_ids_of(mode, cleared);
+        }
         ROS2S_CO_TRY_ASSIGN(whole.contents, co_await query_contents(call, state.node, mode));
     }
-    co_return add_handle(state, flags,
+    co_return add_handle(call, state, flags,
                          attributes_of(state.node, inode, whole.contents, chunk_bytes_));
 }
 
-Result<Opened> DfsMount::add_handle(NodeState& state, OpenFlags flags,
+Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlags flags,
                                     const Attributes& attributes) {
     if (handles_.full()) return fail(Code::no_memory);
+    auto file = std::make_unique<OpenFile>(reactor_, state, flags, attributes.mode, listings_);
+    file->clears =
+        flags.keeps_set_ids ? SetIds::none : cleared_by_writer(call.caller, attributes.gid);
     ++state.handles;
-    return Opened{.handle = handles_.add(std::make_unique<OpenFile>(reactor_, state, flags,
-                                                                    attributes.mode, listings_)),
-                  .attributes = attributes};
+    return Opened{.handle = handles_.add(std::move(file)), .attributes = attributes};
 }
 
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
@@ -57,7 +62,7 @@ Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::stri
             co_return fail(made.error());
         }
         if (wanted.state != nullptr) {
-            const auto opened = add_handle(*wanted.state, flags, *made);
+            const auto opened = add_handle(call, *wanted.state, flags, *made);
             if (!opened) co_await unpin(*wanted.state);
             co_return opened;
         }

@@ -231,8 +231,8 @@ Task<Result<uint64_t>> DfsMount::write_file(const Call& call, FileHandle handle,
         co_return fail(Code::too_large, file_bytes_max);
     }
     NodeState& state = file->node;
-    if (state.has_set_id) [[unlikely]]
-        ROS2S_CO_TRY(co_await clear_set_ids(call, state));
+    if (state.may_have(file->clears)) [[unlikely]]
+        ROS2S_CO_TRY(co_await clear_set_ids(call, state, file->clears));
     const size_t units = file->flags.append ? NodeState::writers_max : 1;
     co_await state.writers.acquire(units);
     Result<uint64_t> written = from.length;
@@ -395,7 +395,9 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     }
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
     if (before) co_return Result<>();
-    if (file->node.has_set_id) ROS2S_CO_TRY(co_await clear_set_ids(call, file->node));
+    if (file->node.may_have(file->clears)) {
+        ROS2S_CO_TRY(co_await clear_set_ids(call, file->node, file->clears));
+    }
     // The steps have names of this mount. Only the completion of all has the call's name.
     Call step = call;
     step.update = nullptr;

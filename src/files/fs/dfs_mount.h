@@ -339,7 +339,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
     Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                 uint32_t part);
-    Task<Result<>> clear_set_ids(const Call& call, NodeState& state);
+    // Without `which`: those that a write by the call's user clears.
+    Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
     // Marks `record` as changed now, given the current state of the contents.
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
@@ -361,7 +362,8 @@ class DfsMount final : public Dfs {
                                                          uint64_t cookie, size_t limit);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
     // The handle gets the node's pin. Errors: no_memory (too many handles).
-    Result<Opened> add_handle(NodeState& state, OpenFlags flags, const Attributes& attributes);
+    Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
+                              const Attributes& attributes);
 
     // ---- dfs_io.cc
     // With `crc`: forwarded, and *crc is set.

@@ -233,7 +233,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     // repetition finds done.
     state->held = done || done.error().code != Code::condition_failed;
     state->era = era;
-    state->has_set_id = (record.mode & (S_ISUID | S_ISGID)) != 0;
+    state->set_id_mode = record.mode;
     if (is_pinned) {
         wanted.state = state;
     } else {

@@ -85,6 +85,10 @@ struct SetAttributes {
     std::optional<gid_t> gid;
     std::optional<uint64_t> size;  // regular files: truncate
     std::optional<WallTime> accessed, modified;
+    // A new owner clears set-id bits of files, and so does a new size without `keeps_set_ids` (see
+    // OpenFlags). `clears_set_ids`: they are cleared as if the owner was set again.
+    bool keeps_set_ids = false;
+    bool clears_set_ids = false;
 };
 
 struct DirectoryEntry {
@@ -118,6 +122,10 @@ struct OpenFlags {
     // With `read`: the bytes are read to run them, which needs the right to execute the file and
     // none to read it.
     bool execute = false;
+    // What is written, punched and truncated by this handle leaves set-id bits, as for a user with
+    // CAP_FSETID. Otherwise it clears S_ISUID, and S_ISGID if the group may execute the file or the
+    // user of the call is not in the group (fs/caller.h). Views for users grant it to root only.
+    bool keeps_set_ids = false;
 };
 
 struct Opened {

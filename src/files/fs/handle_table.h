@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "caller.h"
 #include "file_system.h"
 #include "file_use.h"
 #include "node_table.h"
@@ -27,6 +28,7 @@ struct OpenFile {
     NodeState& node;  // pinned
     OpenFlags flags;
     bool is_directory;
+    SetIds clears = SetIds::all;  // by each change of the contents
     uint32_t in_flight = 0;
     Event idle;  // woken when in_flight becomes 0
     ReaddirCookies cookies;

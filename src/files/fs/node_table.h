@@ -1,6 +1,6 @@
 // NodeTable: the nodes in use, by an open handle or a call in progress. It shows that an orphan is
 // open and must not be punched. It orders writers at the end of a file. It caches nothing that the
-// store also has, except the set-id bits, which are used only for clearing them.
+// store also has, except modes, which are used only for clearing set-id bits.
 //
 // Invariants
 // - A node is in the table exactly while its `pins` is not 0.
@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "caller.h"
 #include "file_system.h"
 #include "records.h"
 #include "ros2s/base/check.h"
@@ -34,11 +35,13 @@ struct NodeState {
     // For an open directory: its record as last read. Only this remains after the directory is
     // removed.
     std::unique_ptr<InodeRecord> directory;
-    bool held = false;        // pinned in the store, by this mount ...
-    uint64_t era = 0;         // ... while pins_era() had this value
-    bool has_set_id = false;  // mode may have S_ISUID or S_ISGID: a write clears them
+    bool held = false;       // pinned in the store, by this mount ...
+    uint64_t era = 0;        // ... while pins_era() had this value
+    mode_t set_id_mode = 0;  // mode as last seen; a write looks for set-id bits in it
     Semaphore writers;
     Event removal_ended;  // wakes the calls that wait for `removing` to end; never set
+
+    [[nodiscard]] bool may_have(SetIds which) const { return set_ids_of(set_id_mode, which) != 0; }
 };
 
 class NodeTable {

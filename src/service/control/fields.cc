@@ -102,6 +102,8 @@ fs::SetAttributes decode(const v1::SetAttributesRequest& request) {
     if (request.has_size()) changes.size = request.size();
     if (request.has_accessed_ns()) changes.accessed = time_of(request.accessed_ns());
     if (request.has_modified_ns()) changes.modified = time_of(request.modified_ns());
+    changes.keeps_set_ids = request.keeps_set_ids();
+    changes.clears_set_ids = request.clears_set_ids();
     return changes;
 }
 
@@ -111,7 +113,8 @@ fs::OpenFlags decode(const v1::OpenFlags& flags) {
             .append = flags.append(),
             .truncate = flags.truncate(),
             .exclusive = flags.exclusive(),
-            .execute = flags.execute()};
+            .execute = flags.execute(),
+            .keeps_set_ids = flags.keeps_set_ids()};
 }
 
 Result<fs::SetXattr> decode(v1::XattrChange how, Report& report) {

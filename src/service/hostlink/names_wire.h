@@ -102,6 +102,8 @@ inline constexpr auto set_attributes_fields = [](auto& io, auto& body) {
     optional_field(io, "new size", "size", body.changes.size);
     optional_field(io, "new access", "of access", body.changes.accessed);
     optional_field(io, "new change of data", "of change of data", body.changes.modified);
+    io("keeps set-ids", body.changes.keeps_set_ids);
+    io("clears set-ids", body.changes.clears_set_ids);
 };
 
 struct SetXattrBody {
@@ -126,6 +128,7 @@ inline constexpr auto open_flags_fields = [](auto& io, auto& flags) {
     io("truncate", flags.truncate);
     io("exclusive", flags.exclusive);
     io("execute", flags.execute);
+    io("keeps set-ids", flags.keeps_set_ids);
 };
 
 struct OpenBody {

@@ -20,8 +20,8 @@
 namespace ros2s::hostlink {
 
 // The service number in a hello for a LinkServer. 2: requests had no user. 3: openings had no flag
-// `execute`.
-inline constexpr uint32_t file_service = 4;
+// `execute`. 4: nothing said whether set-id bits are kept.
+inline constexpr uint32_t file_service = 5;
 
 enum class Method : uint16_t {
     read = 1,

@@ -241,6 +241,12 @@ TEST(LinkWire, Names) {
               fs::SetXattr::replace);
     EXPECT_TRUE(there_and_back(open_fields, OpenBody{.flags = {.append = true}}).flags.append);
     EXPECT_TRUE(there_and_back(open_fields, OpenBody{.flags = {.execute = true}}).flags.execute);
+    const OpenBody keeping{.flags = {.keeps_set_ids = true}};
+    EXPECT_TRUE(there_and_back(open_fields, keeping).flags.keeps_set_ids);
+    const SetAttributesBody kept{.changes = {.keeps_set_ids = true}};
+    EXPECT_TRUE(there_and_back(set_attributes_fields, kept).changes.keeps_set_ids);
+    const SetAttributesBody cleared{.changes = {.clears_set_ids = true}};
+    EXPECT_TRUE(there_and_back(set_attributes_fields, cleared).changes.clears_set_ids);
     EXPECT_TRUE(there_and_back(create_fields, create).flags.exclusive);
     EXPECT_EQ(there_and_back(handle_fields, HandleBody{.handle = {9}}).handle, fs::FileHandle{9});
     EXPECT_EQ(there_and_back(forget_fields, dropped).nodes.back().count, 5U);
@@ -312,7 +318,8 @@ TEST(LinkWire, NamesBeyondTheLimits) {
     EXPECT_FALSE(rpc::read_body<OpenBody>(open, open_fields));
     none.resize(rpc::build(buffer, set_attributes_fields, SetAttributesBody{}).size());
     EXPECT_TRUE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
-    none.back() = std::byte{1};
+    const size_t flags_behind_the_time = 2;
+    none[none.size() - 1 - flags_behind_the_time] = std::byte{1};
     EXPECT_FALSE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
 }
 

@@ -15,6 +15,52 @@ Task<> chown_one(Fixture& f, NodeId node, uid_t uid) {
     EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.uid = uid}));
 }
 
+// Modes of a file of group 1000, before and after a change of its contents.
+struct SetIdCase {
+    mode_t before;
+    mode_t by_member, by_stranger;
+};
+constexpr SetIdCase set_id_cases[] = {
+    {06666, 02666, 0666}, {06676, 0676, 0676}, {06766, 02766, 0766}, {06777, 0777, 0777},
+    {02666, 02666, 0666}, {02676, 0676, 0676}, {04755, 0755, 0755},
+};
+
+Task<> expect_mode(Fixture& f, NodeId file, mode_t mode, const char* after) {
+    EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode) << after;
+}
+
+// Each change that clears set-id bits, made for `call`'s user.
+Task<> change_contents(Fixture& f, const Call& call, bool keeps, mode_t before, mode_t after) {
+    const NodeId file = co_await f.file(root_node, "file", "contents");
+    co_await chmod_one(f, file, before);
+    const auto opened = co_await f.fs.open(call, file, {.write = true, .keeps_set_ids = keeps});
+    CO_ASSERT(opened.has_value());
+    co_await expect_mode(f, file, before, "opening");
+    co_await f.write(opened->handle, "x", 0);
+    co_await expect_mode(f, file, after, "a write");
+    co_await chmod_one(f, file, before);
+    co_await f.write(opened->handle, "x", 0);
+    co_await expect_mode(f, file, after, "a write after chmod");
+    co_await chmod_one(f, file, before);
+    EXPECT_OK(co_await f.fs.punch_hole(call, opened->handle, 0, 4));
+    co_await expect_mode(f, file, after, "a hole");
+    co_await chmod_one(f, file, before);
+    EXPECT_OK(co_await f.fs.set_attributes(call, file, {.size = 3, .keeps_set_ids = keeps}));
+    co_await expect_mode(f, file, after, "a new size of an open file");
+    co_await f.close(opened->handle);
+    co_await chmod_one(f, file, before);
+    EXPECT_OK(co_await f.fs.set_attributes(call, file, {.size = 2, .keeps_set_ids = keeps}));
+    co_await expect_mode(f, file, after, "a new size");
+    co_await chmod_one(f, file, before);
+    const auto truncated =
+        co_await f.fs.open(call, file, {.write = true, .truncate = true, .keeps_set_ids = keeps});
+    CO_ASSERT(truncated.has_value());
+    EXPECT_EQ(truncated->attributes.mode & 07777, after);
+    co_await expect_mode(f, file, after, "truncation at open");
+    co_await f.close(truncated->handle);
+    EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+}
+
 constexpr Case attribute_table[] = {
     {"EveryPermissionBit",
      [](Fixture& f) -> Task<> {
@@ -113,6 +159,31 @@ constexpr Case attribute_table[] = {
              EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode & 0777u);
          }
          co_await f.close(handle);
+     }},
+    {"AWriterTakesSetIdsAwayAsInLinux",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
+         const Caller member{.uid = 1000, .gid = 1000}, stranger{.uid = 1000, .gid = 7};
+         for (const auto& [before, by_member, by_stranger] : set_id_cases) {
+             SCOPED_TRACE(before);
+             const Call as_member{.caller = &member}, as_stranger{.caller = &stranger};
+             co_await change_contents(f, as_member, false, before, by_member);
+             co_await change_contents(f, as_stranger, false, before, by_stranger);
+             co_await change_contents(f, f.call, true, before, before);
+         }
+     }},
+    {"SetIdsAreClearedOnRequest",
+     [](Fixture& f) -> Task<> {
+         const NodeId file = co_await f.file(root_node, "file", "contents");
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = 06755}));
+         const auto cleared = co_await f.fs.set_attributes(f.call, file, {.clears_set_ids = true});
+         CO_ASSERT(cleared.has_value());
+         EXPECT_EQ(cleared->mode & 07777, 0755u);
+         EXPECT_EQ((co_await f.stat(file)).mode & 07777, 0755u);
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.mode = 02775}));
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.clears_set_ids = true}));
+         EXPECT_EQ((co_await f.stat(dir)).mode & 07777, 02775u) << "directories keep it";
      }},
     {"TimesAreKeptToTheNanosecond",
      [](Fixture& f) -> Task<> {

@@ -30,7 +30,7 @@ class Subject {
 
 // Permitted differences between implementations. The defaults are those of Dfs.
 struct Traits {
-    bool clears_set_ids = true;       // every write clears S_ISUID and S_ISGID
+    bool clears_set_ids = true;       // writes clear S_ISUID and S_ISGID (OpenFlags)
     bool exact_space = true;          // no other user of its space; freed space becomes available
     bool finds_holes = true;          // FileSystem::seek() reports large ones
     uint32_t xattr_bytes = 64 << 10;  // the largest value of an extended attribute

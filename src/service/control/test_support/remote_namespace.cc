@@ -25,6 +25,7 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_truncate(flags.truncate);
     into.set_exclusive(flags.exclusive);
     into.set_execute(flags.execute);
+    into.set_keeps_set_ids(flags.keeps_set_ids);
 }
 
 WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
@@ -248,6 +249,8 @@ RemoteNamespace::AttributesTask RemoteNamespace::set_attributes(const Call& call
     if (changes.size) request.set_size(*changes.size);
     if (changes.accessed) request.set_accessed_ns(count_of(*changes.accessed));
     if (changes.modified) request.set_modified_ns(count_of(*changes.modified));
+    request.set_keeps_set_ids(changes.keeps_set_ids);
+    request.set_clears_set_ids(changes.clears_set_ids);
     return Sender::changed(*this, call, std::move(request));
 }
 
