@@ -189,6 +189,19 @@ class FailingMedium(Refusal):
         self.assertIn("read-only: a write or flush failed", run("status", self.pool).stdout)
         run("down", self.pool)
 
+    def test_a_file_system_that_stopped_writing(self):
+        """As ext4 does after an error of its disk."""
+        run("down", self.pool)
+        mount("-o", "remount,abort", self.medium)
+        with self.assertRaises(OSError):
+            (self.medium / "file").touch()
+        self.assertIn("read-only", run("status", self.pool).stdout)
+        self.refused("up", self.pool, says="its file system is read-only")
+        for name, content in self.content.items():
+            run("cp", self.uri(name), self.scratch / "back")
+            self.assertEqual((self.scratch / "back").read_bytes(), content)
+        run("down", self.pool)
+
     def test_an_end_of_the_medium(self):
         os.truncate(self.image, self.begin_of_device() + (12 << 20))
         self.drop_caches()
