@@ -33,6 +33,18 @@ std::vector<std::string> places_of(const StatusOptions& options) { return {optio
 std::vector<std::string> places_of(const PoolOptions& options) { return {options.directory}; }
 std::vector<std::string> places_of(const ContainerOptions& options) { return {options.location}; }
 
+template <class Options>
+std::vector<std::string> pools_used_by(const Options& options) {
+    return places_of(options);
+}
+std::vector<std::string> pools_used_by(const DownOptions& options) { return {options.location}; }
+std::vector<std::string> pools_used_by(const TenantOptions& options) { return {options.location}; }
+std::vector<std::string> pools_used_by(const TopOptions& options) {
+    auto places = options.locations;
+    std::erase_if(places, [](const std::string& place) { return place.starts_with("http:"); });
+    return places;
+}
+
 // One command: its options are in the closure that runs it.
 template <class Options>
 class Command {
@@ -43,6 +55,7 @@ class Command {
         : options(std::make_shared<Options>()), app(*parent.add_subcommand(name, help)) {
         app.callback([&arguments, function, options = options] {
             arguments.locations = places_of(*options);
+            arguments.used_pools = pools_used_by(*options);
             arguments.command = [function, options](CommandContext context) {
                 return function(context, std::move(*options));
             };

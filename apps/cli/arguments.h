@@ -14,6 +14,9 @@ struct Arguments {
     // The arguments that name the command's pools, as they were written; local paths may be among
     // them.
     std::vector<std::string> locations;
+    // The pools that the command uses: root's command acts as their user (api/acting_user.h). A
+    // command that makes something has none.
+    std::vector<std::string> used_pools;
     // Starts the chosen command.
     std::function<Task<Result<>>(CommandContext)> command;
 };

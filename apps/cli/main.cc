@@ -11,6 +11,7 @@
 #include "arguments.h"
 #include "output/held_log.h"
 #include "pool/pool_location.h"
+#include "ros2s/api/acting_user.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -88,6 +89,11 @@ void raise_descriptor_limit() {
 int run(const Arguments& arguments) {
     const Session session(arguments.json);
     Report report;
+    const auto user = api::acting_user(arguments.used_pools);
+    if (user && !api::act_as(*user, report)) {
+        session.complain(report.text());
+        return 1;
+    }
     auto reactor = reactor_for(arguments.locations, report);
     if (!reactor) {
         session.complain(report.text());
@@ -118,7 +124,8 @@ int run(const Arguments& arguments) {
         session.complain(more ? "interrupted: " + report.text() : "interrupted");
         return exit_interrupted;
     }
-    session.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()));
+    session.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()) +
+                     (user ? api::acting_as(*user) : ""));
     return 1;
 }
 

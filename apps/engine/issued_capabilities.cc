@@ -15,10 +15,11 @@ namespace {
 
 constexpr std::string_view changed_since = "its tenant was changed since";
 constexpr std::string_view revoked_by_itself = "it was revoked";
-// TenantRegistry::clock_min().
+// Tenant::clock_min.
 constexpr std::string_view clock_is_behind =
-    "the engine's clock was set back to before a revocation that it does not have any more: set it "
-    "right, or wait until that time";
+    "by the engine's clock, capabilities of its tenant are valid that were revoked: set the clock "
+    "right or, if it is right now, run `ros2store tenant set` for the tenant, which ends all of "
+    "its capabilities; its programs get new ones";
 constexpr size_t authority_bytes_max = 1 << 20;
 // The helper threads have other work, too.
 constexpr size_t verified_at_once = 2;
@@ -223,11 +224,11 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
     }
     const tenancy::TenantRegistry& registry = *pools_.tenants(pool);
     const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), asked->subject);
-    if (environment_.reactor.wall_time() < registry.clock_min()) {
-        co_return refuse(asked->subject, what, clock_is_behind, report);
-    }
     if (found == nullptr || !found->is_active(environment_.reactor.wall_time())) {
         co_return refuse(asked->subject, what, "it has no active tenant", report);
+    }
+    if (environment_.reactor.wall_time() < found->clock_min) {
+        co_return refuse(asked->subject, what, clock_is_behind, report);
     }
     const tenancy::Tenant tenant = *found;  // the record may change meanwhile; its generation not
     if (tenancy::is_revoked(tenant, wish->holder)) {
@@ -264,13 +265,13 @@ std::string_view IssuedCapabilities::outdated(const std::string& pool,
                                               const capability::Capability& first,
                                               const capability::Capability& last) const {
     const tenancy::TenantRegistry& registry = *std::as_const(pools_).tenants(pool);
-    if (environment_.reactor.wall_time() < registry.clock_min()) return clock_is_behind;
     const auto& tenants = registry.tenants();
     const auto tenant = tenants.find(last.tenant);
     if (tenant == tenants.end()) return "there is no such tenant";
     const WallTime now = environment_.reactor.wall_time();
     if (!tenant->second.is_active(now)) return "its tenant was revoked or has expired";
     if (tenant->second.generation != last.generation) return changed_since;
+    if (now < tenant->second.clock_min) return clock_is_behind;
     if (tenancy::is_revoked(tenant->second, first, last)) return revoked_by_itself;
     return {};
 }

@@ -10,6 +10,8 @@
 
 #include "mount_point.h"
 #include "options.h"
+#include "root_mount.h"
+#include "ros2s/api/acting_user.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -54,10 +56,11 @@ std::function<std::string()> status_source(api::Deployment& deployment) {
 
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
                      Environment environment, api::Deployment& deployment, int signals,
-                     Starter& starter, Report& report) {
+                     RootMount* root_mount, Starter& starter, Report& report) {
     Server server(deployment.file_system(), environment.reactor,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
+                   .device = root_mount != nullptr ? root_mount->take_device() : -1,
                    .sharing = sharing_of(options.uri),
                    .caching = options.caching,
                    .read_only = options.read_only,
@@ -65,7 +68,8 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
                    .status = status_source(deployment),
                    .log = environment.log});
-    SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals);
+    SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals,
+                      root_mount);
     const auto mounted = server.mount(report);
     if (mounted) {
         StopSource served;
@@ -75,7 +79,9 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         co_await nursery.spawn(server.drop_old_pages(environment.blocking, served.token()));
         co_await nursery.spawn(watch.watch(server, mount_point));
         co_await server.ready();
-        if (const auto set = set_read_ahead(mount_point, transfer_bytes_max); !set) {
+        const auto set = root_mount != nullptr ? root_mount->read_ahead_set()
+                                               : set_read_ahead(mount_point, transfer_bytes_max);
+        if (!set) {
             environment.log.info(
                 "read-ahead stays at 128 KiB, which makes sequential reads of large files "
                 "slower: " +
@@ -111,7 +117,8 @@ Task<> stop_at_signal(PollWait& wait, StopSource& stop) {
 }
 
 Task<Result<>> open_and_serve(const Options& options, const std::string& mount_point,
-                              Environment environment, Starter& starter, Report& report) {
+                              Environment environment, RootMount* root_mount, Starter& starter,
+                              Report& report) {
     ROS2S_CO_TRY_ASSIGN(const int signals, SignalWatch::open_descriptor());
     StopSource stop;
     PollWait wait(environment.reactor, signals);
@@ -129,8 +136,8 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     co_await watching.join();
     Result<> served;
     if (opened) {
-        served =
-            co_await serve(options, mount_point, environment, **opened, signals, starter, report);
+        served = co_await serve(options, mount_point, environment, **opened, signals, root_mount,
+                                starter, report);
         co_await (*opened)->close();
     } else {
         served = fail(opened.error());
@@ -141,15 +148,26 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
 
 int run(const Options& options) {
     Report report;
-    const auto failed = [&report](const Error& error) {
+    const auto user = api::acting_user({options.uri.to_string()});
+    const auto failed = [&report, &user](const Error& error) {
         const std::string reason = error.code == Code::cancelled ? "interrupted"
                                    : report.empty()              ? describe(error)
                                                                  : report.text();
-        std::fprintf(stderr, "ros2store-fuse: %s\n", reason.c_str());
+        std::fprintf(stderr, "ros2store-fuse: %s%s\n", reason.c_str(),
+                     user ? api::acting_as(*user).c_str() : "");
         return 1;
     };
     const auto mount_point = prepare_mount_point(options.mount_point, options.allow_other, report);
     if (!mount_point) return failed(mount_point.error());
+
+    std::unique_ptr<RootMount> root_mount;
+    if (user) {
+        auto made = RootMount::make(*mount_point, options.uri.to_string(),
+                                    {options.read_only, options.allow_other}, report);
+        if (!made) return failed(made.error());
+        root_mount = std::move(*made);
+        if (const auto acts = api::act_as(*user, report); !acts) return failed(acts.error());
+    }
 
     Starter starter;
     if (!options.foreground) starter.go_into_background();
@@ -163,8 +181,8 @@ int run(const Options& options) {
         .reactor = **reactor,
         .blocking = blocking,
         .log = starter.in_background() ? background_log() : log_to_stderr()};
-    const auto result =
-        (*reactor)->run(open_and_serve(options, *mount_point, environment, starter, report));
+    const auto result = (*reactor)->run(
+        open_and_serve(options, *mount_point, environment, root_mount.get(), starter, report));
     return result ? 0 : failed(result.error());
 }
 

@@ -1,6 +1,7 @@
 #include "server.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/fuse.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -111,7 +112,10 @@ Result<> Server::mount(Report& report) {
     const fuse_lowlevel_ops table = operations(options_.sharing);
     session_ = fuse_session_new(&arguments, &table, sizeof table, this);
     int failed = session_ == nullptr ? -1 : 0;
-    if (failed == 0) failed = fuse_session_mount(session_, options_.mount_point.c_str());
+    // libfuse takes a mount that was made by this name.
+    const std::string place =
+        options_.device < 0 ? options_.mount_point : fmt::format("/dev/fd/{}", options_.device);
+    if (failed == 0) failed = fuse_session_mount(session_, place.c_str());
     said_while_mounting = nullptr;
     fuse_opt_free_args(&arguments);
     std::free(mount_options);

@@ -51,6 +51,7 @@ enum class Sharing : uint8_t {
 struct ServerOptions {
     std::string mount_point;  // absolute
     std::string source;       // what `mount` and `df` show as the device
+    int device = -1;          // of /dev/fuse, if it is mounted already (RootMount); the server's
     Sharing sharing = Sharing::shared;
     bool caching = true;  // false: an exclusive mount keeps nothing, either
     bool read_only = false;

@@ -40,13 +40,15 @@ Task<> SignalWatch::watch(Server& server, std::string mount_point) {
         if (wait_.cancelled()) co_return;
         if (::read(descriptor_, &signal, sizeof signal) == sizeof signal) break;
     }
-    const auto unmounted =
-        co_await blocking_.run(reactor_, [&mount_point] { return unmount_cleanly(mount_point); });
+    const auto unmounted = co_await blocking_.run(reactor_, [this, &mount_point] {
+        return root_mount_ != nullptr ? root_mount_->unmount() : unmount_cleanly(mount_point);
+    });
     if (unmounted) co_return;  // the kernel hung up, which ends the server
     log_.warning(mount_point + " is in use (" + describe(unmounted.error()) +
                  "): it is unmounted anyway; operations on its open files fail from now on");
-    const auto written =
-        co_await blocking_.run(reactor_, [&mount_point] { return write_back(mount_point); });
+    const auto written = co_await blocking_.run(reactor_, [this, &mount_point] {
+        return root_mount_ != nullptr ? root_mount_->write_back() : write_back(mount_point);
+    });
     if (!written) {
         log_.error("changes through shared mappings of files in " + mount_point + " may be lost (" +
                    describe(written.error()) + ")");

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "poll_wait.h"
+#include "root_mount.h"
 #include "ros2s/base/log.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/task.h"
@@ -18,10 +19,13 @@ class SignalWatch {
   public:
     // Errors: io. block_stop_signals() was called.
     [[nodiscard]] static Result<int> open_descriptor();
-    SignalWatch(Reactor& reactor, BlockingPool& blocking, Log log, int descriptor) noexcept
+    // `root_mount`: of the mount, or none.
+    SignalWatch(Reactor& reactor, BlockingPool& blocking, Log log, int descriptor,
+                RootMount* root_mount) noexcept
         : reactor_(reactor),
           blocking_(blocking),
           log_(std::move(log)),
+          root_mount_(root_mount),
           descriptor_(descriptor),
           wait_(reactor, descriptor) {}
 
@@ -35,6 +39,7 @@ class SignalWatch {
     Reactor& reactor_;
     BlockingPool& blocking_;
     Log log_;
+    RootMount* root_mount_;
     int descriptor_;
     PollWait wait_;
 };

@@ -11,9 +11,9 @@
  * started, and ?socket=PATH the Unix socket of a control plane. ?provider= requires a provider:
  * shm, tls or ofi+verbs; on trusted networks also ucx+tcp, ucx+rc, ofi+tcp;ofi_rxm and
  * ofi+verbs;ofi_rxm. ros2s+local:///POOL/CONTAINER?rados=CONF is a pool in a Ceph cluster.
- * ?timeout=SECONDS ends each request to a server that has no reply after that time; the call fails
- * with -ETIMEDOUT, and a change may have been done, or be done later. Without it calls wait as long
- * as the server keeps the connection.
+ * ?timeout=SECONDS bounds opening, and ends each request to a server that has no reply after that
+ * time; the call fails with -ETIMEDOUT, and a change may have been done, or be done later. Without
+ * it calls wait as long as the server keeps the connection.
  *
  *     char error[512];
  *     ros2s_fs* fs;

@@ -164,23 +164,28 @@ class Tenants(WithDirectory):
         self.refused("container", "list", f"ros2s+dpu:///pool?dir={self.pool}", says=f"ros2store up {self.pool}")
 
     def test_no_capability_is_valid_by_a_clock_that_was_set_back(self):
-        """As if the clock were before the time up to which revocations were dropped."""
+        """As if the clock were before the time up to which revocations were dropped. A command that the refusal names
+        helps, if the clock is right now."""
         uris = self.up("--size", SIZE)["uris"]
         run("ls", uris["offload"])
-        run("down", self.pool)
         tenants = self.pool / "tenants.yaml"
-        text = tenants.read_text()
-        later = text.replace("format: 1", f"format: 3\nclock_min: {(int(time.time()) + 3600) * 10**9}")
-        self.assertNotEqual(later, text)
-        tenants.write_text(later)
-        self.up()
-        self.refused("ls", uris["offload"] + "&timeout=5", says="ros2s")
-        self.wait_for_line("engine", "the engine's clock was set back")
-        run("ls", uris["direct"])  # needs no capability
-        run("down", self.pool)
-        tenants.write_text(later.replace(f"{(int(time.time()) + 3600) // 10**6}", "1000", 1))
-        self.up()
-        run("ls", uris["offload"])
+        until = int(time.time()) + 3600
+        for of_all in (False, True):
+            run("down", self.pool)
+            text = tenants.read_text()
+            # Format 3 had one time for all tenants.
+            later = text.replace("format: 1", f"format: 3\nclock_min: {until * 10**9}" if of_all else "format: 4")
+            if not of_all:
+                later = later.replace("    generation: 1\n", f"    generation: 1\n    clock_min: {until}\n")
+            self.assertNotEqual(later, text)
+            tenants.write_text(later)
+            self.up()
+            self.refused("ls", uris["offload"] + "&timeout=5", says="run `ros2store tenant set` for the tenant")
+            self.wait_for_line("engine", "by the engine's clock, capabilities of its tenant are valid that were revoked")
+            run("ls", uris["direct"])  # needs no capability
+            run("tenant", "set", self.pool, "client")
+            self.assertNotIn("clock_min", tenants.read_text())
+            wait_until(lambda: run("ls", uris["offload"], expect=None).returncode == 0, "the tenant's rights")
 
     def test_the_dpu_has_no_rights_of_its_own(self):
         self.up("--size", SIZE)

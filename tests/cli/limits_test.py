@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from program import BIN, PROGRAM, SIZE, UP, Refusal, WithPool, run
+from program import BIN, PROGRAM, SIZE, UP, Refusal, WithPool, answer, run
 
 MIB = 1 << 20
 LEVELS = 1100
@@ -205,6 +205,34 @@ class Ends(Refusal):
 
 
 class Daemons(Refusal):
+    def test_a_timeout_bounds_opening_of_daemons_that_stand_still(self):
+        pool = self.scratch / "pool"
+        self.addCleanup(run, "down", "--kill", pool, expect=None)
+        run("up", pool, "--size", "64M")
+        pids = [each["pid"] for each in answer("status", pool)["daemons"]]
+        library = """
+import os, sys, ros2store
+try:
+    ros2store.open(sys.argv[1])
+except OSError as error:
+    print(error.errno, error)
+"""
+        for still in pids, pids[:1]:
+            for pid in still:
+                os.kill(pid, signal.SIGSTOP)
+            for scheme in ("ros2s", "ros2s+dpu"):
+                uri = f"{scheme}:///pool/main?dir={pool}&timeout=1"
+                begun = time.monotonic()
+                self.refused("ls", uri, says="timeout, 1 s")
+                if (BIN.parent / "python").is_dir():
+                    said = subprocess.run(["/usr/bin/python3", "-c", library, uri], capture_output=True, text=True,
+                                          timeout=60, check=False,
+                                          env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")})
+                    self.assertTrue(said.stdout.startswith("110 "), said.stdout + said.stderr)
+                self.assertLess(time.monotonic() - begun, 2 * (1 + SLACK_SECONDS))
+            for pid in still:
+                os.kill(pid, signal.SIGCONT)
+
     def test_up_with_few_open_files(self):
         for most in (20, 22, 24, 26, 28, 48):
             pool = self.scratch / f"pool-{most}"

@@ -5,6 +5,8 @@ usage: messages_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
 import json
 import os
+import resource
+import socket
 import unittest
 
 from program import BIN, UP, Refusal, WithPool, answer, run
@@ -168,6 +170,54 @@ class Mount(WithPool):
             run("down", self.pool)
         refused = run("--json", "mount", uri, self.scratch, "--", "-f", expect=1)
         self.assertIn("leave one of them out", json.loads(refused.stderr)["error"])
+
+
+class Places(Refusal):
+    """A wrong place is named, and not a daemon that does not run there."""
+
+    def test_directories_without_a_pool(self):
+        missing, empty, file = (self.scratch / name for name in ("missing", "empty", "file"))
+        empty.mkdir()
+        file.touch()
+        (self.scratch / "loop").symlink_to("loop")
+        for place, says in ((missing, ["cannot open the pool directory", "No such file"]),
+                            (missing / "below", ["cannot open the pool directory", "No such file"]),
+                            (empty, f"there is no pool in {empty}"),
+                            (file / "below", "ot a directory"), (self.scratch / "loop", "symbolic links")):
+            for scheme in ("ros2s+local", "ros2s", "ros2s+dpu"):
+                uri = f"{scheme}:///pool/main?dir={place}"
+                for command in (["ls", uri], ["mount", uri, empty]):
+                    with self.subTest(command=command):
+                        line = run(*command, expect=1).stderr
+                        for each in [says] if isinstance(says, str) else says:
+                            self.assertIn(each, line)
+                        self.assertNotIn("is running", line)
+
+    def test_sockets(self):
+        (self.scratch / "file").touch()
+        (self.scratch / "loop").symlink_to("loop")
+        long = self.scratch / ("x" * 120)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(self.scratch / "s"))
+            os.rename(self.scratch / "s", long)
+        for path, says in ((self.scratch / "missing", ["No such file", "check the path"]),
+                           (self.scratch / "file/below", "Not a directory"),
+                           (self.scratch / "loop", "Too many levels"), (long, "bytes, and at most 107 can be used")):
+            for scheme in ("ros2s", "ros2s+dpu"):
+                line = self.refused("ls", f"{scheme}:///pool/main?socket={path}", says=says)
+                self.assertNotIn("does not run", line)
+                self.assertIn(str(path), line)
+
+    def test_too_few_descriptors_for_a_certificate(self):
+        pool = self.scratch / "pool"
+        self.addCleanup(run, "down", pool, expect=None)
+        run("up", pool, "--size", "64M")
+        for most in range(4, 24):
+            done = run("ls", f"ros2s+dpu:///pool/main?dir={pool}", expect=None,
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
+            if done.returncode != 0:
+                self.assertRegex(done.stderr, "open files|may open no more files", most)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":

@@ -3,14 +3,17 @@ are refused at once.
 
 usage: trust_test.py DIRECTORY-OF-THE-PROGRAMS [unittest options]"""
 
+import ctypes.util
 import os
 import shutil
+import signal
+import socket
 import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from daemons import SIZE, WithDirectory, run
+from daemons import SIZE, WithDirectory, processes_of, run, wait_until
 from program import BIN
 
 SOMEBODY = 65534
@@ -35,6 +38,7 @@ class WithPoolThatWasUp(WithDirectory):
         self.assertEqual(line.count("\n"), 1, line)
         for each in [says] if isinstance(says, str) else says:
             self.assertIn(each, line)
+        return line
 
     def daemon(self, name):
         """Returns what a daemon says that must not start."""
@@ -116,6 +120,20 @@ class WrongKind(WithPoolThatWasUp):
             (certificates / name).unlink()
             shutil.copy(self.pool / "certs/hosts" / name, certificates)
 
+    @unittest.skipUnless(ctypes.util.find_library("rados"), "needs librados")
+    def test_configuration_and_keys_of_ceph(self):
+        """librados itself reads them."""
+        pipe = self.scratch / "pipe"
+        os.mkfifo(pipe)
+        self.refused_at_once("ls", f"ros2s+local:///pool/c?rados={pipe}",
+                             says=f"{pipe} is not a regular file, but a named pipe")
+        for setting in ("keyring", "keyfile"):
+            for path, kind in ((pipe, "a named pipe"), ("/dev/zero", "a device"), (self.scratch, "a directory")):
+                conf = self.scratch / "ceph.conf"
+                conf.write_text(f"[global]\nmon host = 127.0.0.1:1\n{setting} = {path}\n")
+                self.refused_at_once("ls", f"ros2s+local:///pool/c?rados={conf}",
+                                     says=f"{path} is not a regular file, but {kind}")
+
     def mount_point(self):
         path = self.scratch / "m"
         path.mkdir(exist_ok=True)
@@ -138,7 +156,6 @@ class OthersFiles(WithPoolThatWasUp):
     def test_directories_of_the_path(self):
         (self.scratch / "link").symlink_to(self.pool)
         for place, mode, owner, says in (
-                (self.pool, 0o755, SOMEBODY, "belongs to another user (uid 65534)"),
                 (self.pool, 0o777, 0, "may be changed by other users"),
                 (self.pool, 0o775, 0, "may be changed by other users"),
                 (self.scratch, 0o755, SOMEBODY, f"{self.scratch}, on its path, belongs to another user"),
@@ -155,6 +172,17 @@ class OthersFiles(WithPoolThatWasUp):
             os.chown(place, 0, 0)
         os.chmod(self.scratch, 0o1777)
         self.up()
+
+    def test_only_the_directory_belongs_to_another_user(self):
+        """Commands that use the pool act as that user, who may not read the files."""
+        os.chown(self.pool, SOMEBODY, SOMEBODY)
+        for command in self.commands():
+            with self.subTest(command=command):
+                says = ["cannot be trusted", "belongs to another user (uid 65534)"] if command[0] == "up" else [
+                    f"acts as uid 65534, to whom {self.pool} belongs"]
+                self.refused_at_once(*command, says=says)
+        for name in ("engine", "dpu"):
+            self.assertIn("belongs to another user (uid 65534)", self.daemon(name))
 
     def test_a_directory_where_nothing_is_yet(self):
         os.chown(self.scratch, SOMEBODY, SOMEBODY)
@@ -254,6 +282,153 @@ class AnotherUser(WithPoolThatWasUp):
         for command in self.commands():
             with self.subTest(command=command):
                 self.refused_to_somebody(*command)
+
+
+@unittest.skipUnless(os.geteuid() == 0, "is root who uses another user's pool")
+class RootOnAPoolOfAnotherUser(WithDirectory):
+    """Root acts as the user to whom the pool belongs, so that the user's files decide nothing with root's rights."""
+
+    def setUp(self):
+        super().setUp()
+        os.chmod(self.scratch, 0o755)
+        for name in ("ros2store", "ros2store-fuse", "ros2store-engine", "ros2store-dpu"):
+            shutil.copy(BIN / name, self.scratch)
+        self.theirs = self.scratch / "theirs"
+        self.theirs.mkdir()
+        os.chown(self.theirs, SOMEBODY, SOMEBODY)
+        self.pool = self.theirs / "p"
+        self.mount_point = self.scratch / "m"
+        self.mount_point.mkdir()
+        self.secret = self.scratch / "secret"
+        self.secret.write_text("pool: SHADOW\nSHADOW\n")
+        self.secret.chmod(0o600)
+        self.as_somebody("up", "--size", SIZE, self.pool)
+        self.local, self.direct, self.dpu = [f"{scheme}:///pool/main?dir={self.pool}"
+                                             for scheme in ("ros2s+local", "ros2s", "ros2s+dpu")]
+
+    def as_somebody(self, *arguments):
+        return run(*arguments, program=self.scratch / "ros2store", cwd=self.scratch, user=SOMEBODY, group=SOMEBODY,
+                   extra_groups=[])
+
+    def mounted(self):
+        return [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()
+                if line.split()[1] == str(self.mount_point)]
+
+    def fuse_processes(self):
+        """Returns them by user."""
+        return {os.stat(f"/proc/{pid}").st_uid: pid for pid, name in processes_of(self.scratch).items()
+                if name == "ros2store-fuse"}
+
+    def assert_all_files_are_theirs(self):
+        for path in self.pool.rglob("*"):
+            self.assertEqual(path.lstat().st_uid, SOMEBODY, path)
+
+    def test_commands(self):
+        source = self.scratch / "file"
+        source.write_text("bytes")
+        os.chown(source, SOMEBODY, SOMEBODY)  # in a container a copy keeps its owner
+        for uri in (self.direct, self.dpu):
+            run("cp", source, uri.replace("?", "/file?"))
+            self.assertIn("file", run("ls", uri).stdout)
+            self.assertEqual(run("cat", uri.replace("?", "/file?")).stdout, "bytes")
+            run("why", uri.replace("?", "/file?"))
+        self.assertEqual(len(self.daemons()), 2)
+        run("top", "--once", "--interval", "0.1", self.pool)
+        run("tenant", "list", self.pool)
+        run("container", "list", self.dpu.replace("/main", ""))
+        # The source is root's alone.
+        self.refused("cp", self.secret, self.dpu.replace("?", "/s?"),
+                     says=["permission denied", f"acts as uid 65534, to whom {self.pool} belongs"])
+        run("down", self.pool)
+        self.assertEqual(run("cat", self.local.replace("?", "/file?")).stdout, "bytes")
+        run("container", "create", self.local.replace("main", "more"))
+        self.assert_all_files_are_theirs()
+        own = self.scratch / "own"
+        run("up", "--no-daemons", "--size", SIZE, own)
+        self.refused("cp", "-r", self.local, f"ros2s+local:///pool/main?dir={own}",
+                     says=["cannot be trusted", "belongs to another user (uid 65534)"])
+
+    def test_up_is_refused(self):
+        for command in (["up", self.pool], ["up", "--no-daemons", self.theirs / "new"],
+                        ["pool", "create", self.theirs / "new"], ["certs", "init", self.theirs / "new"]):
+            self.refused(*command, says=["cannot be trusted", "belongs to another user (uid 65534)"])
+
+    def test_mounts(self):
+        for uri in (self.dpu, self.direct, self.local):
+            if uri == self.local:
+                run("down", self.pool)
+            with self.subTest(uri=uri):
+                run("mount", uri, self.mount_point)
+                (self.mount_point / "file").write_text("bytes")
+                self.assertEqual((self.mount_point / "file").read_text(), "bytes")
+                options = self.mounted()[0][3].split(",")
+                self.assertTrue({"nosuid", "nodev", "default_permissions"} <= set(options), options)
+                device = os.stat(self.mount_point).st_dev
+                ahead = Path(f"/sys/class/bdi/{os.major(device)}:{os.minor(device)}/read_ahead_kb")
+                self.assertEqual(ahead.read_text().strip(), "1024")
+                processes = self.fuse_processes()
+                self.assertEqual(set(processes), {0, SOMEBODY})
+                (self.mount_point / "file").unlink()
+                # By a signal, by umount, by kill -9.
+                if uri == self.dpu:
+                    os.kill(processes[SOMEBODY], signal.SIGTERM)
+                elif uri == self.direct:
+                    subprocess.run(["umount", self.mount_point], check=True)
+                else:
+                    os.kill(processes[SOMEBODY], signal.SIGKILL)
+                wait_until(lambda: not self.mounted() and not self.fuse_processes(), "the mount's end")
+        # A busy mount is ended, too.
+        run("mount", self.local, self.mount_point)
+        descriptor = os.open(self.mount_point / "open", os.O_CREAT | os.O_WRONLY)
+        os.kill(self.fuse_processes()[SOMEBODY], signal.SIGTERM)
+        wait_until(lambda: not self.mounted() and not self.fuse_processes(), "the mount's end")
+        self.assertRaises(OSError, os.close, descriptor)
+        self.assert_all_files_are_theirs()
+
+    def test_a_mount_that_fails_leaves_nothing(self):
+        run("down", self.pool)
+        line = run("mount", self.dpu, self.mount_point, expect=1).stderr
+        self.assertIn("is running", line)
+        self.assertIn("acts as uid 65534", line)
+        wait_until(lambda: not self.mounted() and not self.fuse_processes(), "the mount's end")
+
+    def test_files_that_the_user_exchanged(self):
+        """Root's file is not read, nobody is connected to as root, and nothing blocks."""
+        socket_of_root = self.scratch / "socket"
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.addCleanup(listener.close)
+        listener.bind(str(socket_of_root))
+        socket_of_root.chmod(0o600)
+        listener.listen()
+        listener.setblocking(False)
+        for name, uri in (("certs/hosts/client.key", self.dpu), ("certs/hosts/ca.crt", self.dpu),
+                          ("certs/storage/client.crt", self.direct), ("run/dpu.control", self.dpu),
+                          ("config.yaml", self.local), ("owner", self.local), ("run/engine.pid", None),
+                          ("run/engine.metrics", None)):
+            path = self.pool / name
+            commands = [["status", self.pool], ["top", "--once", self.pool]] if uri is None else [
+                ["ls", uri], ["mount", uri, self.mount_point], ["status", self.pool], ["down", self.pool]]
+            kept = self.theirs / "kept"
+            path.rename(kept)
+            for exchanged in ("link", "pipe"):
+                if exchanged == "link":
+                    path.symlink_to(socket_of_root if name.startswith("run/dpu.c") else self.secret)
+                else:
+                    os.mkfifo(path)
+                os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
+                for command in commands:
+                    if command[0] == "down" and not name.startswith(("config", "owner")):
+                        continue
+                    with self.subTest(file=name, exchanged=exchanged, command=command):
+                        begin = time.monotonic()
+                        done = run(*command, expect=None)
+                        self.assertLess(time.monotonic() - begin, AT_ONCE_SECONDS)
+                        self.assertNotIn("SHADOW", done.stdout + done.stderr)
+                        if command[0] in ("ls", "mount"):
+                            self.assertEqual(done.returncode, 1, done.stderr)
+                path.unlink()
+            kept.rename(path)
+        self.assertRaises(BlockingIOError, listener.accept)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,10 @@ Task<Result<bool>> unmount(CommandContext context, const std::string& mount_poin
     if (said->status != 0) {
         if (mounted_on(mount_point).kind.empty()) co_return false;
         co_return context.report.fail(
-            Code::io, "fusermount3 could not unmount {} (its message is above)", mount_point);
+            Code::io,
+            "fusermount3 could not unmount {0} (its message is above); if another user mounted "
+            "it, he or root can: umount {0}",
+            shell_word(mount_point));
     }
     co_return true;
 }
@@ -143,7 +146,12 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
                             Ended& ended) {
     const api::ServicePaths paths(directory);
     if (::access(paths.run.c_str(), F_OK) != 0) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(const RunLock turn, co_await take_turn(context, directory));
+    Report refusal;
+    const auto turn = co_await take_turn(
+        {context.session, context.environment, context.call, refusal}, directory);
+    // On a read-only medium nobody can start anything meanwhile, and nothing can be noted.
+    const bool notes = turn || turn.error().os_errno != EROFS;
+    if (!turn && notes) co_return context.report.fail(turn.error(), refusal.text());
     ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(context, directory, kill));
     for (const Service& service : std::views::reverse(ended.services)) {
         if (service.changed) {
@@ -154,6 +162,7 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
                                 service.running.ended, how_it_ended(service.paths));
         }
         // An empty record shows that this end was wanted.
+        if (!notes) continue;
         Report why;
         if (const auto lock = RunLock::take(service.paths.pid, why); !lock) {
             co_return context.report.fail(lock.error(), "cannot note in {} that {} has ended: {}",

@@ -60,7 +60,16 @@ Result<Running> running_of(const DaemonPaths& paths, Report& report) {
 
 Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
     const std::string run = api::ServicePaths(directory).run;
+    const auto read_only = [&] {
+        return context.report.fail(
+            Error{Code::denied, EROFS},
+            "the daemons of {0} write there, and its file system is read-only: mount it for "
+            "writing, or read the pool without daemons, as in ros2store ls "
+            "'ros2s+local:///POOL/CONTAINER?dir={0}'",
+            directory);
+    };
     if (::mkdir(run.c_str(), 0700) != 0 && errno != EEXIST) {
+        if (errno == EROFS) co_return read_only();
         co_return context.report.fail(fail_errno(errno).error(), "cannot make the directory {}: {}",
                                       run, std::strerror(errno));
     }
@@ -74,6 +83,7 @@ Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
             ROS2S_CO_TRY(lock->write({.pid = ::getpid()}));
             co_return std::move(*lock);
         }
+        if (lock.error().os_errno == EROFS) co_return read_only();
         if (lock.error().code != Code::busy) {
             co_return context.report.fail(lock.error(), why.text());
         }

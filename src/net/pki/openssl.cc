@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
@@ -87,13 +88,28 @@ Result<> create_file(const std::string& path, const std::string& text, int mode,
     return report.fail(written.error(), "cannot write the file {}: {}", path, why);
 }
 
+// `lacks`: "has no certificate in PEM form". OpenSSL opens files when it first decodes something,
+// and does not say that it could not.
+std::unexpected<Error> not_decoded(const std::string& path, std::string_view lacks,
+                                   Report& report) {
+    const std::string why = openssl_error();
+    std::array<Descriptor, 4> probes;  // others may have closed some meanwhile
+    for (Descriptor& each : probes) {
+        each = Descriptor(open("/dev/null", O_RDONLY | O_CLOEXEC));
+        const int cause = errno;
+        if (each.get() >= 0 || (cause != EMFILE && cause != ENFILE)) continue;
+        return report.fail(fail_errno(cause).error(), "cannot use {}: {}", path,
+                           std::strerror(cause));
+    }
+    return report.fail(Code::invalid, "{} {} ({})", path, lacks, why);
+}
+
 Result<Certificate> parse_certificate(const std::string& text, const std::string& path,
                                       Report& report) {
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
     Certificate certificate(PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr));
     if (certificate == nullptr) {
-        return report.fail(Code::invalid, "{} has no certificate in PEM form ({})", path,
-                           openssl_error());
+        return not_decoded(path, "has no certificate in PEM form", report);
     }
     return certificate;
 }
@@ -104,9 +120,7 @@ Result<Key> parse_key(const std::string& text, const std::string& path, Report& 
     Key key(PEM_read_bio_PrivateKey(
         memory.get(), nullptr, [](char*, int, int, void*) { return 0; }, nullptr));
     if (key == nullptr) {
-        return report.fail(Code::invalid,
-                           "{} has no private key in PEM form without a pass phrase ({})", path,
-                           openssl_error());
+        return not_decoded(path, "has no private key in PEM form without a pass phrase", report);
     }
     return key;
 }

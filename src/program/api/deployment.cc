@@ -54,6 +54,7 @@ std::string name_of(const DeploymentOptions& options) {
 Result<connection::ServerAccess> server_access(const Uri& uri, const DeploymentOptions& options,
                                                Report& report) {
     ROS2S_TRY_ASSIGN(const ServerAddress server, server_address(uri, report));
+    ROS2S_TRY(check_named_socket(uri, report));
     ROS2S_TRY_ASSIGN(const DataWay way, data_way(server, uri, report));
     return connection::ServerAccess{.control = server.control,
                                     .server_name = server.name,

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +15,7 @@
 #include "ros2s/api/service_paths.h"
 #include "ros2s/base/trusted_file.h"
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::api {
 namespace {
@@ -72,6 +75,12 @@ Result<ServerAddress> running_server(const std::string& directory, Uri::Transpor
     if (::stat(path.c_str(), &facts) != 0) {
         const int cause = errno;
         if (cause == ENOENT) {
+            // In a wrong place `up` would make a pool.
+            Report why;
+            const auto pool = pool::read_pool_settings(directory, why);
+            if (!pool && pool.error().code == Code::not_found) {
+                return report.fail(pool.error(), why.text());
+            }
             return report.fail(Code::not_found,
                                "no {} of {} is running (there is no {}); start it: ros2store up {}",
                                daemon, directory, path, directory);
@@ -112,6 +121,22 @@ Result<ServerAddress> server_address(const Uri& uri, Report& report) {
                          .name = uri.host,
                          .certificates = client_certificates(),
                          .same_machine = is_loopback(uri.host)};
+}
+
+Result<> check_named_socket(const Uri& uri, Report& report) {
+    struct stat facts{};
+    if (!uri.socket.empty() && ::stat(uri.socket.c_str(), &facts) != 0) {
+        const int cause = errno;
+        return report.fail(
+            fail_errno(cause).error(), "cannot find the server's socket {}: {}: check the path{}",
+            uri.socket, std::strerror(cause), cause == ENOENT ? ", and that the server runs" : "");
+    }
+    constexpr size_t path_bytes_max = sizeof(sockaddr_un::sun_path) - 1;
+    if (uri.socket.size() <= path_bytes_max) return {};
+    return report.fail(Code::invalid,
+                       "the path of the socket {} has {} bytes, and at most {} can be used: name "
+                       "it by a shorter one, such as a symbolic link",
+                       uri.socket, uri.socket.size(), path_bytes_max);
 }
 
 void say_what_helps(const Uri& uri, const Error& error, Report& report) {

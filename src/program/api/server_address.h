@@ -24,6 +24,10 @@ struct ServerAddress {
 // Errors, with a sentence: invalid (no server, or more than one), those of running_server().
 [[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
+// That the socket which the URI names, if it names one, exists and can be used. Errors, with a
+// sentence: invalid (its path is too long), not_found, denied, those of stat(2).
+[[nodiscard]] Result<> check_named_socket(const Uri& uri, Report& report);
+
 // After an error of using the URI's server: the report also has the remedy, if that is known, such
 // as starting the daemons of `dir`.
 void say_what_helps(const Uri& uri, const Error& error, Report& report);
@@ -38,9 +42,9 @@ struct DataWay {
 
 // The engine or DPU daemon that `ros2store up DIR` starts, whether it runs or not.
 [[nodiscard]] ServerAddress server_in(const std::string& directory, Uri::Transport transport);
-// The same, if its socket exists and can be used. Errors, with a sentence: not_found (it does not
-// run), denied (this user may not use it; or others could change the directory, as of
-// check_trusted()), invalid (there is something else).
+// The same, if its socket exists and can be used. Errors, with a sentence: not_found (there is no
+// pool, or it does not run), denied (this user may not use it; or others could change the
+// directory, as of check_trusted()), invalid (there is something else).
 [[nodiscard]] Result<ServerAddress> running_server(const std::string& directory,
                                                    Uri::Transport transport, Report& report);
 

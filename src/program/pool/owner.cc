@@ -185,12 +185,7 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
 Result<std::unique_ptr<Ownership>> Ownership::share(const std::string& directory,
                                                     OwnerRecord& present, Report& report) {
     const std::string path = owner_path(directory);
-    Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
-    if (file.get() < 0) {
-        const int cause = errno;
-        return report.fail(fail_errno(cause).error(), "cannot open {} to read the pool ({})", path,
-                           std::strerror(cause));
-    }
+    ROS2S_TRY_ASSIGN(Descriptor file, open_trusted(path, O_RDONLY | O_NOFOLLOW, report));
     struct flock lock = whole_file(F_RDLCK);
     if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
         present = read_record(file.get());

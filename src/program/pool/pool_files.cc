@@ -94,7 +94,11 @@ bool exists(const std::string& path) {
 
 bool is_on_read_only_medium(const std::string& directory) {
     struct statvfs status{};
-    return ::statvfs(directory.c_str(), &status) == 0 && (status.f_flag & ST_RDONLY) != 0;
+    if (::statvfs(directory.c_str(), &status) == 0 && (status.f_flag & ST_RDONLY) != 0) return true;
+    // ext4 does not show it, after an error of its disk.
+    const Descriptor owner(
+        ::open(in(directory, owner_name).c_str(), O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+    return owner.get() < 0 && errno == EROFS;
 }
 
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,

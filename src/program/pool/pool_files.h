@@ -31,7 +31,7 @@ inline constexpr std::string_view capability_keys_name = "capability.keys";
 [[nodiscard]] std::string name_elsewhere(const std::string& pool, size_t number, uint64_t unique);
 [[nodiscard]] std::string in(const std::string& directory, std::string_view name);
 [[nodiscard]] bool exists(const std::string& path);  // true for a dangling link
-// Its file system is mounted read-only: the pool can only be read.
+// Its file system is mounted read-only, or became so by an error: the pool can only be read.
 [[nodiscard]] bool is_on_read_only_medium(const std::string& directory);
 // "cannot make the link DIR/device-1: …"
 std::unexpected<Error> cannot(std::string_view do_what, const std::string& path, const Error& error,

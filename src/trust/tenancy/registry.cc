@@ -14,13 +14,13 @@ constexpr size_t document_bytes_max = 1 << 20;  // config::parse() takes no more
 
 // Of the document, without what changes and revocations add to it.
 size_t settings_bytes_of(TenantsOfPool pool) {
-    pool.clock_min = {};
     for (auto& [name, tenant] : pool.tenants) {
         tenant.generation = 1;
         tenant.revoked = false;
         tenant.expired = false;
         tenant.revocations = 0;
         tenant.revoked_capabilities.clear();
+        tenant.clock_min = {};
     }
     return document_of(pool).size();
 }
@@ -39,6 +39,9 @@ constexpr Duration revoked_for = capability::life_max + capability::clock_slack;
 TenantRegistry::TenantRegistry(Environment environment, std::string path)
     : environment_(std::move(environment)),
       path_(std::move(path)),
+      wall_seen_(environment_.reactor.wall_time()),
+      seen_at_(environment_.reactor.now()),
+      clock_set_(seen_at_),
       version_(static_cast<uint64_t>(environment_.reactor.wall_time().time_since_epoch().count())),
       turn_(environment_.reactor, 1),
       news_(environment_.reactor),
@@ -108,19 +111,33 @@ Task<> TenantRegistry::apply_time_now(TenantRegistry& self) {
     self.unwritten_ = !co_await self.keep_all(self.pool_, ignored);  // tried again
 }
 
-bool TenantRegistry::apply_time(TenantsOfPool& pool) const {
+bool TenantRegistry::believes_clock() {
+    constexpr Duration drift_max = std::chrono::seconds(1);
+    const WallTime wall = environment_.reactor.wall_time();
+    const Time now = environment_.reactor.now();
+    const Duration moved = (wall - wall_seen_) - (now - seen_at_);
+    if (moved > drift_max || moved < -drift_max) clock_set_ = now;
+    wall_seen_ = wall;
+    seen_at_ = now;
+    return now - clock_set_ >= clock_believed_after;
+}
+
+bool TenantRegistry::apply_time(TenantsOfPool& pool) {
     const WallTime now = environment_.reactor.wall_time();
+    const bool believed = believes_clock();
     bool changes = false;
     for (auto& [name, each] : pool.tenants) {
-        if (!each.expired && each.until && *each.until <= now) changes = each.expired = true;
+        if (believed && !each.expired && each.until && *each.until <= now) {
+            changes = each.expired = true;
+        }
         const auto dropped = std::erase_if(each.revoked_capabilities, [&](const auto& revoked) {
             const auto seen = seen_.find({name, revoked.first});
             if (revoked.second.until > now || seen == seen_.end() ||
                 environment_.reactor.now() - seen->second < revoked_for) {
                 return false;
             }
-            pool.clock_min =
-                std::max(pool.clock_min, revoked.second.until - capability::clock_slack);
+            each.clock_min =
+                std::max(each.clock_min, revoked.second.until - capability::clock_slack);
             return true;
         });
         changes = changes || dropped > 0;

@@ -10,9 +10,9 @@
 // - Generations of a tenant increase, also after its revocation. A revoked tenant is kept, so that
 //   its subjects stay refused. It becomes active again only by set().
 // - The clock may be wrong for a moment. A revocation of a capability is dropped only after its
-// time
-//   by the clock, and after this process has had it for as long as a capability lives. A tenant
-//   whose end has come stays expired.
+//   time by the clock, and after this process has had it for as long as a capability lives. A
+//   tenant whose end has come stays expired, but not by a clock that was set less than
+//   `clock_believed_after` ago. No other clock counts, neither a client's nor a DPU's.
 // - A tenant that was removed is not known any more. One that is created later, of any name, has
 //   higher generations, and owns nothing that the removed one has made.
 #pragma once
@@ -36,6 +36,9 @@ class TenantRegistry {
     // Waiting calls return after this time at the latest, so that they show that the engine lives.
     static constexpr Duration heartbeat = std::chrono::milliseconds(250);
 
+    // A clock that was set, or that this process has just begun to read, may be wrong so long.
+    static constexpr Duration clock_believed_after = std::chrono::seconds(10);
+
     // A missing file: no tenants. Errors, with a sentence: those of parse_document(), of reading.
     [[nodiscard]] static Task<Result<std::unique_ptr<TenantRegistry>>> open(Environment environment,
                                                                             std::string path,
@@ -46,9 +49,6 @@ class TenantRegistry {
     Task<> stop();
 
     [[nodiscard]] const TenantsByName& tenants() const { return pool_.tenants; }
-    // Capabilities mean nothing while the clock is before this time: a revocation of one that is
-    // valid by such a clock may have been dropped.
-    [[nodiscard]] WallTime clock_min() const { return pool_.clock_min; }
     // Differs after each change and each expiry. Random at first, so that it differs from those of
     // an earlier process.
     [[nodiscard]] uint64_t version() const { return version_; }
@@ -85,7 +85,9 @@ class TenantRegistry {
                                          const config::Entries& settings, Report& report) const;
     // Drops revocations that are not needed any more, and marks tenants whose end has come. False:
     // there are none.
-    bool apply_time(TenantsOfPool& pool) const;
+    bool apply_time(TenantsOfPool& pool);
+    // True: it was not set lately.
+    bool believes_clock();
     static Task<> apply_time_now(TenantRegistry& self);
     void see_revocations();
     [[nodiscard]] size_t active() const;
@@ -97,6 +99,9 @@ class TenantRegistry {
     TenantsOfPool pool_;
     // When this process read or made each revocation: by tenant and capability.
     std::map<std::pair<std::string, Uuid>, Time> seen_;
+    // The last look at the clock, and when it was set. At first, when this process began.
+    WallTime wall_seen_;
+    Time seen_at_, clock_set_;
     uint64_t version_;
     bool unwritten_ = false;  // what apply_time_now() found
     size_t active_ = 0;       // at the last heartbeat

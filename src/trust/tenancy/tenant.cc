@@ -26,9 +26,10 @@ constexpr std::string_view revoked_key = "revoked";
 constexpr std::string_view expired_key = "expired";
 constexpr std::string_view revocations_key = "revocations";
 constexpr std::string_view revoked_capabilities_key = "revoked_capabilities";
-// 2: with removed_generation. 3: with clock_min, or a tenant that has expired. A file without these
-// can be read by programs that know only 1.
-constexpr uint64_t document_format = 1, document_format_max = 3;
+// 2: with removed_generation. 3: with a tenant that has expired, or one clock_min for all tenants,
+// which is not written any more. 4: with that of a tenant. A file without these can be read by
+// programs that know only 1.
+constexpr uint64_t document_format = 1, document_format_max = 4;
 // No pool reaches it. From a greater one, the next could not be written.
 constexpr uint64_t generation_max = uint64_t{1} << 62;
 
@@ -209,6 +210,13 @@ Result<> parse_revoked(std::string_view text, RevokedCapabilities& into) {
     return {};
 }
 
+// Not before the time.
+uint64_t seconds_to(WallTime time) {
+    const auto whole = std::chrono::floor<std::chrono::seconds>(time);
+    return static_cast<uint64_t>(whole.time_since_epoch().count() + (whole < time ? 1 : 0));
+}
+constexpr uint64_t seconds_max = INT64_MAX / 1'000'000'000;
+
 struct Document {
     uint64_t format = document_format;
     uint64_t removed_generation = 0;
@@ -223,7 +231,8 @@ config::Table describe(Document& document) {
                     {space_key, ""},       {files_key, ""},
                     {generation_key, ""},  {first_generation_key, ""},
                     {revoked_key, ""},     {expired_key, ""},
-                    {revocations_key, ""}, {revoked_capabilities_key, ""}};
+                    {revocations_key, ""}, {revoked_capabilities_key, ""},
+                    {clock_min_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : session::user_setting_names) {
@@ -236,7 +245,7 @@ config::Table describe(Document& document) {
                             "Of this file."),
               config::count(removed_generation_key, document.removed_generation, 0, generation_max,
                             "The highest of removed tenants."),
-              config::count(clock_min_key, document.clock_min, 0, INT64_MAX,
+              config::count(clock_min_key, document.clock_min, 0, seconds_max * 1'000'000'000,
                             "Nanoseconds since 1970.")}},
             {"tenants", "", {}, nullptr, {std::move(records)}}};
 }
@@ -258,19 +267,19 @@ Result<> take(config::Entries& entries, const config::Field& field, const Settin
 }  // namespace
 
 std::string document_of(const TenantsOfPool& pool) {
-    const bool has_removed = pool.removed_generation > 0, has_clock = pool.clock_min > WallTime();
-    const bool has_expired =
-        std::ranges::any_of(pool.tenants, [](const auto& each) { return each.second.expired; });
-    const uint64_t format = has_clock || has_expired ? 3 : has_removed ? 2 : document_format;
+    const bool has_removed = pool.removed_generation > 0;
+    bool has_clock = false, has_expired = false;
+    for (const auto& [name, tenant] : pool.tenants) {
+        has_clock = has_clock || tenant.clock_min > WallTime();
+        has_expired = has_expired || tenant.expired;
+    }
+    const uint64_t format = has_clock ? 4 : has_expired ? 3 : has_removed ? 2 : document_format;
     std::string text = fmt::format(
         "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n"
         "format: {}\n",
         format);
     if (has_removed) {
         text += fmt::format("{}: {}\n", removed_generation_key, pool.removed_generation);
-    }
-    if (has_clock) {
-        text += fmt::format("{}: {}\n", clock_min_key, pool.clock_min.time_since_epoch().count());
     }
     text += fmt::format("tenants:{}\n", pool.tenants.empty() ? " {}" : "");
     for (const auto& [name, tenant] : pool.tenants) {
@@ -283,6 +292,9 @@ std::string document_of(const TenantsOfPool& pool) {
         if (tenant.expired) text += fmt::format("    {}: true\n", expired_key);
         if (tenant.revocations > 0) {
             text += fmt::format("    {}: {}\n", revocations_key, tenant.revocations);
+        }
+        if (tenant.clock_min > WallTime()) {
+            text += fmt::format("    {}: {}\n", clock_min_key, seconds_to(tenant.clock_min));
         }
         if (!tenant.revoked_capabilities.empty()) {
             text += fmt::format("    {}: {}\n", revoked_capabilities_key,
@@ -299,8 +311,7 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
                                      Report& report) {
     Document document;
     ROS2S_TRY(config::parse(yaml, where, describe(document), report));
-    TenantsOfPool pool{.removed_generation = document.removed_generation,
-                       .clock_min = WallTime(Duration(static_cast<int64_t>(document.clock_min)))};
+    TenantsOfPool pool{.removed_generation = document.removed_generation};
     TenantsByName& tenants = pool.tenants;
     for (auto& [name, entries] : document.tenants) {
         const SettingPlace place(where, fmt::format("'{}'", name), document.lines[name]);
@@ -317,6 +328,11 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
                        place, report));
         ROS2S_TRY(take(entries, config::flag(expired_key, tenant.expired, "Its end has come."),
                        place, report));
+        uint64_t clock_min = seconds_to(WallTime(Duration(document.clock_min)));
+        ROS2S_TRY(take(entries,
+                       config::count(clock_min_key, clock_min, 0, seconds_max, "Since 1970."),
+                       place, report));
+        tenant.clock_min = WallTime(std::chrono::seconds(clock_min));
         ROS2S_TRY(take(entries,
                        config::count(revocations_key, tenant.revocations, 0, UINT64_MAX,
                                      "Of single capabilities."),

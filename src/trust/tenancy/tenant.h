@@ -37,8 +37,8 @@ inline constexpr size_t setting_bytes_max = 4096;
 inline constexpr size_t revoked_capabilities_max = 256;  // of a tenant, which have not expired
 // Of all tenants of a pool. A file of 1 MiB (config::parse() takes no more) has room for them, at
 // 123 bytes each and 67 for each tenant with some (428 KiB); for all settings; and for the
-// revocation and the expiry of 1,024 tenants, at 55 bytes each (55 KiB), which therefore never
-// fail.
+// revocation, the expiry and the least clock of 1,024 tenants, at 81 bytes each (81 KiB), which
+// therefore never fail.
 inline constexpr size_t pool_revoked_capabilities_max = 3000;
 inline constexpr size_t pool_settings_bytes_max = size_t{512} << 10;
 
@@ -62,6 +62,9 @@ struct Tenant {
     bool expired = false;
     uint64_t revocations = 0;  // of single capabilities, ever
     RevokedCapabilities revoked_capabilities{};
+    // Of the revocations that were dropped, the latest time at which their capability had expired.
+    // By a clock before it, those capabilities would be valid, unless the generation increases.
+    WallTime clock_min{};
     config::Entries settings{};  // as they were given
 
     // The parsed form.
@@ -88,9 +91,6 @@ struct TenantsOfPool {
     // The highest generation that a removed tenant had. Later tenants begin above it, so that no
     // capability of a removed tenant is valid for one that gets its name. 0: none was removed.
     uint64_t removed_generation = 0;
-    // Of the revocations that were dropped, the latest time at which their capability had expired.
-    // By a clock before it, those capabilities would be valid.
-    WallTime clock_min{};
 
     // A tenant that is not in `tenants` yet.
     [[nodiscard]] Tenant make(std::string name) const;

@@ -132,14 +132,25 @@ TEST(Tenant, TheFormatsOfTheFile) {
 TEST(Tenant, TheFileKeepsWhatAClockThatIsSetBackWouldUndo) {
     Tenant alice = tenant_of("alice", {{"subjects", "CN=alice"}, {"until", "2026-01-01"}});
     alice.expired = true;
-    TenantsOfPool pool{.clock_min = WallTime(std::chrono::seconds(1'800'000'000))};
+    TenantsOfPool pool;
     pool.tenants.emplace("alice", alice);
+    EXPECT_THAT(document_of(pool), HasSubstr("format: 3\n"));
+    alice.clock_min = WallTime(std::chrono::seconds(1'800'000'000));
+    pool.tenants.at("alice") = alice;
     const std::string text = document_of(pool);
-    EXPECT_THAT(text, HasSubstr("format: 3\nclock_min: 1800000000000000000\n"));
+    EXPECT_THAT(text, HasSubstr("format: 4\n"));
+    EXPECT_THAT(text, HasSubstr("    clock_min: 1800000000\n"));
     EXPECT_THAT(text, HasSubstr("    expired: true\n"));
     Report report;
     EXPECT_EQ(parse_document(text, "tenants.yaml", report), pool) << report.text();
     EXPECT_FALSE(alice.is_active(WallTime()));
+    // Format 3 had one for all tenants.
+    EXPECT_EQ(parse_document("format: 3\nclock_min: 1800000000000000000\n"
+                             "tenants:\n  alice: {subjects: CN=alice, until: 2026-01-01, expired: "
+                             "true}\n",
+                             "tenants.yaml", report),
+              pool)
+        << report.text();
 }
 
 TEST(Tenant, ADamagedFileIsRefusedWhole) {
@@ -148,7 +159,7 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
         EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
         return report.text();
     };
-    EXPECT_THAT(refused("format: 4\n"), HasSubstr("format"));
+    EXPECT_THAT(refused("format: 5\n"), HasSubstr("format"));
     EXPECT_THAT(refused("format: 3\nclock_min: -1\n"), HasSubstr("clock_min"));
     EXPECT_THAT(refused("format: 2\nremoved_generation: -1\n"), HasSubstr("removed_generation"));
     const std::string most = std::to_string(UINT64_MAX);  // the next one would be 0
@@ -208,6 +219,7 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
         Tenant& revoked = full.emplace(tenant.name, tenant).first->second;
         revoked.revoked = revoked.expired = true;
         revoked.generation = revoked.revocations = UINT64_MAX;
+        revoked.clock_min = WallTime::max();
     }
     for (size_t i = 0; i < pool_revoked_capabilities_max; ++i) {
         RevokedCapability& revoked =
@@ -215,8 +227,8 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
         revoked.program.emplace().fill(0xff);
         revoked.until = WallTime::max();
     }
-    const size_t revocations = document_of({.tenants = full, .clock_min = WallTime::max()}).size() -
-                               document_of({.tenants = plain}).size();
+    const size_t revocations =
+        document_of({.tenants = full}).size() - document_of({.tenants = plain}).size();
     EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
 }
 

@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <ranges>
+#include <string_view>
 
 #include "library.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/runtime/foreign_posts.h"
 
 namespace ros2s::rados {
@@ -32,6 +36,38 @@ std::unexpected<Error> failure(int code) {
         case ESHUTDOWN: return fail(Code::denied);
         default: return fail({.code = Code::io, .os_errno = -code});
     }
+}
+
+// librados opens its files without looking: a named pipe would block it, and a device would act.
+Result<> check_kind(const std::string& path, Report& report) {
+    struct stat facts{};
+    if (::stat(path.c_str(), &facts) != 0 || S_ISREG(facts.st_mode)) return {};
+    return report.fail(Code::invalid, "{} is not a regular file, but {}", path,
+                       kind_of_file(facts.st_mode));
+}
+
+// The same for the files that the configuration names. Reading it opens the key ring, except for a
+// client that does not show who it is.
+Result<> check_kinds(const Librados& rados, const std::string& id, const std::string& conf,
+                     Report& report) {
+    ROS2S_TRY(check_kind(conf, report));
+    rados_t looking = nullptr;
+    if (rados.create(&looking, id.c_str()) < 0) return {};
+    for (const char* role : {"client", "service", "cluster"}) {
+        rados.conf_set(looking, fmt::format("auth_{}_required", role).c_str(), "none");
+    }
+    Result<> checked;
+    if (rados.conf_read_file(looking, conf.c_str()) == 0) {
+        for (const char* secret : {"keyring", "keyfile"}) {
+            std::array<char, 4096> paths{};
+            if (rados.conf_get(looking, secret, paths.data(), paths.size() - 1) < 0) continue;
+            for (const auto path : std::views::split(std::string_view(paths.data()), ',')) {
+                if (checked) checked = check_kind(std::string(std::string_view(path)), report);
+            }
+        }
+    }
+    rados.shutdown(looking);
+    return checked;
 }
 
 class Connected;
@@ -149,6 +185,7 @@ Task<Result<>> Connected::connect(Report& report) {
     limit_ = std::to_string(options_.time_limit / std::chrono::seconds(1));
     bool is_read = true;
     const Result<int> connected = co_await block([&]() -> Result<int> {
+        ROS2S_TRY(check_kinds(rados_, id, options_.conf, report));
         if (const int code = rados_.create(&handle_, id.c_str()); code < 0) return code;
         int code = rados_.conf_read_file(handle_, options_.conf.c_str());
         is_read = code == 0;
@@ -170,6 +207,7 @@ Task<Result<>> Connected::connect(Report& report) {
         }
         return rados_.connect(handle_);
     });
+    if (!connected) co_return fail(connected.error());
     if (*connected >= 0) co_return Result<>{};
     if (!is_read) {
         const Code code = *connected == -ENOENT ? Code::not_found : Code::invalid;
@@ -255,7 +293,8 @@ Task<Result<>> ConnectedPool::apply(const Change& change) {
         rados.write_op_remove(op);
     } else {
         if (!change.data.empty()) {
-            rados.write_op_write_full(op, as_text(change.data).data(), change.data.size());
+            rados.write_op_write_full(op, reinterpret_cast<const char*>(change.data.data()),
+                                      change.data.size());
         }
         if (!keys.bytes.empty()) {
             rados.write_op_omap_set2(op, keys.bytes.data(), values.bytes.data(),

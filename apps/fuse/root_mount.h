@@ -1,0 +1,48 @@
+// RootMount: a mount that root makes for a process that acts as another user from then on
+// (api/acting_user.h), who could neither mount there nor unmount. A process of its own stays
+// root's: it unmounts on request, and when this process has ended.
+//
+// Blocking system calls; any thread, one at a time.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/result.h"
+
+namespace ros2s::fuse {
+
+class RootMount {
+  public:
+    struct Flags {
+        bool read_only = false;
+        bool allow_other = false;
+    };
+    // What uses the mount waits until this process serves it. Call it before the first thread
+    // starts. Errors, with a sentence: those of the system.
+    [[nodiscard]] static Result<std::unique_ptr<RootMount>> make(const std::string& mount_point,
+                                                                 const std::string& source,
+                                                                 Flags flags, Report& report);
+    // Unmounts, also while files are open, unless that was done.
+    ~RootMount();
+    RootMount(const RootMount&) = delete;
+    RootMount& operator=(const RootMount&) = delete;
+
+    // Of /dev/fuse. The caller closes it.
+    [[nodiscard]] int take_device() { return device_.release(); }
+    // As the functions of mount_point.h.
+    [[nodiscard]] Result<> unmount() { return request('u'); }
+    [[nodiscard]] Result<> write_back() { return request('w'); }
+    [[nodiscard]] Result<> read_ahead_set() const { return read_ahead_set_; }
+
+  private:
+    RootMount(Descriptor device, Descriptor helper, Result<> read_ahead_set)
+        : device_(std::move(device)), helper_(std::move(helper)), read_ahead_set_(read_ahead_set) {}
+    Result<> request(char what) const;
+
+    Descriptor device_;
+    Descriptor helper_;  // a socket to the process that is root's
+    Result<> read_ahead_set_;
+};
+
+}  // namespace ros2s::fuse
