@@ -215,8 +215,8 @@ Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
     const session::SessionRequest& who = session.request;
     const std::string container = fmt::format("{}/{}", who.pool, label);
     sessions_.audit().say(event_of(
-        session, action_of(right), {.pool = who.pool, .container = label}, AuditDecision::refused,
-        Error{.code = Code::denied},
+        session, session::action_of(right), {.pool = who.pool, .container = label},
+        AuditDecision::refused, Error{.code = Code::denied},
         session.shows
             ? fmt::format("{} may not {} the container {}: refused; its capability lacks the "
                           "right, which `ros2store tenant set` can give",
