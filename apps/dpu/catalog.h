@@ -63,6 +63,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                       const capability::Use& use) const override {
         return delegated.has_capability(pool, subject, use);
     }
+    [[nodiscard]] std::vector<rights::Grant> handed_over(std::string_view pool,
+                                                         std::string_view subject) const override {
+        return delegated.handed_over(pool, subject);
+    }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
                                                            std::string pool,
                                                            object::ContainerProperties properties,

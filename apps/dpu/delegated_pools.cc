@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "engine_absence.h"
+#include "ros2s/rights/sources/capability.h"
 #include "ros2s/rpc/request.h"
 #include "ros2s/tenancy/capability_rights.h"
 
@@ -558,6 +559,19 @@ bool DelegatedPools::has_capability(std::string_view pool, std::string_view subj
         return whose(each.first) == tenant && last.use.covers(use) &&
                last.is_in_time(engine_time(*known_.find(pool)->second));
     });
+}
+
+std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
+                                                       std::string_view subject) const {
+    std::vector<rights::Grant> grants;
+    const TenantOfPool tenant(pool, tenant_of(pool, subject));
+    for (const auto& [key, kept] : kept_) {
+        // The tenant's record names the directories.
+        if (whose(key) != tenant || kept->last.use.directories) continue;
+        if (!kept->last.is_in_time(engine_time(*known_.find(pool)->second))) continue;
+        grants.push_back(rights::grant_of(tenant.first, kept->last.use));
+    }
+    return grants;
 }
 
 Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(

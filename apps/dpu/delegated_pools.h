@@ -28,6 +28,7 @@
 #include "ros2s/control/control_client.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/rights/grant.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
@@ -97,6 +98,9 @@ class DelegatedPools final : public control::Capabilities {
     // Whether the subject's tenant has handed over a chain that allows this use now.
     [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
                                       const capability::Use& use) const;
+    // The grants of the chains that the subject's tenant has handed over, and which are valid now.
+    [[nodiscard]] std::vector<rights::Grant> handed_over(std::string_view pool,
+                                                         std::string_view subject) const;
     // The store for this use by the tenant. Uses the chain with the fewest other rights. Opens a
     // session with the engine if there is none. Errors: denied (the tenant handed over no chain
     // that covers the use), deadline (of the call, or opening_max), cancelled, those of

@@ -2,6 +2,9 @@
 
 #include <set>
 
+#include "ros2s/rights/sources/settings.h"
+#include "ros2s/rights/sources/tenants.h"
+
 namespace ros2s::dpud {
 namespace {
 
@@ -17,7 +20,9 @@ FollowedTenants::FollowedTenants(Reactor& reactor, tenancy::Policy settings,
       settings_(std::move(settings)),
       access_(access),
       accounts_(accounts),
-      sessions_(sessions) {}
+      sessions_(sessions) {
+    compare();
+}
 
 Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector<std::string> pools,
                                       Log log, Report& report) {
@@ -87,6 +92,8 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
 
 void FollowedTenants::hear(const std::string& pool, Time asked) {
     sessions_.rights().renew(pool, asked + valid_for);
+    policy_ = policy_.renewed(pool, asked + valid_for);
+    access_.compare_with(policy_);
     if (!sessions_.rights().holds(pool)) return miss(pool, "it answers too late");
     const auto silent = silent_since_.find(pool);
     if (silent == silent_since_.end()) return;
@@ -145,6 +152,7 @@ std::string FollowedTenants::tenant_of(const std::string& pool, std::string_view
 void FollowedTenants::apply() {
     tenancy::Policy policy = tenancy::with_tenants(settings_, tenants_);
     const session::AccessTable before = std::exchange(access_, std::move(policy.access));
+    compare();
     accounts_.set(std::move(policy.allowances));
     for (const session::Session* const session : sessions_.all()) {
         const std::string& subject = session->request.subject;
@@ -156,6 +164,14 @@ void FollowedTenants::apply() {
             sessions_.expel(session->id, "its subject belongs to another tenant now");
         }
     }
+}
+
+void FollowedTenants::compare() {
+    rights::Parties parties;
+    rights::add_settings(parties, settings_.access);
+    for (const auto& [pool, tenants] : tenants_) rights::add_pushed(parties, pool, tenants);
+    policy_ = policy_.next(std::move(parties));
+    access_.compare_with(policy_);
 }
 
 }  // namespace ros2s::dpud

@@ -20,6 +20,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/rights/policy.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/policy.h"
@@ -68,6 +69,8 @@ class FollowedTenants {
     void hear(const std::string& pool, Time asked);
     void miss(const std::string& pool, std::string_view why);
     void apply();
+    // Has decide() asked beside the table of rights.
+    void compare();
     void end_changed(const std::string& pool, const tenancy::SeenTenants& before);
     Told told_;
     Failed failed_;
@@ -83,6 +86,7 @@ class FollowedTenants {
     std::map<std::string, WallTime> silent_since_;  // pools whose hosts wait
     std::map<std::string, uint64_t> versions_;
     std::map<std::string, tenancy::SeenTenants> tenants_;
+    rights::Policy policy_;  // of the settings and these
     StopSource stopping_;
     std::unique_ptr<Nursery> following_;
 };

@@ -28,8 +28,8 @@ Engine::Engine(Environment environment, Settings settings)
                 {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},
                 environment_.log),
       policy_(environment_.reactor, pools_,
-              {.access = settings_.access, .allowances = settings_.allowances}, accounts_,
-              sessions_),
+              {.access = settings_.access, .allowances = settings_.allowances}, settings_.delegates,
+              accounts_, sessions_),
       capabilities_(environment_, pools_, sessions_, group_.admission,
                     {.authority_file = settings_.capability_authority.empty()
                                            ? settings_.certificates + "/ca.crt"

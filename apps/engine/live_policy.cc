@@ -1,12 +1,17 @@
 #include "live_policy.h"
 
+#include "ros2s/rights/sources/settings.h"
+#include "ros2s/rights/sources/tenants.h"
+
 namespace ros2s::engined {
 
 LivePolicy::LivePolicy(Reactor& reactor, Pools& pools, tenancy::Policy settings,
-                       admission::Accounts& accounts, session::SessionTable& sessions)
+                       std::vector<std::string> delegates, admission::Accounts& accounts,
+                       session::SessionTable& sessions)
     : reactor_(reactor),
       pools_(pools),
       settings_(std::move(settings)),
+      delegates_(std::move(delegates)),
       access_(settings_.access),
       accounts_(accounts),
       sessions_(sessions) {}
@@ -33,10 +38,24 @@ void LivePolicy::apply() {
         }
     }
     access_ = std::move(policy.access);
+    compare(now);
     accounts_.set(std::move(policy.allowances));
     pools_.apply_caps();
     if (pools_.on_owner_change) pools_.on_owner_change();
     end_without_rights();
+}
+
+void LivePolicy::compare(WallTime now) {
+    const auto& administrators = pools_.administrators();
+    rights::Parties parties{.delegates = {delegates_.begin(), delegates_.end()},
+                            .subjects_own = true,
+                            .administrators = {administrators.begin(), administrators.end()}};
+    rights::add_settings(parties, settings_.access);
+    for (const std::string& name : pools_.names()) {
+        rights::add_file(parties, name, pools_.tenants(name)->tenants(), now);
+    }
+    policy_ = policy_.next(std::move(parties));
+    access_.compare_with(policy_);
 }
 
 void LivePolicy::end_without_rights() {

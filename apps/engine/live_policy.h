@@ -16,6 +16,7 @@
 #pragma once
 #include "pools.h"
 #include "ros2s/admission/accounts.h"
+#include "ros2s/rights/policy.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/policy.h"
 
@@ -23,9 +24,11 @@ namespace ros2s::engined {
 
 class LivePolicy {
   public:
-    // `settings`: of the engine. All references outlive this.
+    // `settings`: of the engine. `delegates`: subjects of DPUs that show capabilities of tenants.
+    // All references outlive this.
     LivePolicy(Reactor& reactor, Pools& pools, tenancy::Policy settings,
-               admission::Accounts& accounts, session::SessionTable& sessions);
+               std::vector<std::string> delegates, admission::Accounts& accounts,
+               session::SessionTable& sessions);
     LivePolicy(const LivePolicy&) = delete;
     LivePolicy& operator=(const LivePolicy&) = delete;
     // The pools are open.
@@ -36,11 +39,15 @@ class LivePolicy {
 
   private:
     void apply();
+    // Has decide() asked beside the table of rights. `now`: of the table.
+    void compare(WallTime now);
     void end_without_rights();
 
     Reactor& reactor_;
     Pools& pools_;
     const tenancy::Policy settings_;
+    const std::vector<std::string> delegates_;
+    rights::Policy policy_;
     session::AccessTable access_;
     admission::Accounts& accounts_;
     session::SessionTable& sessions_;

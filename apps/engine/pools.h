@@ -49,6 +49,7 @@ class Pools final : public control::PoolCatalog {
     void set_administrators(std::vector<std::string> subjects) {
         administrators_ = std::move(subjects);
     }
+    [[nodiscard]] const std::vector<std::string>& administrators() const { return administrators_; }
     [[nodiscard]] bool is_administrator(std::string_view subject) const;
     // Applies the caps of the tenants of all pools.
     void apply_caps();

@@ -6,6 +6,8 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/codec.h"
+#include "ros2s/rights/side_by_side.h"
+#include "ros2s/rights/sources/capability.h"
 #include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
@@ -111,29 +113,27 @@ Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId co
 }
 
 Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {
-    if (allows(session_of(request), session::Right::create, label)) return {};
+    const session::Session& session = session_of(request);
+    const bool allowed = allows(session, session::Right::create, label);
+    if (checked(allowed, session, {}, rights::Wanted::create, {.label = label})) return {};
     return refuse(request, session::Right::create, label);
 }
 
 // A capability has its rights, and no more. With the right to create a container, its tenant can
 // use the one that it has made.
-bool StoreRouter::owns(const session::Session& session,
-                       const object::ContainerProperties& container) const {
-    if (session.shows) {
-        const capability::Capability& shown = *session.shows->capability;
-        return is_of_tenant(session, container) &&
-               shown.use.covers({.rights = capability::right_create,
-                                 .directories = false,
-                                 .container = container.label});
-    }
-    const session::SessionRequest& who = session.request;
-    return !container.owner.empty() && pools_.owner_of(who.pool, who.subject) == container.owner;
+bool StoreRouter::has_all_rights(const session::Session& session, const Owner& owner,
+                                 const object::ContainerProperties& container) {
+    if (container.owner.empty() || owner != container.owner) return false;
+    return !session.shows ||
+           session.shows->capability->use.covers({.rights = capability::right_create,
+                                                  .directories = false,
+                                                  .container = container.label});
 }
 
-bool StoreRouter::is_of_tenant(const session::Session& session,
-                               const object::ContainerProperties& container) const {
-    return pools_.owner_named(session.request.pool, session.shows->capability->tenant) ==
-           container.owner;
+StoreRouter::Owner StoreRouter::owner_of(const session::Session& session) const {
+    const session::SessionRequest& who = session.request;
+    return session.shows ? pools_.owner_named(who.pool, session.shows->capability->tenant)
+                         : pools_.owner_of(who.pool, who.subject);
 }
 
 // Nobody may claim to be another one.
@@ -143,9 +143,7 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
     if (auto named = pools_.owner_named(who.pool, properties.owner)) {
         properties.owner = std::move(*named);
     }
-    const std::optional<std::string> owner =
-        session.shows ? pools_.owner_named(who.pool, session.shows->capability->tenant)
-                      : pools_.owner_of(who.pool, who.subject);
+    const Owner owner = owner_of(session);
     if (owner && (properties.owner.empty() || properties.owner == *owner)) {
         properties.owner = *owner;
         return {};
@@ -169,14 +167,17 @@ bool StoreRouter::shows(const rpc::Request& request,
     const session::SessionRequest& who = session.request;
     const object::ContainerProperties& what = container.properties;
     if (!session.shows) {
-        return access_.sees(who.subject, who.pool, what.label) || owns(session, what);
+        return access_.sees(who.subject, who.pool, what.label) ||
+               has_all_rights(session, owner_of(session), what);
     }
     const capability::Capability& shown = *session.shows->capability;
-    if (!shown.use.has_container(what.label)) return false;
-    if (is_of_tenant(session, what)) return true;
     const auto& tenants = pools_.tenants(who.pool)->tenants();
     const auto tenant = tenants.find(shown.tenant);
-    return tenant != tenants.end() && tenancy::sees(tenant->second, what.label);
+    const Owner owner = owner_of(session);
+    const bool sees = shown.use.has_container(what.label) &&
+                      (owner == what.owner ||
+                       (tenant != tenants.end() && tenancy::sees(tenant->second, what.label)));
+    return checked(sees, session, owner, rights::Wanted::see, what);
 }
 
 bool StoreRouter::allows(const session::Session& session, session::Right right,
@@ -193,11 +194,19 @@ bool StoreRouter::allows(const session::Session& session, session::Right right,
 
 bool StoreRouter::may(const session::Session& session, session::Right right,
                       const object::ContainerProperties& container) const {
-    if (owns(session, container)) return true;
+    const Owner owner = owner_of(session);
+    return checked(is_permitted(session, owner, right, container), session, owner,
+                   rights::wanted(right), container);
+}
+
+bool StoreRouter::is_permitted(const session::Session& session, const Owner& owner,
+                               session::Right right,
+                               const object::ContainerProperties& container) const {
+    if (has_all_rights(session, owner, container)) return true;
     if (!allows(session, right, container.label)) return false;
     if (!session.shows) return true;
     const capability::Capability& shown = *session.shows->capability;
-    if (is_of_tenant(session, container)) return true;
+    if (owner == container.owner) return true;
     // An owner's capability names a label. Another one may have the container now, or have made
     // another container of that label.
     const auto& tenants = pools_.tenants(session.request.pool)->tenants();
@@ -209,14 +218,40 @@ bool StoreRouter::may(const session::Session& session, session::Right right,
                            .container = container.label});
 }
 
+bool StoreRouter::checked(bool earlier, const session::Session& session, const Owner& owner,
+                          rights::Wanted what, const object::ContainerProperties& container) const {
+    // The rights of a session that was revoked may have changed while its requests end.
+    const rights::Policy* const policy = access_.policy();
+    if (policy == nullptr || session.revoked.stop_requested()) return earlier;
+    const session::SessionRequest& who = session.request;
+    rights::Principal principal{.subject = who.subject, .owner = owner.value_or("")};
+    if (session.shows) {
+        principal.tenant = session.shows->capability->tenant;
+        principal.capability =
+            rights::verified(who.pool, *session.shows->first, *session.shows->capability);
+    }
+    const rights::Container there{
+        .pool = who.pool, .label = container.label, .owner = container.owner};
+    const rights::Decision decision = rights::decide(*policy, principal, there, what);
+    // A clock that was set may end a tenant for one of them before the other.
+    if (session.shows && decision.why == rights::Why::tenant_ended) return earlier;
+    // A DPU checks directories itself.
+    const bool in_directories = session.shows && principal.capability->directories &&
+                                decision.scope == rights::Decision::Scope::subtrees &&
+                                (what == rights::Wanted::read || !decision.read_only);
+    rights::check_same((decision.is_whole_for(what) || in_directories) == earlier,
+                       earlier ? "yes" : "no", principal, there, what, decision);
+    return earlier;
+}
+
 Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
                              const std::string& label) {
     const session::Session& session = session_of(request);
     const session::SessionRequest& who = session.request;
     const std::string container = fmt::format("{}/{}", who.pool, label);
     sessions_.audit().say(event_of(
-        session, action_of(right), {.pool = who.pool, .container = label}, AuditDecision::refused,
-        Error{.code = Code::denied},
+        session, session::action_of(right), {.pool = who.pool, .container = label},
+        AuditDecision::refused, Error{.code = Code::denied},
         session.shows
             ? fmt::format("{} may not {} the container {}: refused; its capability lacks the "
                           "right, which `ros2store tenant set` can give",

@@ -7,6 +7,7 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
+#include "ros2s/rights/decide.h"
 #include "ros2s/rpc/method_times.h"
 #include "ros2s/session/access_table.h"
 #include "ros2s/session/sessions.h"
@@ -75,18 +77,24 @@ class StoreRouter final : public rpc::Service,
 
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
+    // The name under which the session's client owns containers. None: it owns none.
+    using Owner = std::optional<std::string>;
+    [[nodiscard]] Owner owner_of(const session::Session& session) const;
     // Returns true if the session's client owns it, and therefore has every right in it.
-    [[nodiscard]] bool owns(const session::Session& session,
-                            const object::ContainerProperties& container) const;
-    // Of a session that shows a capability: whether the capability's tenant owns the container.
-    [[nodiscard]] bool is_of_tenant(const session::Session& session,
-                                    const object::ContainerProperties& container) const;
+    [[nodiscard]] static bool has_all_rights(const session::Session& session, const Owner& owner,
+                                             const object::ContainerProperties& container);
     // Returns true if the session has the right: by its capability, or else by the table of rights.
     [[nodiscard]] bool allows(const session::Session& session, session::Right right,
                               const std::string& label) const;
     // The same for a container that exists, whose owner has it, too.
     [[nodiscard]] bool may(const session::Session& session, session::Right right,
                            const object::ContainerProperties& container) const;
+    [[nodiscard]] bool is_permitted(const session::Session& session, const Owner& owner,
+                                    session::Right right,
+                                    const object::ContainerProperties& container) const;
+    // Asks decide() too, which must agree (rights/side_by_side.h). Returns `earlier`.
+    bool checked(bool earlier, const session::Session& session, const Owner& owner,
+                 rights::Wanted what, const object::ContainerProperties& container) const;
     [[nodiscard]] Result<> refuse(const rpc::Request& request, session::Right right,
                                   const std::string& label);
     void audit(const rpc::Request& request, AuditAction action, std::string_view container,

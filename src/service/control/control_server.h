@@ -33,6 +33,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/rights/grant.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/session/access_table.h"
@@ -101,6 +102,11 @@ class PoolCatalog {
                                               std::string_view /*subject*/,
                                               const capability::Use& /*use*/) const {
         return false;
+    }
+    // The grants of those capabilities.
+    [[nodiscard]] virtual std::vector<rights::Grant> handed_over(
+        std::string_view /*pool*/, std::string_view /*subject*/) const {
+        return {};
     }
     // Sets owner and caps of a container of a pool that find() returns. Errors, with a sentence:
     // unsupported (another server has the pool); those of the store.

@@ -93,7 +93,7 @@ Result<> refuse(const ServerState& state, Served& served, AuditAction action, st
 Result<> ServerState::permit(Served& served, session::Right right, const std::string& pool,
                              const std::string& container) const {
     if (parts.access.allows(served.subject, right, pool, container)) return {};
-    return refuse(*this, served, action_of(right), session::to_string(right),
+    return refuse(*this, served, session::action_of(right), session::to_string(right),
                   {.pool = pool, .container = container},
                   fmt::format("the container {}/{}", pool, container),
                   fmt::format("{}: {}/{}", session::to_string(right), pool, container));

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <ranges>
 
+#include "ros2s/base/check.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/rights/side_by_side.h"
 
 namespace ros2s::session {
 // A name without '=' is the likely mistake.
@@ -91,7 +93,7 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
         const SettingPlace record(where, fmt::format("access: '{}'", subject), own);
         Rights& rights = access.subjects_[subject];
         for (const auto& [name, list] : given) {
-            if (is_user_setting(name)) {
+            if (rights::is_user_setting(name)) {
                 ROS2S_TRY(access.users_[subject][""].set(name, list, record.of(name), report));
                 continue;
             }
@@ -114,25 +116,35 @@ Result<AccessTable> AccessTable::parse(const Settings& settings, std::string_vie
 
 void AccessTable::add(const std::string& subject, Right right, const std::string& pool,
                       Granted granted) {
+    policy_.reset();
     subjects_[subject][static_cast<size_t>(right)].push_back(
         {.pool = pool, .granted = std::move(granted)});
 }
 
-void AccessTable::add_users(const std::string& subject, const std::string& pool, UserGrant users) {
+void AccessTable::add_users(const std::string& subject, const std::string& pool,
+                            rights::UserMapping users) {
+    policy_.reset();
     users_[subject].insert_or_assign(pool, std::move(users));
 }
 
-const UserGrant& AccessTable::users_of(std::string_view subject, std::string_view pool) const {
-    static const UserGrant anybody;
-    const auto found = users_.find(subject);
-    if (found == users_.end()) return anybody;
-    const auto in_pool = found->second.find(pool);
-    if (in_pool != found->second.end()) return in_pool->second;
-    const auto settings = found->second.find("");
-    return settings != found->second.end() ? settings->second : anybody;
+const rights::UserMapping& AccessTable::users_of(std::string_view subject,
+                                                 std::string_view pool) const {
+    static const rights::UserMapping anybody;
+    const auto its = [&]() -> const rights::UserMapping& {
+        const auto found = users_.find(subject);
+        if (found == users_.end()) return anybody;
+        const auto in_pool = found->second.find(pool);
+        if (in_pool != found->second.end()) return in_pool->second;
+        const auto settings = found->second.find("");
+        return settings != found->second.end() ? settings->second : anybody;
+    };
+    const rights::UserMapping& users = its();
+    ROS2S_CHECK(policy_ == nullptr || policy_->principal(subject, pool).users == users);
+    return users;
 }
 
 void AccessTable::remove(std::string_view subject, std::string_view pool) {
+    policy_.reset();
     const auto found = subjects_.find(subject);
     if (found == subjects_.end()) return;
     for (auto& places : found->second) {
@@ -168,8 +180,41 @@ const AccessTable::Rights* AccessTable::rights_of(std::string_view subject) cons
     return found == subjects_.end() ? nullptr : &found->second;
 }
 
+bool AccessTable::checked(bool earlier, std::string_view subject, rights::Wanted what,
+                          std::string_view pool, std::string_view container) const {
+    if (policy_ == nullptr) return earlier;
+    const rights::Principal principal{.subject = std::string(subject)};
+    const rights::Container there{.pool = pool, .label = container};
+    const rights::Decision decision = decide(*policy_, principal, there, what);
+    rights::check_same(decision.is_whole_for(what) == earlier, earlier ? "yes" : "no", principal,
+                       there, what, decision);
+    return earlier;
+}
+
+void AccessTable::visit_rights(const VisitRight& visit) const {
+    for (const auto& [subject, rights] : subjects_) {
+        for (const Right right : {Right::read, Right::write, Right::create, Right::destroy}) {
+            for (const PoolGrant& each : rights[static_cast<size_t>(right)]) {
+                visit(subject, right, each.pool, each.granted);
+            }
+        }
+    }
+}
+
+void AccessTable::visit_users(const VisitUsers& visit) const {
+    for (const auto& [subject, by_pool] : users_) {
+        for (const auto& [pool, users] : by_pool) visit(subject, pool, users);
+    }
+}
+
 bool AccessTable::allows(std::string_view subject, Right right, std::string_view pool,
                          std::string_view container) const {
+    return checked(is_allowed(subject, right, pool, container), subject, rights::wanted(right),
+                   pool, container);
+}
+
+bool AccessTable::is_allowed(std::string_view subject, Right right, std::string_view pool,
+                             std::string_view container) const {
     const Rights* const rights = rights_of(subject);
     if (rights == nullptr) return false;
     const auto given = [&](Right each) {
@@ -201,17 +246,19 @@ std::vector<access::Subtree> AccessTable::subtrees_of(std::string_view subject,
 
 bool AccessTable::sees(std::string_view subject, std::string_view pool,
                        std::string_view container) const {
-    for (size_t right = 0; right < right_names.size(); ++right) {
-        if (allows(subject, static_cast<Right>(right), pool, container)) return true;
-    }
-    return !subtrees_of(subject, pool, container).empty();
+    const bool has_any = std::ranges::any_of(
+        std::array{Right::read, Right::write, Right::create, Right::destroy},
+        [&](Right right) { return is_allowed(subject, right, pool, container); });
+    return checked(has_any || !subtrees_of(subject, pool, container).empty(), subject,
+                   rights::Wanted::see, pool, container);
 }
 
 bool AccessTable::sees_pool(std::string_view subject, std::string_view pool) const {
     const Rights* const rights = rights_of(subject);
-    return rights != nullptr && std::ranges::any_of(*rights, [&](const auto& places) {
-               return std::ranges::find(places, pool, &PoolGrant::pool) != places.end();
-           });
+    const bool sees = rights != nullptr && std::ranges::any_of(*rights, [&](const auto& places) {
+                          return std::ranges::find(places, pool, &PoolGrant::pool) != places.end();
+                      });
+    return checked(sees, subject, rights::Wanted::see_pool, pool, {});
 }
 
 }  // namespace ros2s::session

@@ -7,11 +7,13 @@
 // pool/*. `read` and `write` can also be given for a directory: POOL/CONTAINER/DIRECTORY (Granted).
 // `write` includes `read`. The default is no right.
 //
-// It also has the users for whom a subject may act on its machine (UserGrant). They come from the
-// settings or, in a pool where the subject has a tenant, from the tenant.
+// It also has the users for whom a subject may act on its machine (rights::UserMapping). They come
+// from the settings or, in a pool where the subject has a tenant, from the tenant.
 #pragma once
 #include <array>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,16 +22,15 @@
 #include "ros2s/base/audit_event.h"
 #include "ros2s/base/result.h"
 #include "ros2s/base/setting_place.h"
+#include "ros2s/rights/decide.h"
+#include "ros2s/rights/user_mapping.h"
 #include "ros2s/session/granted.h"
-#include "ros2s/session/user_grant.h"
 
 namespace ros2s::session {
 
-enum class Right : uint8_t { read, write, create, destroy };
-inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "create", "destroy"};
-[[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
-    return right_names[static_cast<size_t>(right)];
-}
+using rights::Right;
+using rights::right_names;
+using rights::to_string;
 // The audit action of an attempt to use the right.
 [[nodiscard]] constexpr AuditAction action_of(Right right) noexcept {
     if (right == Right::create) return AuditAction::create;
@@ -53,7 +54,7 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
 class AccessTable {
   public:
     // Containers, separated by commas, by subject ("CN=alice") and name of the right. Also the
-    // settings of a UserGrant, by name.
+    // settings of a rights::UserMapping, by name.
     using Settings = std::map<std::string, std::map<std::string, std::string>>;
     // An engine's clients use objects, so an engine can check rights on whole containers only.
     enum class Scope : uint8_t { containers, directories };
@@ -66,7 +67,7 @@ class AccessTable {
     AccessTable() = default;  // no rights for any subject
 
     void add(const std::string& subject, Right right, const std::string& pool, Granted granted);
-    void add_users(const std::string& subject, const std::string& pool, UserGrant users);
+    void add_users(const std::string& subject, const std::string& pool, rights::UserMapping users);
     // Takes away all rights of the subject in the pool.
     void remove(std::string_view subject, std::string_view pool);
     // True if the subject has all rights in the pool that `other` gives it, for the same users.
@@ -84,8 +85,24 @@ class AccessTable {
     // does not exist for it.
     [[nodiscard]] bool sees(std::string_view subject, std::string_view pool,
                             std::string_view container) const;
-    [[nodiscard]] const UserGrant& users_of(std::string_view subject, std::string_view pool) const;
+    [[nodiscard]] const rights::UserMapping& users_of(std::string_view subject,
+                                                      std::string_view pool) const;
     [[nodiscard]] bool sees_pool(std::string_view subject, std::string_view pool) const;
+
+    using VisitRight = std::function<void(const std::string& subject, Right right,
+                                          const std::string& pool, const Granted& granted)>;
+    void visit_rights(const VisitRight& visit) const;
+    // Pool "": from the settings.
+    using VisitUsers = std::function<void(const std::string& subject, const std::string& pool,
+                                          const rights::UserMapping& users)>;
+    void visit_users(const VisitUsers& visit) const;
+    // The same rights as a policy. From now on decide() is asked beside each function above, and
+    // must agree (rights/side_by_side.h). A change of this table ends the comparison.
+    void compare_with(rights::Policy policy) {
+        policy_ = std::make_shared<const rights::Policy>(std::move(policy));
+    }
+    // Null: there is none.
+    [[nodiscard]] const rights::Policy* policy() const { return policy_.get(); }
 
   private:
     struct PoolGrant {
@@ -97,10 +114,17 @@ class AccessTable {
     static Result<PoolGrant> parse_grant(std::string_view text, Right right, Scope places,
                                          std::string_view where, Report& report);
     [[nodiscard]] const Rights* rights_of(std::string_view subject) const;
+    [[nodiscard]] bool is_allowed(std::string_view subject, Right right, std::string_view pool,
+                                  std::string_view container) const;
+    // Returns `earlier`.
+    bool checked(bool earlier, std::string_view subject, rights::Wanted what, std::string_view pool,
+                 std::string_view container) const;
 
     std::map<std::string, Rights, std::less<>> subjects_;
     // By subject and pool; pool "": from the settings.
-    std::map<std::string, std::map<std::string, UserGrant, std::less<>>, std::less<>> users_;
+    std::map<std::string, std::map<std::string, rights::UserMapping, std::less<>>, std::less<>>
+        users_;
+    std::shared_ptr<const rights::Policy> policy_;
 };
 
 }  // namespace ros2s::session

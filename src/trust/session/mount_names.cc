@@ -74,7 +74,7 @@ Result<fs::Attributes> MountNames::shown(Result<fs::Attributes> found) const {
 }
 
 fs::Owner MountNames::stored(fs::Owner owner) const {
-    const UserGrant& users = mount_.users();
+    const rights::UserMapping& users = mount_.users();
     return {.uid = users.stored_uid(owner.uid).value_or(fs::nobody),
             .gid = users.stored_gid(owner.gid).value_or(fs::nobody)};
 }

@@ -14,7 +14,7 @@
 // - A call that was stopped gives no node and no handle: no client would receive them.
 // - A close always closes its handle, even if the call is stopped.
 // - Owners are the client's numbers outside this class, and the container's numbers inside it
-//   (UserGrant). The call's caller has the container's numbers.
+//   (UserMapping). The call's caller has the container's numbers.
 #pragma once
 #include <string>
 #include <string_view>

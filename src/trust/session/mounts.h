@@ -24,8 +24,8 @@
 
 #include "ros2s/access/subtree.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/rights/user_mapping.h"
 #include "ros2s/session/sessions.h"
-#include "ros2s/session/user_grant.h"
 
 namespace ros2s::session {
 
@@ -127,7 +127,7 @@ class Mount {
         std::string directories;  // for people: those of its view
     };
     Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
-          std::unique_ptr<fs::FileSystem> view, bool read_only, UserGrant users)
+          std::unique_ptr<fs::FileSystem> view, bool read_only, rights::UserMapping users)
         : owner_(std::move(owner)),
           view_(std::move(view)),
           file_system_(view_ != nullptr ? *view_ : file_system),
@@ -139,7 +139,7 @@ class Mount {
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
     [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
-    [[nodiscard]] const UserGrant& users() const { return users_; }
+    [[nodiscard]] const rights::UserMapping& users() const { return users_; }
     // For audit events about it, or about a node in it. Valid as long as the mount.
     [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
     // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line
@@ -186,7 +186,7 @@ class Mount {
     fs::FileSystem& file_system_;
     std::string key_;
     bool read_only_;
-    UserGrant users_;
+    rights::UserMapping users_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, Held> nodes_;
     fs::NodeId hand_{};  // the next node to check when one must be dropped (clock algorithm)
@@ -214,7 +214,7 @@ class Mounts final : public SessionWatcher {
     // The rights of a session in a container.
     struct Grant {
         bool read_only = false;
-        UserGrant users{};
+        rights::UserMapping users{};
         std::vector<access::Subtree> subtrees{};  // empty: the whole container
     };
     // Errors: busy (the session, its tenant or all sessions have too many), those of the source and

@@ -133,7 +133,7 @@ Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& repor
             ROS2S_TRY(parse_right(tenant,
                                   static_cast<session::Right>(right - session::right_names.begin()),
                                   text, place, report));
-        } else if (session::is_user_setting(name)) {
+        } else if (rights::is_user_setting(name)) {
             ROS2S_TRY(tenant.users.set(name, text, place, report));
         } else if (is_limit(name)) {
             limits.emplace(name, text);
@@ -143,7 +143,7 @@ Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& repor
                 "{}: there is no such setting; the settings are {}, {}, {}, {}, {}, {}, {}", place,
                 subjects_key, fmt::join(session::right_names, ", "), until_key, space_key,
                 files_key, fmt::join(limit_names(), ", "),
-                fmt::join(session::user_setting_names, ", "));
+                fmt::join(rights::user_setting_names, ", "));
         }
     }
     if (tenant.subjects.empty()) {
@@ -235,7 +235,7 @@ config::Table describe(Document& document) {
                     {clock_min_key, ""}};
     for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
-    for (const std::string_view name : session::user_setting_names) {
+    for (const std::string_view name : rights::user_setting_names) {
         records.keys.push_back({name, ""});
     }
     records.lines = &document.lines;

@@ -10,7 +10,7 @@
 //                                             sessions, handles, requests_in_flight,
 //                                             bytes_in_flight  as in `limits`
 //     space     "1TiB"                         files      "10M"
-//     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserGrant
+//     users, groups, root_squash (default: yes), squash, uid_map, gid_map, may  as in UserMapping
 //
 // Plain values; any thread.
 #pragma once
@@ -70,7 +70,7 @@ struct Tenant {
     // The parsed form.
     std::vector<std::string> subjects{};
     std::array<std::vector<session::Granted>, session::right_names.size()> granted{};  // by Right
-    session::UserGrant users{.root_squash = true};
+    rights::UserMapping users{.root_squash = true};
     std::optional<WallTime> until{};
     std::optional<admission::Allowance> allowance{};  // none: no limit is set
     object::Amount caps{};                            // of all containers that it owns; 0: no cap

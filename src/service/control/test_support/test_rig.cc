@@ -1,6 +1,8 @@
 // The shared parts of the test programs; see test_rig.h.
 #include "test_rig.h"
 
+#include "ros2s/rights/sources/settings.h"
+
 namespace ros2s::control {
 
 TemporaryDirectory::TemporaryDirectory() {
@@ -113,13 +115,21 @@ session::SessionTable::Options with(admission::Accounts& accounts,
     return options;
 }
 
+// decide() is asked beside it.
+session::AccessTable compared(session::AccessTable access) {
+    rights::Parties parties;
+    rights::add_settings(parties, access);
+    access.compare_with(rights::Policy(std::move(parties), 1));
+    return access;
+}
+
 }  // namespace
 
 Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
       sessions(*server_reactor, tickets, with(accounts, options.sessions), lines.log()),
       mounts(*server_reactor, sessions, pool, {}),
-      access(options.access) {
+      access(compared(options.access)) {
     options_ = options.control;
     if (options_.listen.empty()) options_.listen = {"127.0.0.1:0"};
     options_.identity = certificates.of("server");

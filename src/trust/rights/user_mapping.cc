@@ -1,4 +1,4 @@
-#include "user_grant.h"
+#include "user_mapping.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,13 +8,13 @@
 
 #include "ros2s/base/text_parts.h"
 
-namespace ros2s::session {
+namespace ros2s::rights {
 namespace {
 
 constexpr size_t parts_max = 64;  // of a list
 
-using Range = UserGrant::Range;
-using Shift = UserGrant::Shift;
+using Range = UserMapping::Range;
+using Shift = UserMapping::Shift;
 
 bool contain(const std::vector<Range>& ranges, uint32_t number) {
     return ranges.empty() || std::ranges::any_of(ranges, [&](const Range& each) {
@@ -113,8 +113,8 @@ bool is_user_setting(std::string_view name) {
     return std::ranges::find(user_setting_names, name) != user_setting_names.end();
 }
 
-Result<> UserGrant::set(std::string_view name, std::string_view text, std::string_view where,
-                        Report& report) {
+Result<> UserMapping::set(std::string_view name, std::string_view text, std::string_view where,
+                          Report& report) {
     const auto wrong = [&](std::string_view form) {
         return report.fail(Code::invalid, "{}: '{}' is not {}", where, text, form);
     };
@@ -161,7 +161,7 @@ Result<> UserGrant::set(std::string_view name, std::string_view text, std::strin
     return {};
 }
 
-Result<fs::Caller> UserGrant::caller_for(fs::UserClaim& claim) const {
+Result<fs::Caller> UserMapping::caller_for(fs::UserClaim& claim) const {
     fs::Caller caller{.may_make_devices = may_make_devices,
                       .may_set_ids = may_set_ids,
                       .may_change_privileged = may_change_privileged};
@@ -191,22 +191,22 @@ Result<fs::Caller> UserGrant::caller_for(fs::UserClaim& claim) const {
     return caller;
 }
 
-fs::Attributes UserGrant::shown(fs::Attributes attributes) const {
+fs::Attributes UserMapping::shown(fs::Attributes attributes) const {
     attributes.uid = shown_number(uid_map, attributes.uid);
     attributes.gid = shown_number(gid_map, attributes.gid);
     return attributes;
 }
 
-Result<uint32_t> UserGrant::stored_uid(uint32_t uid) const {
+Result<uint32_t> UserMapping::stored_uid(uint32_t uid) const {
     const auto number = stored(uid_map, uid);
     if (!number) return fail(Code::invalid);
     return *number;
 }
 
-Result<uint32_t> UserGrant::stored_gid(uint32_t gid) const {
+Result<uint32_t> UserMapping::stored_gid(uint32_t gid) const {
     const auto number = stored(gid_map, gid);
     if (!number) return fail(Code::invalid);
     return *number;
 }
 
-}  // namespace ros2s::session
+}  // namespace ros2s::rights

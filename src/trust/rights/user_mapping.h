@@ -1,4 +1,4 @@
-// UserGrant: the users of its machine for whom a host may act, and their mapping to owners of
+// UserMapping: the users of its machine for whom a host may act, and their mapping to owners of
 // files.
 //
 //     claim {uid, gid, groups} ─ squash ─ users, groups ─ uid_map, gid_map ─► fs::Caller
@@ -28,13 +28,13 @@
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 
-namespace ros2s::session {
+namespace ros2s::rights {
 
 inline constexpr std::array<std::string_view, 7> user_setting_names{
     "users", "groups", "root_squash", "squash", "uid_map", "gid_map", "may"};
 [[nodiscard]] bool is_user_setting(std::string_view name);
 
-struct UserGrant {
+struct UserMapping {
     struct Range {
         uint32_t first = 0, last = 0;
         friend bool operator==(const Range&, const Range&) = default;
@@ -50,7 +50,7 @@ struct UserGrant {
     bool may_make_devices = false;
     bool may_set_ids = false;
     bool may_change_privileged = false;
-    friend bool operator==(const UserGrant&, const UserGrant&) = default;
+    friend bool operator==(const UserMapping&, const UserMapping&) = default;
 
     // Takes one of the settings above. Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] Result<> set(std::string_view name, std::string_view text, std::string_view where,
@@ -66,4 +66,4 @@ struct UserGrant {
     [[nodiscard]] Result<uint32_t> stored_gid(uint32_t gid) const;
 };
 
-}  // namespace ros2s::session
+}  // namespace ros2s::rights

@@ -1,20 +1,20 @@
-// UserGrant: settings, and the users as whom claims act.
-#include "user_grant.h"
+// UserMapping: settings, and the users as whom claims act.
+#include "user_mapping.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 
-namespace ros2s::session {
+namespace ros2s::rights {
 namespace {
 
-UserGrant grant_of(const std::map<std::string, std::string>& settings) {
-    UserGrant grant;
+UserMapping mapping_of(const std::map<std::string, std::string>& settings) {
+    UserMapping mapping;
     Report report;
     for (const auto& [name, text] : settings) {
-        EXPECT_TRUE(grant.set(name, text, name, report)) << report.text();
+        EXPECT_TRUE(mapping.set(name, text, name, report)) << report.text();
     }
-    return grant;
+    return mapping;
 }
 
 struct Claimed {
@@ -25,7 +25,7 @@ struct Claimed {
     std::vector<uint32_t> groups{};
 };
 
-TEST(UserGrant, ClaimsAndTheirUsers) {
+TEST(UserMapping, ClaimsAndTheirUsers) {
     constexpr uint32_t no = fs::nobody;
     const Claimed cases[] = {
         {{}, {0, 0, {0, 5}}, false, 0, 0, {0, 5}},
@@ -64,9 +64,9 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
         {{{"gid_map", "100:0:1"}, {"root_squash", "yes"}}, {7, 100, {100}}, false, 7, no},
     };
     for (const Claimed& each : cases) {
-        const UserGrant grant = grant_of(each.settings);
+        const UserMapping mapping = mapping_of(each.settings);
         fs::UserClaim claim = each.claim;
-        const auto caller = grant.caller_for(claim);
+        const auto caller = mapping.caller_for(claim);
         const std::string shown =
             each.settings.empty() ? ""
                                   : each.settings.begin()->first + each.settings.begin()->second;
@@ -80,26 +80,26 @@ TEST(UserGrant, ClaimsAndTheirUsers) {
     }
 }
 
-TEST(UserGrant, OwnersGoBothWays) {
-    const UserGrant grant = grant_of({{"uid_map", "1000:501000:10"}, {"gid_map", "5:50:1"}});
-    EXPECT_EQ(grant.stored_uid(1003), Result<uint32_t>(501003));
-    EXPECT_EQ(grant.stored_uid(0), Result<uint32_t>(fail(Code::invalid)));
-    EXPECT_EQ(grant.stored_gid(5), Result<uint32_t>(50));
-    EXPECT_EQ(grant.stored_gid(6), Result<uint32_t>(fail(Code::invalid)));
-    const fs::Attributes own = grant.shown({.uid = 501003, .gid = 50});
+TEST(UserMapping, OwnersGoBothWays) {
+    const UserMapping mapping = mapping_of({{"uid_map", "1000:501000:10"}, {"gid_map", "5:50:1"}});
+    EXPECT_EQ(mapping.stored_uid(1003), Result<uint32_t>(501003));
+    EXPECT_EQ(mapping.stored_uid(0), Result<uint32_t>(fail(Code::invalid)));
+    EXPECT_EQ(mapping.stored_gid(5), Result<uint32_t>(50));
+    EXPECT_EQ(mapping.stored_gid(6), Result<uint32_t>(fail(Code::invalid)));
+    const fs::Attributes own = mapping.shown({.uid = 501003, .gid = 50});
     EXPECT_EQ(own.uid, 1003U);
     EXPECT_EQ(own.gid, 5U);
-    const fs::Attributes others = grant.shown({.uid = 1003, .gid = 0});
+    const fs::Attributes others = mapping.shown({.uid = 1003, .gid = 0});
     EXPECT_EQ(others.uid, fs::nobody);
     EXPECT_EQ(others.gid, fs::nobody);
-    const UserGrant same;
+    const UserMapping same;
     EXPECT_EQ(same.shown({.uid = 3, .gid = 4}).uid, 3U);
     EXPECT_EQ(same.stored_uid(3), Result<uint32_t>(3));
     EXPECT_EQ(same.stored_uid(UINT32_MAX), Result<uint32_t>(fail(Code::invalid)));
     EXPECT_EQ(same.stored_gid(UINT32_MAX), Result<uint32_t>(fail(Code::invalid)));
 }
 
-TEST(UserGrant, BadSettingsAreRefusedWithTheirPlace) {
+TEST(UserMapping, BadSettingsAreRefusedWithTheirPlace) {
     const std::pair<const char*, const char*> wrong[] = {
         {"users", ""},
         {"uid_map", ""},
@@ -123,18 +123,18 @@ TEST(UserGrant, BadSettingsAreRefusedWithTheirPlace) {
         {"may", "devices set_ids"},
     };
     for (const auto& [name, text] : wrong) {
-        UserGrant grant;
+        UserMapping mapping;
         Report report;
-        EXPECT_FALSE(grant.set(name, text, "settings: key", report)) << name << " " << text;
+        EXPECT_FALSE(mapping.set(name, text, "settings: key", report)) << name << " " << text;
         EXPECT_TRUE(report.text().starts_with("settings: key: '")) << report.text();
     }
     std::string many = "1";
     for (int i = 0; i < 64; ++i) many += ",1";
-    UserGrant grant;
+    UserMapping mapping;
     Report report;
-    EXPECT_FALSE(grant.set("users", many, "f", report));
-    EXPECT_TRUE(grant_of({{"may", "devices, set_ids, privileged_attributes"}}).may_set_ids);
+    EXPECT_FALSE(mapping.set("users", many, "f", report));
+    EXPECT_TRUE(mapping_of({{"may", "devices, set_ids, privileged_attributes"}}).may_set_ids);
 }
 
 }  // namespace
-}  // namespace ros2s::session
+}  // namespace ros2s::rights

@@ -1,0 +1,202 @@
+#include "decide.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <span>
+
+namespace ros2s::rights {
+namespace {
+
+using Scope = Decision::Scope;
+
+constexpr std::array<std::string_view, 9> why_texts{
+    "granted",
+    "owned",
+    "not granted",
+    "the policy is over",
+    "the tenant has ended",
+    "there is no such tenant",
+    "the capability is over",
+    "the capability lacks it",
+    "the capability is another's",
+};
+
+constexpr std::array<std::string_view, 6> wanted_names{"see the pool", "see",    "read",
+                                                       "write",        "create", "destroy"};
+
+constexpr bool gives(Rights rights, Wanted what) {
+    switch (what) {
+        case Wanted::see_pool:
+        case Wanted::see: return true;
+        case Wanted::read: return rights.has(Right::read);
+        case Wanted::write: return rights.has(Right::write);
+        case Wanted::create: return rights.has(Right::create);
+        case Wanted::destroy: return rights.has(Right::destroy);
+    }
+    return false;
+}
+
+Decision none(Why why) { return {.why = why}; }
+Decision whole(bool read_only, Why why = Why::granted) {
+    return {.scope = Scope::whole, .read_only = read_only, .why = why};
+}
+
+// The rights of some grants in one container.
+struct Found {
+    bool any = false;
+    Rights whole;
+    std::vector<access::Subtree> read, written;
+
+    void add(std::span<const Grant> grants, const Container& container, Wanted what) {
+        for (const Grant& each : grants) {
+            if (each.pool != container.pool) continue;
+            if (what != Wanted::see_pool && !each.container.has(container.label)) continue;
+            any = true;
+            if (each.path.empty()) {
+                whole.add(each.rights);
+            } else if (each.rights.has(Right::write)) {
+                written.push_back({.path = each.path, .writable = true});
+            } else if (each.rights.has(Right::read)) {
+                read.push_back({.path = each.path});
+            }
+        }
+    }
+};
+
+Decision decide_on(Found found, Wanted what) {
+    if (what == Wanted::see || what == Wanted::see_pool) {
+        if (!found.any) return none(Why::not_granted);
+        return whole(true);
+    }
+    if (what == Wanted::create || what == Wanted::destroy) {
+        return gives(found.whole, what) ? whole(false) : none(Why::not_granted);
+    }
+    if (found.whole.has(Right::write)) return whole(false);
+    const bool writes = !found.written.empty();
+    const bool reads_all = found.whole.has(Right::read);
+    if (reads_all && (!writes || what == Wanted::read)) return whole(!writes);
+    std::vector<access::Subtree> subtrees = std::move(found.read);
+    std::ranges::move(found.written, std::back_inserter(subtrees));
+    if (reads_all) subtrees.push_back({});  // all of it, to be read
+    if (subtrees.empty()) return none(Why::not_granted);
+    return {.scope = Scope::subtrees,
+            .read_only = !writes,
+            .subtrees = std::move(subtrees),
+            .why = Why::granted};
+}
+
+// An owner has every right in what exists. What does not exist, and the pool, have no owner.
+bool owns(const Principal& principal, const Container& container, Wanted what) {
+    return what != Wanted::create && what != Wanted::see_pool && !container.owner.empty() &&
+           principal.owner == container.owner;
+}
+
+// Whether what was verified when the capability was shown still holds.
+Why check(const Policy& policy, const Principal& principal, const TenantParty* tenant,
+          std::string_view pool, Moment moment) {
+    const VerifiedCapability& shown = *principal.capability;
+    if (tenant == nullptr) return Why::unknown_tenant;
+    if (!tenant->is_active) return Why::tenant_ended;
+    const bool is_revoked = tenant->revoked_capabilities.contains(shown.first) ||
+                            tenant->revoked_capabilities.contains(shown.last) ||
+                            std::ranges::find(tenant->revoked_programs, shown.program) !=
+                                tenant->revoked_programs.end();
+    const bool is_in_time =
+        !moment.wall || (shown.begins <= *moment.wall && *moment.wall < shown.ends);
+    if (is_revoked || !is_in_time || tenant->generation != shown.generation) {
+        return Why::capability_over;
+    }
+    const SubjectParty* const holder = policy.subject(principal.subject);
+    bool may_hold = shown.links > 1 && policy.is_delegate(principal.subject);
+    if (shown.links == 1 && !shown.directories && holder != nullptr) {
+        const auto its = holder->tenants.find(pool);
+        may_hold = its != holder->tenants.end() && its->second == principal.tenant;
+    }
+    return may_hold ? Why::granted : Why::capability_others;
+}
+
+// The part of the tenant's rights that the capability has.
+Decision decide_by_capability(const Policy& policy, const Principal& principal,
+                              const Container& container, Wanted what, Moment moment) {
+    const VerifiedCapability& shown = *principal.capability;
+    const TenantParty* const tenant = policy.tenant(container.pool, principal.tenant);
+    const Why why = check(policy, principal, tenant, container.pool, moment);
+    if (why != Why::granted) return none(why);
+    const bool is_there = what == Wanted::see_pool
+                              ? shown.grant.pool == container.pool
+                              : shown.grant.is_for(container.pool, container.label);
+    if (!is_there) return none(Why::capability_lacks);
+    const bool is_owner = owns(principal, container, what);
+    // With the right to create a container, its tenant can use the one that it has made.
+    const bool has_made = is_owner && shown.grant.rights.has(Right::create) && !shown.directories;
+    if (has_made) return whole(false, Why::owned);
+    if (!gives(shown.grant.rights, what)) return none(Why::capability_lacks);
+    const bool writes = shown.grant.rights.has(Right::write) || what == Wanted::destroy;
+    if (is_owner) return whole(!writes, Why::owned);
+    if (shown.directories && what == Wanted::destroy) return none(Why::capability_lacks);
+    Found found;
+    found.add(tenant->grants, container, what);
+    Decision decision = decide_on(std::move(found), what);
+    if (writes || what == Wanted::create) return decision;
+    decision.read_only = true;
+    for (access::Subtree& each : decision.subtrees) each.writable = false;
+    return decision;
+}
+
+Decision decide_by_subject(const Policy& policy, const Principal& principal,
+                           const Container& container, Wanted what) {
+    if (owns(principal, container, what)) return whole(false, Why::owned);
+    const SubjectParty* const party = policy.subject(principal.subject);
+    Found found;
+    if (party != nullptr) found.add(party->grants, container, what);
+    found.add(principal.handed_over, container, what);
+    Decision decision = decide_on(std::move(found), what);
+    if (decision.is_none() && party != nullptr && party->ended.contains(container.pool)) {
+        decision.why = Why::tenant_ended;
+    }
+    return decision;
+}
+
+}  // namespace
+
+Wanted wanted(Right right) noexcept {
+    switch (right) {
+        case Right::read: return Wanted::read;
+        case Right::write: return Wanted::write;
+        case Right::create: return Wanted::create;
+        case Right::destroy: break;
+    }
+    return Wanted::destroy;
+}
+
+std::string_view to_string(Wanted what) noexcept { return wanted_names[static_cast<size_t>(what)]; }
+
+std::string Decision::text() const {
+    const std::string_view reason = why_texts[static_cast<size_t>(why)];
+    if (scope == Scope::none) return fmt::format("none: {}", reason);
+    if (scope == Scope::whole) {
+        return fmt::format("whole{}{}", read_only ? ", read only" : "",
+                           why == Why::owned ? ", owned" : "");
+    }
+    std::string text;
+    for (const access::Subtree& each : subtrees) {
+        text += fmt::format("{}{} ({})", text.empty() ? "" : ", ",
+                            each.path.empty() ? "/" : each.path, each.writable ? "write" : "read");
+    }
+    return text;
+}
+
+Decision decide(const Policy& policy, const Principal& principal, const Container& container,
+                Wanted what, Moment moment) {
+    Decision decision = policy.is_over(container.pool, moment.now) ? none(Why::policy_over)
+                        : principal.capability
+                            ? decide_by_capability(policy, principal, container, what, moment)
+                            : decide_by_subject(policy, principal, container, what);
+    decision.epoch = policy.epoch();
+    return decision;
+}
+
+}  // namespace ros2s::rights

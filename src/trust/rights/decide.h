@@ -1,0 +1,80 @@
+// decide(): whether a principal may do something in a container. The earlier deciders are asked
+// beside it, and it must agree with them (side_by_side.h).
+//
+//     policy ended? ─ capability still good? ─ owner? ─ grants ─► Decision
+//
+// A session keeps the decision, which is valid as long as the policy's epoch is the same.
+//
+// A plain function; any thread.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ros2s/access/subtree.h"
+#include "ros2s/rights/policy.h"
+
+namespace ros2s::rights {
+
+// The right that is wanted. `see`: to know that the container exists; `see_pool`: that the pool
+// exists.
+enum class Wanted : uint8_t { see_pool, see, read, write, create, destroy };
+[[nodiscard]] std::string_view to_string(Wanted what) noexcept;
+[[nodiscard]] Wanted wanted(Right right) noexcept;
+
+struct Container {
+    std::string_view pool{};
+    std::string_view label{};  // not used for `see_pool`
+    std::string_view owner{};  // empty: it has none, or does not exist yet
+};
+
+// Both clocks. By default, a time at which no policy and no capability has ended.
+struct Moment {
+    Time now = Time::min();
+    std::optional<WallTime> wall{};  // the engine's clock; none: capabilities are in their time
+};
+
+enum class Why : uint8_t {
+    granted,
+    owned,
+    not_granted,
+    policy_over,        // the engine is silent, or the next policy is due
+    tenant_ended,       // the tenant of the subject was revoked or has expired
+    unknown_tenant,     // of a capability
+    capability_over,    // it is out of its time, or revoked, or of an earlier generation
+    capability_lacks,   // the right, or the container
+    capability_others,  // its holder is not of that tenant, and not a delegate
+};
+
+struct Decision {
+    enum class Scope : uint8_t { none, whole, subtrees };
+    Scope scope = Scope::none;
+    // Nothing may be written. A mount for writing is then one for reading, and writes fail with
+    // EROFS.
+    bool read_only = true;
+    std::vector<access::Subtree> subtrees{};  // if the scope is that
+    Why why = Why::not_granted;
+    uint64_t epoch = 0;  // of the policy
+
+    [[nodiscard]] bool is_none() const { return scope == Scope::none; }
+    // Whether all of the container may be used so.
+    [[nodiscard]] bool is_whole_for(Wanted what) const {
+        return scope == Scope::whole && (what != Wanted::write || !read_only);
+    }
+    [[nodiscard]] bool is_current(const Policy& policy) const { return epoch == policy.epoch(); }
+    // For people: "whole, read only", "none: the policy is over", "a (read), b (write)".
+    [[nodiscard]] std::string text() const;
+};
+
+// - read: what may be read. `read_only` is false if some of it may also be written.
+// - write: what may be used by a mount for writing. The subtrees are writable or not, and may
+//   include the whole container, to be read.
+// - create: the container does not exist. An owner has no such right.
+// - see, see_pool: whole, or none. Any right is enough, also on a directory.
+// - destroy: whole, or none.
+[[nodiscard]] Decision decide(const Policy& policy, const Principal& principal,
+                              const Container& container, Wanted what, Moment moment = {});
+
+}  // namespace ros2s::rights

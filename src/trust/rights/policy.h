@@ -1,0 +1,85 @@
+// Policy: the rights of all principals at one server, from all of its sources, at one time. It does
+// not change. Whoever has news makes another one, with another epoch.
+//
+//     settings, tenants of pools ─ grants ─► Policy ─► decide()
+//
+// A policy ends, by pool: when the engine has been silent for too long, or when a tenant expires.
+// It then decides nothing, and its owner makes the next one. If there was no news, the next one is
+// the same with a later end, and has the same epoch: earlier decisions stay valid.
+//
+// Copies share the parties. Any thread.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ros2s/rights/grant.h"
+#include "ros2s/rights/principal.h"
+#include "ros2s/runtime/time.h"
+
+namespace ros2s::rights {
+
+// A tenant of a pool, which its capabilities name.
+struct TenantParty {
+    std::string owner;  // the name under which it owns containers
+    bool is_active = false;
+    uint64_t generation = 0;
+    std::vector<Grant> grants{};
+    std::set<Uuid> revoked_capabilities{};
+    std::vector<capability::PublicKey> revoked_programs{};
+};
+
+// The subject of a certificate.
+struct SubjectParty {
+    std::vector<Grant> grants{};
+    std::map<std::string, std::string, std::less<>> tenants{};  // by pool: its active tenant
+    std::set<std::string, std::less<>> ended{};  // pools where its tenant is revoked or expired
+    std::map<std::string, UserMapping, std::less<>> users{};  // by pool; "": where no tenant says
+};
+
+struct Parties {
+    std::map<std::string, SubjectParty, std::less<>> subjects{};
+    std::map<std::pair<std::string, std::string>, TenantParty> tenants{};  // by pool and name
+    std::set<std::string, std::less<>> delegates{};  // DPUs, which show capabilities of tenants
+    // At an engine, a subject without a tenant owns what it creates, unless it is one of these.
+    bool subjects_own = false;
+    std::set<std::string, std::less<>> administrators{};
+};
+
+class Policy {
+  public:
+    Policy() : Policy(Parties{}, 0) {}  // nobody has a right
+    Policy(Parties parties, uint64_t epoch)
+        : parties_(std::make_shared<const Parties>(std::move(parties))), epoch_(epoch) {}
+
+    [[nodiscard]] uint64_t epoch() const { return epoch_; }
+    // After news: these parties, the next epoch, and the same ends.
+    [[nodiscard]] Policy next(Parties parties) const;
+    // Without news: the same policy, which now ends at that time in the pool.
+    [[nodiscard]] Policy renewed(const std::string& pool, Time until) const;
+    // Time::max(): it has no end. For a pool whose rights this server keeps itself.
+    [[nodiscard]] Time end_of(std::string_view pool) const;
+    [[nodiscard]] bool is_over(std::string_view pool, Time now) const { return now > end_of(pool); }
+
+    // Without a capability.
+    [[nodiscard]] Principal principal(std::string_view subject, std::string_view pool) const;
+    // Null: there is none.
+    [[nodiscard]] const SubjectParty* subject(std::string_view subject) const;
+    [[nodiscard]] const TenantParty* tenant(std::string_view pool, std::string_view name) const;
+    [[nodiscard]] bool is_delegate(std::string_view subject) const {
+        return parties_->delegates.contains(subject);
+    }
+
+  private:
+    [[nodiscard]] std::string owner_of(std::string_view subject, const SubjectParty* party,
+                                       std::string_view pool) const;
+    std::shared_ptr<const Parties> parties_;
+    uint64_t epoch_;
+    std::map<std::string, Time, std::less<>> ends_;
+};
+
+}  // namespace ros2s::rights
