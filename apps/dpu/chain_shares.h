@@ -34,7 +34,8 @@ struct ChainBounds {
     const ChainCount has = own == counts.end() ? ChainCount{} : own->second;
     const TenantOfPool* loser = has.unused > 0 ? &own->first : nullptr;
     if (has.all < bounds.per_tenant) {
-        if (taken < bounds.in_all && !takes_the_rest(has.all, taken, bounds.in_all)) return nullptr;
+        if (taken < bounds.in_all && !exceeds_fair_share(has.all, taken, bounds.in_all))
+            return nullptr;
         size_t most = has.all;
         for (const auto& [each, count] : counts) {
             if (count.unused == 0 || count.all <= most) continue;

@@ -30,7 +30,7 @@ void add(Sums& sums, std::string_view name, std::string_view help, uint64_t valu
 
 }  // namespace
 
-struct DelegatedPools::Known {
+struct DelegatedPools::PoolState {
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
     Duration ahead{};  // the engine's clock, of this machine's
@@ -39,7 +39,7 @@ struct DelegatedPools::Known {
     bool is_absent = false;  // it was reported
     // Its sessions with the engine: those that are open, the provider of the last one, and the
     // counters of those that have ended.
-    std::vector<const Kept*> open{};
+    std::vector<const DelegatedSession*> open{};
     std::string provider{};
     Sums ended{};
 };
@@ -61,34 +61,34 @@ class DelegatedPools::Holder final : public control::CapabilityHolder {
 };
 
 // A chain, and the pool as it may be used by it.
-struct DelegatedPools::Kept {
-    Kept(DelegatedPools& of, Reactor& reactor)
+struct DelegatedPools::DelegatedSession {
+    DelegatedSession(DelegatedPools& of, Reactor& reactor)
         : owner(of), turn(reactor, 1), holder(std::make_shared<Holder>(of.key_)) {
         ++owner.alive_;
     }
-    ~Kept() {
+    ~DelegatedSession() {
         --owner.alive_;
         // take() leaves room for it.
         if (pool != nullptr) ROS2S_CHECK(owner.ending_.try_spawn(end(holder, take_pool())));
     }
-    Kept(const Kept&) = delete;
-    Kept& operator=(const Kept&) = delete;
+    DelegatedSession(const DelegatedSession&) = delete;
+    DelegatedSession& operator=(const DelegatedSession&) = delete;
     // The pool, whose session the caller ends.
     [[nodiscard]] std::unique_ptr<connection::DirectPool> take_pool() {
-        std::erase(known->open, this);
+        std::erase(state->open, this);
         pool->visit_metrics([this](std::string_view name, std::string_view help, uint64_t value) {
-            if (name.ends_with("_total")) add(known->ended, name, help, value);
+            if (name.ends_with("_total")) add(state->ended, name, help, value);
         });
         unused_since.reset();
         return std::move(pool);
     }
     // No other chain will take its place: mounts that still use it close their files soon.
-    void follows_none() const noexcept {
-        if (pool != nullptr) pool->expect_no_other();
+    void expect_no_successor() const noexcept {
+        if (pool != nullptr) pool->expect_no_reconnect();
     }
 
     DelegatedPools& owner;
-    Known* known = nullptr;              // set with the pool
+    PoolState* state = nullptr;          // set with the pool
     capability::Capability first, last;  // of the chain
     Semaphore turn;                      // of opening and showing
     bool is_renewing = false;
@@ -104,13 +104,13 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
       blocking_(blocking),
       sessions_(sessions),
       key_(capability::SigningKey::make_seed(reactor.secrets())),
-      asking_(reactor, wishes_at_once),
+      asking_(reactor, requests_at_once),
       taking_(reactor, taken_at_once),
       verifying_(reactor, verified_at_once),
       renewing_(reactor, chains_max.in_all),
       ending_(reactor, chains_max.in_all + ending_max) {}
 
-DelegatedPools::~DelegatedPools() { ROS2S_CHECK(kept_.empty()); }
+DelegatedPools::~DelegatedPools() { ROS2S_CHECK(delegated_.empty()); }
 
 void DelegatedPools::begin(connection::Options engine, std::vector<std::string> pools,
                            const session::Mounts& mounts, Log log) {
@@ -122,8 +122,8 @@ void DelegatedPools::begin(connection::Options engine, std::vector<std::string> 
 
 Task<> DelegatedPools::close() {
     closing_ = true;
-    for (const auto& [key, kept] : kept_) kept->follows_none();
-    kept_.clear();
+    for (const auto& [key, delegated] : delegated_) delegated->expect_no_successor();
+    delegated_.clear();
     co_await renewing_.join();
     co_await ending_.join();
 }
@@ -137,27 +137,27 @@ bool DelegatedPools::has(std::string_view pool) const {
 void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed,
                           const tenancy::SeenTenants& tenants) {
     if (!has(pool)) return;
-    auto& place = known_[pool];
-    if (place == nullptr) place = std::make_unique<Known>();
-    Known& known = *place;
-    know_reachable(pool, known);
-    known.audience = listed.audience;
-    known.issuers = listed.issuers;
-    known.ahead = listed.now - reactor_.wall_time();
-    if (listed.tenants) known.tenants = tenants;
-    const WallTime now = engine_time(known);
-    report_late(pool, known);
-    std::erase_if(kept_, [&](const auto& each) {
+    auto& place = states_[pool];
+    if (place == nullptr) place = std::make_unique<PoolState>();
+    PoolState& state = *place;
+    mark_reachable(pool, state);
+    state.audience = listed.audience;
+    state.issuers = listed.issuers;
+    state.ahead = listed.now - reactor_.wall_time();
+    if (listed.tenants) state.tenants = tenants;
+    const WallTime now = engine_time(state);
+    report_late(pool, state);
+    std::erase_if(delegated_, [&](const auto& each) {
         if (std::get<0>(each.first) != pool) return false;
         const capability::Capability& first = each.second->first;
         const capability::Capability& last = each.second->last;
-        const auto tenant = known.tenants.find(last.tenant);
+        const auto tenant = state.tenants.find(last.tenant);
         // While it is used, another chain may follow.
         const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
-        const bool is_invalid = tenant == known.tenants.end() || !tenant->second.active ||
+        const bool is_invalid = tenant == state.tenants.end() || !tenant->second.active ||
                                 tenant->second.tenant.generation != last.generation ||
                                 tenancy::is_revoked(tenant->second.tenant, first, last);
-        if (is_invalid) each.second->follows_none();
+        if (is_invalid) each.second->expect_no_successor();
         return is_over || is_invalid;
     });
     end_unused(pool);
@@ -165,24 +165,24 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
 
 void DelegatedPools::end_unused(const std::string& pool) {
     const Time now = reactor_.now();
-    for (const auto& [key, kept] : kept_) {
-        if (std::get<0>(key) != pool || kept->pool == nullptr) continue;
-        if (kept.use_count() > 1) {
-            kept->unused_since.reset();
+    for (const auto& [key, delegated] : delegated_) {
+        if (std::get<0>(key) != pool || delegated->pool == nullptr) continue;
+        if (delegated.use_count() > 1) {
+            delegated->unused_since.reset();
             continue;
         }
-        if (!kept->unused_since) kept->unused_since = now;
-        if (now - *kept->unused_since < unused_max) continue;
+        if (!delegated->unused_since) delegated->unused_since = now;
+        if (now - *delegated->unused_since < unused_max) continue;
         if (alive_ + ending_.running() >= ending_.limit()) return;
-        ROS2S_CHECK(ending_.try_spawn(end(kept->holder, kept->take_pool())));
+        ROS2S_CHECK(ending_.try_spawn(end(delegated->holder, delegated->take_pool())));
     }
 }
 
 Task<bool> DelegatedPools::end_some(const std::string& pool, const std::string& tenant) {
-    std::vector<std::shared_ptr<Kept>> own, others;
-    for (const auto& [key, kept] : kept_) {
-        if (kept.use_count() > 1 || kept->pool == nullptr) continue;
-        (whose(key) == TenantOfPool(pool, tenant) ? own : others).push_back(kept);
+    std::vector<std::shared_ptr<DelegatedSession>> own, others;
+    for (const auto& [key, delegated] : delegated_) {
+        if (delegated.use_count() > 1 || delegated->pool == nullptr) continue;
+        (tenant_of_key(key) == TenantOfPool(pool, tenant) ? own : others).push_back(delegated);
     }
     const auto& ended = own.empty() ? others : own;
     for (const auto& each : ended) {
@@ -195,65 +195,66 @@ Task<bool> DelegatedPools::end_some(const std::string& pool, const std::string& 
 }
 
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
-void DelegatedPools::report_late(const std::string& pool, const Known& known) {
-    for (const auto& [key, kept] : kept_) {
-        if (std::get<0>(key) != pool || kept.use_count() == 1 || kept->was_reported_late ||
-            kept->last.is_in_time(engine_time(known))) {
+void DelegatedPools::report_late(const std::string& pool, const PoolState& state) {
+    for (const auto& [key, delegated] : delegated_) {
+        if (std::get<0>(key) != pool || delegated.use_count() == 1 ||
+            delegated->was_reported_late || delegated->last.is_in_time(engine_time(state))) {
             continue;
         }
-        kept->was_reported_late = true;
+        delegated->was_reported_late = true;
         for (const session::Session* const session : sessions_.all()) {
             const session::SessionRequest& request = session->request;
-            if (request.pool != pool || tenant_of(pool, request.subject) != kept->last.tenant) {
+            if (request.pool != pool ||
+                tenant_of(pool, request.subject) != delegated->last.tenant) {
                 continue;
             }
             // Hosts of the tenant that work elsewhere do not depend on this chain.
-            const auto is_its = [&kept](const std::string& container) {
-                return kept->last.use.has_container(container);
+            const auto is_its = [&delegated](const std::string& container) {
+                return delegated->last.use.has_container(container);
             };
             if (std::ranges::none_of(mounts_->containers_of(session->id), is_its)) continue;
-            sessions_.expel(session->id, "a capability of its tenant is not valid now");
+            sessions_.evict(session->id, "a capability of its tenant is not valid now");
         }
     }
 }
 
-void DelegatedPools::know_reachable(const std::string& pool, Known& known) {
-    if (std::exchange(known.is_absent, false)) {
+void DelegatedPools::mark_reachable(const std::string& pool, PoolState& state) {
+    if (std::exchange(state.is_absent, false)) {
         log_.info(is_back("the engine at " + engine_.server.control, pool,
-                          reactor_.wall_time() - *known.failing_since));
+                          reactor_.wall_time() - *state.failing_since));
         if (on_change_) on_change_(pool, true);
     }
-    known.failing_since.reset();
+    state.failing_since.reset();
 }
 
-void DelegatedPools::fail_to_know(const std::string& pool, Error error, std::string_view why) {
-    const auto found = known_.find(pool);
-    if (found == known_.end()) return;
-    Known& known = *found->second;
+void DelegatedPools::engine_failed(const std::string& pool, Error error, std::string_view why) {
+    const auto found = states_.find(pool);
+    if (found == states_.end()) return;
+    PoolState& state = *found->second;
     const bool is_silent = error.code == Code::disconnected || error.code == Code::deadline ||
                            error.code == Code::closed || error.code == Code::cancelled;
-    if (!is_silent) return know_reachable(pool, known);
+    if (!is_silent) return mark_reachable(pool, state);
     const WallTime now = reactor_.wall_time();
-    if (!known.failing_since) known.failing_since = now;
-    if (known.is_absent || now - *known.failing_since < absence_least) return;
-    known.is_absent = true;
+    if (!state.failing_since) state.failing_since = now;
+    if (state.is_absent || now - *state.failing_since < absence_least) return;
+    state.is_absent = true;
     log_.warning(engine_is_away("the engine at " + engine_.server.control, pool, why));
     if (on_change_) on_change_(pool, false);
 }
 
 std::vector<control::AbsentPool> DelegatedPools::absent() const {
     std::vector<control::AbsentPool> absent;
-    for (const auto& [pool, known] : known_) {
-        if (known->is_absent) absent.push_back({pool, *known->failing_since});
+    for (const auto& [pool, state] : states_) {
+        if (state->is_absent) absent.push_back({pool, *state->failing_since});
     }
     return absent;
 }
 
 void DelegatedPools::add_metrics(std::vector<exporter::Source>& sources) const {
-    for (const auto& [pool, known] : known_) {
+    for (const auto& [pool, state] : states_) {
         sources.push_back({.labels = {{"side", "engine"}, {"pool", pool}},
-                           .list = [&known = *known](const MetricVisitor& visit) {
-                               visit(reachable_metric, reachable_help, known.is_absent ? 0 : 1);
+                           .list = [&state = *state](const MetricVisitor& visit) {
+                               visit(reachable_metric, reachable_help, state.is_absent ? 0 : 1);
                            }});
     }
     sources.push_back({.list = {}, .others = [this] { return counters(); }});
@@ -261,14 +262,14 @@ void DelegatedPools::add_metrics(std::vector<exporter::Source>& sources) const {
 
 std::vector<exporter::Source> DelegatedPools::counters() const {
     std::vector<exporter::Source> sources;
-    for (const auto& [pool, known] : known_) {
-        if (known->provider.empty()) continue;  // there was no session yet
+    for (const auto& [pool, state] : states_) {
+        if (state->provider.empty()) continue;  // there was no session yet
         sources.push_back(
-            {.labels = {{"side", "engine"}, {"pool", pool}, {"provider", known->provider}},
-             .list = [&known = *known](const MetricVisitor& visit) {
-                 Sums sums = known.ended;
-                 for (const Kept* const kept : known.open) {
-                     kept->pool->visit_metrics(
+            {.labels = {{"side", "engine"}, {"pool", pool}, {"provider", state->provider}},
+             .list = [&state = *state](const MetricVisitor& visit) {
+                 Sums sums = state.ended;
+                 for (const DelegatedSession* const delegated : state.open) {
+                     delegated->pool->visit_metrics(
                          [&sums](std::string_view name, std::string_view help, uint64_t value) {
                              add(sums, name, help, value);
                          });
@@ -280,19 +281,19 @@ std::vector<exporter::Source> DelegatedPools::counters() const {
 }
 
 std::string DelegatedPools::storage(std::string_view pool) const {
-    const auto known = known_.find(pool);
-    if (known == known_.end() || known->second->open.empty()) return {};
-    return known->second->open.front()->pool->path_without_address();
+    const auto state = states_.find(pool);
+    if (state == states_.end() || state->second->open.empty()) return {};
+    return state->second->open.front()->pool->path_without_address();
 }
 
-WallTime DelegatedPools::engine_time(const Known& pool) const {
+WallTime DelegatedPools::engine_time(const PoolState& pool) const {
     return reactor_.wall_time() + pool.ahead;
 }
 
 const tenancy::Tenant* DelegatedPools::find_tenant(std::string_view pool,
                                                    std::string_view subject) const {
-    const auto known = known_.find(pool);
-    return known == known_.end() ? nullptr : tenancy::find_tenant(known->second->tenants, subject);
+    const auto state = states_.find(pool);
+    return state == states_.end() ? nullptr : tenancy::find_tenant(state->second->tenants, subject);
 }
 
 std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
@@ -322,20 +323,22 @@ std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view
 
 std::optional<control::Capabilities::Description> DelegatedPools::describe(
     std::string_view pool) const {
-    const auto known = known_.find(pool);
-    if (known == known_.end()) return std::nullopt;
+    const auto state = states_.find(pool);
+    if (state == states_.end()) return std::nullopt;
     return Description{
-        .audience = known->second->audience, .issuers = {}, .delegate = key_.shown()};
+        .audience = state->second->audience, .issuers = {}, .delegate = key_.shown()};
 }
 
 Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
                                                 std::string peer, std::string pool,
-                                                control::SignedWish wish, Report& report) {
+                                                control::SignedCapabilityRequest wanted,
+                                                Report& report) {
     const Call bounded = within(call);
     Report said;
     Result<std::string> issued = fail(Code::deadline);
     if (const auto turn = co_await asking_.take(bounded, caller)) {
-        issued = co_await control_->relay_wish(bounded, pool, std::move(wish), said);
+        issued =
+            co_await control_->relay_capability_request(bounded, pool, std::move(wanted), said);
     }
     if (issued) co_return issued;
     if (rpc::is_refusal(issued.error().code)) {
@@ -385,16 +388,16 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
         why = what;
         return fail(Code::denied);
     };
-    const Known& known = *known_.at(pool);
+    const PoolState& state = *states_.at(pool);
     // The host may have heard of a change, also of the engine's clock, before this process.
     const auto first = capability::decode(chain.front());
     for (const Time until = reactor_.now() + news_max; first && reactor_.now() < until;) {
-        const auto tenant = known.tenants.find(first->tenant);
+        const auto tenant = state.tenants.find(first->tenant);
         const bool is_known_key =
-            std::ranges::find(known.issuers, first->issuer) != known.issuers.end();
-        if (tenant == known.tenants.end() ||
+            std::ranges::find(state.issuers, first->issuer) != state.issuers.end();
+        if (tenant == state.tenants.end() ||
             (is_known_key && tenant->second.tenant.generation >= first->generation &&
-             first->is_in_time(engine_time(known)))) {
+             first->is_in_time(engine_time(state)))) {
             break;
         }
         if (!co_await sleep_for(reactor_, news_pause, {})) break;
@@ -407,34 +410,34 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
     ROS2S_CO_TRY(co_await verifying_.acquire_for(call));
     const SemaphoreHold hold(verifying_);
     const capability::Expected expected{
-        .audience = known.audience, .issuers = known.issuers, .now = engine_time(known)};
+        .audience = state.audience, .issuers = state.issuers, .now = engine_time(state)};
     ROS2S_CO_TRY_ASSIGN(auto last, co_await blocking_.run(reactor_, [&chain, &expected, &why] {
         return capability::verify(chain, expected, why);
     }));
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    const tenancy::Tenant& tenant = known.tenants.at(last.tenant).tenant;
+    const tenancy::Tenant& tenant = state.tenants.at(last.tenant).tenant;
     if (tenant.generation != last.generation) co_return no("its tenant was changed since");
     if (tenancy::is_revoked(tenant, *first, last)) co_return no("it was revoked");
     co_return std::move(last);
 }
 
 void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
-    auto first = kept_.end();
-    for (auto each = kept_.begin(); each != kept_.end(); ++each) {
-        if (each->second.use_count() > 1 || whose(each->first) != tenant) continue;
-        if (first == kept_.end() || each->second->last.expires < first->second->last.expires) {
+    auto first = delegated_.end();
+    for (auto each = delegated_.begin(); each != delegated_.end(); ++each) {
+        if (each->second.use_count() > 1 || tenant_of_key(each->first) != tenant) continue;
+        if (first == delegated_.end() || each->second->last.expires < first->second->last.expires) {
             first = each;
         }
     }
-    kept_.erase(first);
+    delegated_.erase(first);
 }
 
 Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     std::map<TenantOfPool, ChainCount> counts;
-    for (const auto& [key, kept] : kept_) {
-        ChainCount& count = counts[whose(key)];
+    for (const auto& [key, delegated] : delegated_) {
+        ChainCount& count = counts[tenant_of_key(key)];
         ++count.all;
-        if (kept.use_count() == 1) ++count.unused;
+        if (delegated.use_count() == 1) ++count.unused;
     }
     ROS2S_TRY_ASSIGN(const TenantOfPool* const loser,
                      tenant_to_make_room(counts, tenant, alive_, chains_max));
@@ -467,8 +470,8 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
     const capability::Capability& last = *verified;
     const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
     if (closing_) co_return report.fail(Code::closed, "the server is stopping");
-    const auto found = kept_.find(key);
-    const bool is_new = found == kept_.end();
+    const auto found = delegated_.find(key);
+    const bool is_new = found == delegated_.end();
     if (const auto room = is_new ? make_room({pool, last.tenant}) : Result<>{}; !room) {
         why = fmt::format(
             "the tenant '{}' uses {} containers here. It may use {} at most, and not more than all "
@@ -479,31 +482,32 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
                             pool, why));
         co_return report.fail(Code::busy, why);
     }
-    std::shared_ptr<Kept> kept = is_new ? std::make_shared<Kept>(*this, reactor_) : found->second;
+    std::shared_ptr<DelegatedSession> delegated =
+        is_new ? std::make_shared<DelegatedSession>(*this, reactor_) : found->second;
     // An older one, which was delayed, changes nothing.
-    if (!is_new && last.expires < kept->last.expires &&
-        kept->last.is_in_time(engine_time(*known_.at(pool)))) {
+    if (!is_new && last.expires < delegated->last.expires &&
+        delegated->last.is_in_time(engine_time(*states_.at(pool)))) {
         co_return Result<>{};
     }
-    kept->was_reported_late = false;
-    kept->first = *capability::decode(chain.front());
-    kept->last = last;
-    kept->holder->links = std::move(chain);
-    kept_.insert_or_assign(key, kept);
-    if (kept->pool != nullptr) kept->pool->try_again();
-    if (kept->pool == nullptr || kept->is_renewing) co_return Result<>{};
-    kept->is_renewing = true;
-    if (!renewing_.try_spawn(renew(kept))) kept->is_renewing = false;
+    delegated->was_reported_late = false;
+    delegated->first = *capability::decode(chain.front());
+    delegated->last = last;
+    delegated->holder->links = std::move(chain);
+    delegated_.insert_or_assign(key, delegated);
+    if (delegated->pool != nullptr) delegated->pool->try_again();
+    if (delegated->pool == nullptr || delegated->is_renewing) co_return Result<>{};
+    delegated->is_renewing = true;
+    if (!renewing_.try_spawn(renew(delegated))) delegated->is_renewing = false;
     co_return Result<>{};
 }
 
 // If it fails, the connection to the engine ends with the earlier one, and the next one shows this.
-Task<> DelegatedPools::renew(std::shared_ptr<Kept> kept) {
-    co_await kept->turn.acquire();
-    const SemaphoreHold hold(kept->turn);
-    kept->is_renewing = false;  // a chain that comes from here on is shown by another renewal
+Task<> DelegatedPools::renew(std::shared_ptr<DelegatedSession> delegated) {
+    co_await delegated->turn.acquire();
+    const SemaphoreHold hold(delegated->turn);
+    delegated->is_renewing = false;  // a chain that comes from here on is shown by another renewal
     Report unused;
-    (void)co_await kept->pool->show_capability(unused);
+    (void)co_await delegated->pool->show_capability(unused);
 }
 
 // ---- sessions with the engine -------------------------------------------------------------------
@@ -513,25 +517,25 @@ Task<> DelegatedPools::end(std::shared_ptr<Holder> /*holder*/,
     (void)co_await pool->close();
 }
 
-Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string pool,
+Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& call, std::string pool,
                                     Report& report) {
     const auto failed = [&report, &pool](Error error) {
         return report.fail(error, "the engine behind this DPU does not open the pool '{}' now",
                            pool);
     };
-    if (const auto has_turn = co_await kept.turn.acquire_for(call); !has_turn) {
+    if (const auto has_turn = co_await delegated.turn.acquire_for(call); !has_turn) {
         co_return failed(has_turn.error());
     }
-    const SemaphoreHold hold(kept.turn);
-    if (kept.pool != nullptr) co_return Result<>{};
+    const SemaphoreHold hold(delegated.turn);
+    if (delegated.pool != nullptr) co_return Result<>{};
     connection::Options options = engine_;
     options.server.pool = pool;
-    options.holder = kept.holder.get();
+    options.holder = delegated.holder.get();
     options.opening = call;
     Report said;
     auto opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
     const auto is_busy = [&] { return !opened && opened.error().code == Code::busy; };
-    if (is_busy() && co_await end_some(pool, kept.last.tenant)) {
+    if (is_busy() && co_await end_some(pool, delegated.last.tenant)) {
         // The engine may notice the end of a connection a moment later.
         for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
             if (!co_await sleep_for(reactor_, pause, call.stop)) break;
@@ -543,21 +547,22 @@ Task<Result<>> DelegatedPools::open(Kept& kept, const Call& call, std::string po
         co_return report.fail(opened.error(), said.text());
     }
     if (!opened) co_return failed(opened.error());
-    kept.pool = std::move(*opened);
-    kept.known = known_.at(pool).get();
-    kept.known->open.push_back(&kept);
-    kept.known->provider = kept.pool->provider();
-    log_.info("the pool '{}' for the tenant '{}': {}", pool, kept.last.tenant, kept.pool->path());
+    delegated.pool = std::move(*opened);
+    delegated.state = states_.at(pool).get();
+    delegated.state->open.push_back(&delegated);
+    delegated.state->provider = delegated.pool->provider();
+    log_.info("the pool '{}' for the tenant '{}': {}", pool, delegated.last.tenant,
+              delegated.pool->path());
     co_return Result<>{};
 }
 
 bool DelegatedPools::has_capability(std::string_view pool, std::string_view subject,
                                     const capability::Use& use) const {
     const TenantOfPool tenant(pool, tenant_of(pool, subject));
-    return std::ranges::any_of(kept_, [&](const auto& each) {
+    return std::ranges::any_of(delegated_, [&](const auto& each) {
         const capability::Capability& last = each.second->last;
-        return whose(each.first) == tenant && last.use.covers(use) &&
-               last.is_in_time(engine_time(*known_.find(pool)->second));
+        return tenant_of_key(each.first) == tenant && last.use.covers(use) &&
+               last.is_in_time(engine_time(*states_.find(pool)->second));
     });
 }
 
@@ -565,11 +570,11 @@ std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
                                                        std::string_view subject) const {
     std::vector<rights::Grant> grants;
     const TenantOfPool tenant(pool, tenant_of(pool, subject));
-    for (const auto& [key, kept] : kept_) {
+    for (const auto& [key, delegated] : delegated_) {
         // The tenant's record names the directories.
-        if (whose(key) != tenant || kept->last.use.directories) continue;
-        if (!kept->last.is_in_time(engine_time(*known_.find(pool)->second))) continue;
-        grants.push_back(rights::grant_of(tenant.first, kept->last.use));
+        if (tenant_of_key(key) != tenant || delegated->last.use.directories) continue;
+        if (!delegated->last.is_in_time(engine_time(*states_.find(pool)->second))) continue;
+        grants.push_back(rights::grant_of(tenant.first, delegated->last.use));
     }
     return grants;
 }
@@ -577,17 +582,17 @@ std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
 Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
     // The narrowest: it does not depend on hosts that may do more. Then the one that ends last.
-    const auto rank = [](const Kept& each) {
+    const auto rank = [](const DelegatedSession& each) {
         return std::pair(-std::popcount(each.last.use.rights), each.last.expires);
     };
-    std::shared_ptr<Kept> best;
-    for (const auto& [key, kept] : kept_) {
+    std::shared_ptr<DelegatedSession> best;
+    for (const auto& [key, delegated] : delegated_) {
         if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
         capability::Use within = use;
-        within.directories = kept->last.use.directories;  // the mount's view has checked these
-        if (!kept->last.use.covers(within)) continue;
-        if (!kept->last.is_in_time(engine_time(*known_.at(pool)))) continue;
-        if (best == nullptr || rank(*best) < rank(*kept)) best = kept;
+        within.directories = delegated->last.use.directories;  // the mount's view has checked these
+        if (!delegated->last.use.covers(within)) continue;
+        if (!delegated->last.is_in_time(engine_time(*states_.at(pool)))) continue;
+        if (best == nullptr || rank(*best) < rank(*delegated)) best = delegated;
     }
     if (best == nullptr || tenant.empty()) {
         co_return report.fail(Code::denied,

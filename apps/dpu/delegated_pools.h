@@ -44,7 +44,7 @@ class DelegatedPools final : public control::Capabilities {
     // Sessions with engines that are ending, in addition to those of chains.
     static constexpr size_t ending_max = 16;
     // Of one subject, at the engine, which has a bound on the calls of this DPU.
-    static constexpr size_t wishes_at_once = 4;
+    static constexpr size_t requests_at_once = 4;
     // Of one subject, chains that are being verified or wait for it.
     static constexpr size_t taken_at_once = 4;
     // The helper threads have other work, too.
@@ -67,7 +67,7 @@ class DelegatedPools final : public control::Capabilities {
     void know(const std::string& pool, const control::ListedTenants& listed,
               const tenancy::SeenTenants& tenants);
     // Call it if the engine did not reply. After repeated calls the engine counts as unreachable.
-    void fail_to_know(const std::string& pool, Error error, std::string_view why);
+    void engine_failed(const std::string& pool, Error error, std::string_view why);
     // Called when the engine of a pool becomes unreachable, and when it is reachable again. Both
     // are also logged.
     using OnChange = std::function<void(const std::string& pool, bool reachable)>;
@@ -111,29 +111,29 @@ class DelegatedPools final : public control::Capabilities {
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
     Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
-                                    std::string pool, control::SignedWish wish,
+                                    std::string pool, control::SignedCapabilityRequest wanted,
                                     Report& report) override;
     Task<Result<>> take(const Call& call, std::string subject, std::string peer, std::string pool,
                         capability::Chain chain, Report& report) override;
 
   private:
-    struct Known;
+    struct PoolState;
     class Holder;
-    struct Kept;
+    struct DelegatedSession;
     using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
-    [[nodiscard]] static TenantOfPool whose(const Key& key) {
+    [[nodiscard]] static TenantOfPool tenant_of_key(const Key& key) {
         return {std::get<0>(key), std::get<1>(key)};
     }
     // The active tenant of the subject; null: it has none.
     [[nodiscard]] const tenancy::Tenant* find_tenant(std::string_view pool,
                                                      std::string_view subject) const;
-    [[nodiscard]] WallTime engine_time(const Known& pool) const;
+    [[nodiscard]] WallTime engine_time(const PoolState& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
     // Ends the sessions of hosts that have mounted a container of an expired chain in use. The
     // hosts then hand over another chain.
-    void report_late(const std::string& pool, const Known& known);
+    void report_late(const std::string& pool, const PoolState& state);
     // Called when the pool's engine has answered.
-    void know_reachable(const std::string& pool, Known& known);
+    void mark_reachable(const std::string& pool, PoolState& state);
     // Errors: denied; then `why` is the reason. Those of Call::check().
     Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
                                                 std::string pool, const capability::Chain& chain,
@@ -154,8 +154,9 @@ class DelegatedPools final : public control::Capabilities {
     void log_not_issued(Error error, const Report& said);
     [[nodiscard]] Call within(const Call& call) const;  // at most opening_max
     // Opens its session with the engine, if there is none.
-    Task<Result<>> open(Kept& kept, const Call& call, std::string pool, Report& report);
-    static Task<> renew(std::shared_ptr<Kept> kept);
+    Task<Result<>> open(DelegatedSession& delegated, const Call& call, std::string pool,
+                        Report& report);
+    static Task<> renew(std::shared_ptr<DelegatedSession> delegated);
     static Task<> end(std::shared_ptr<Holder> holder, std::unique_ptr<connection::DirectPool> pool);
 
     Reactor& reactor_;
@@ -168,9 +169,9 @@ class DelegatedPools final : public control::Capabilities {
     Log log_;
     std::vector<std::string> names_;
     OnChange on_change_;
-    std::map<std::string, std::unique_ptr<Known>, std::less<>> known_;  // by pool
-    std::map<Key, std::shared_ptr<Kept>> kept_;                         // by pool, tenant and use
-    size_t alive_ = 0;  // of Kept, also those that only mounts still use
+    std::map<std::string, std::unique_ptr<PoolState>, std::less<>> states_;  // by pool
+    std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;  // by pool, tenant and use
+    size_t alive_ = 0;  // of DelegatedSession, also those that only mounts still use
     bool closing_ = false;
     Time may_log_not_issued_{};
     control::CallerTurns asking_, taking_;

@@ -129,7 +129,7 @@ Task<Result<>> Dpu::follow_tenants(Report& report) {
                 delegated.know(pool, listed, tenants);
             },
             [&delegated](const std::string& pool, Error error, std::string_view why) {
-                delegated.fail_to_know(pool, error, why);
+                delegated.engine_failed(pool, error, why);
             });
     }
     ROS2S_CO_TRY(co_await followed_.begin(

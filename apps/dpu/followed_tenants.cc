@@ -138,7 +138,7 @@ void FollowedTenants::end_changed(const std::string& pool, const tenancy::SeenTe
     }
     for (const session::Session* const session : sessions_.all()) {
         if (session->request.pool != pool || !subjects.contains(session->request.subject)) continue;
-        sessions_.expel(session->id, "the record of its tenant was changed");
+        sessions_.evict(session->id, "the record of its tenant was changed");
     }
 }
 
@@ -158,10 +158,10 @@ void FollowedTenants::apply() {
         const std::string& subject = session->request.subject;
         const std::string& pool = session->request.pool;
         if (!access_.covers(before, subject, pool)) {
-            sessions_.expel(session->id, "rights of its subject were taken away");
+            sessions_.evict(session->id, "rights of its subject were taken away");
         } else if (const auto account = accounts_.find(session->tenant);
                    account == nullptr || account->name != accounts_.name_for(subject, pool)) {
-            sessions_.expel(session->id, "its subject belongs to another tenant now");
+            sessions_.evict(session->id, "its subject belongs to another tenant now");
         }
     }
 }

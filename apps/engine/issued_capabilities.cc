@@ -122,12 +122,12 @@ Task<Result<IssuedCapabilities::Turn>> IssuedCapabilities::take_turn(control::Ca
 
 // ---- issuing ----------------------------------------------------------------------------------
 
-Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
-    const control::SignedWish& wish, const std::string& pool, Report& report) {
+Task<Result<IssuedCapabilities::Requester>> IssuedCapabilities::verify_requester(
+    const control::SignedCapabilityRequest& wanted, const std::string& pool, Report& report) {
     const pki::Seconds now =
         std::chrono::floor<std::chrono::seconds>(environment_.reactor.wall_time());
     co_return co_await environment_.blocking.run(
-        environment_.reactor, [this, &wish, &pool, &report, now]() -> Result<Asked> {
+        environment_.reactor, [this, &wanted, &pool, &report, now]() -> Result<Requester> {
             Report hidden;  // the path is no business of whoever asks
             const auto authority =
                 read_trusted(options_.authority_file, authority_bytes_max, hidden);
@@ -140,14 +140,14 @@ Task<Result<IssuedCapabilities::Asked>> IssuedCapabilities::who_asks(
             const auto revoked = pki::read_revocations(options_.authority_file, problem);
             if (!revoked) return report.fail(Code::denied, problem.text());
             const auto until =
-                pki::verify_client(wish.certificates, *authority, *revoked, now, problem);
+                pki::verify_client(wanted.certificates, *authority, *revoked, now, problem);
             if (!until) return report.fail(Code::denied, problem.text());
             ROS2S_TRY_ASSIGN(
                 std::string subject,
-                pki::signer_of(wish.certificates, capability::wish_message(wish.wish, pool),
-                               wish.signature, report));
+                pki::signer_of(wanted.certificates, capability::wish_message(wanted.wanted, pool),
+                               wanted.signature, report));
             constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
-            return Asked{std::move(subject), WallTime(std::min<pki::Seconds>(*until, last))};
+            return Requester{std::move(subject), WallTime(std::min<pki::Seconds>(*until, last))};
         });
 }
 
@@ -176,9 +176,10 @@ Task<Result<bool>> IssuedCapabilities::is_owner(const Call& call, const std::str
     co_return owns;
 }
 
-Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, const std::string& pool,
-                                                          const tenancy::Tenant& tenant,
-                                                          capability::Use use) {
+Task<Result<capability::Use>> IssuedCapabilities::part_granted(const Call& call,
+                                                               const std::string& pool,
+                                                               const tenancy::Tenant& tenant,
+                                                               capability::Use use) {
     const uint8_t of_owner =
         capability::right_read | capability::right_write | capability::right_destroy;
     capability::Use whole{.rights = 0, .directories = false, .container = use.container};
@@ -204,52 +205,53 @@ Task<Result<capability::Use>> IssuedCapabilities::most_of(const Call& call, cons
 
 Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::string caller,
                                                     std::string peer, std::string pool,
-                                                    control::SignedWish signed_wish,
+                                                    control::SignedCapabilityRequest signed_request,
                                                     Report& report) {
     const Attempt what{pool, peer, 0, fmt::format("requested a capability of the pool '{}'", pool)};
     Report why;
-    Result<Asked> asked;
+    Result<Requester> requester;
     {
         ROS2S_CO_TRY_ASSIGN(const Turn turn, co_await take_turn(issuing_, call, caller, report));
-        asked = co_await who_asks(signed_wish, pool, why);
+        requester = co_await verify_requester(signed_request, pool, why);
     }
-    if (!asked) co_return refuse(caller, what, why.text(), report);
-    const auto wish = capability::decode_wish(signed_wish.wish);
-    if (!wish || wish->audience != pools_.id(pool)) {
-        co_return refuse(asked->subject, what, "the request is malformed, or of another pool",
+    if (!requester) co_return refuse(caller, what, why.text(), report);
+    const auto wanted = capability::decode_request(signed_request.wanted);
+    if (!wanted || wanted->audience != pools_.id(pool)) {
+        co_return refuse(requester->subject, what, "the request is malformed, or of another pool",
                          report);
     }
-    if (caller != asked->subject && !is_delegate(caller)) {
+    if (caller != requester->subject && !is_delegate(caller)) {
         co_return refuse(caller, what, "it requested one for another subject", report);
     }
     const tenancy::TenantRegistry& registry = *pools_.tenants(pool);
-    const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), asked->subject);
+    const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), requester->subject);
     if (found == nullptr || !found->is_active(environment_.reactor.wall_time())) {
-        co_return refuse(asked->subject, what, "it has no active tenant", report);
+        co_return refuse(requester->subject, what, "it has no active tenant", report);
     }
     if (environment_.reactor.wall_time() < found->clock_min) {
-        co_return refuse(asked->subject, what, clock_is_behind, report);
+        co_return refuse(requester->subject, what, clock_is_behind, report);
     }
     const tenancy::Tenant tenant = *found;  // the record may change meanwhile; its generation not
-    if (tenancy::is_revoked(tenant, wish->holder)) {
-        co_return refuse(asked->subject, what, "a capability of this program was revoked", report);
+    if (tenancy::is_revoked(tenant, wanted->holder)) {
+        co_return refuse(requester->subject, what, "a capability of this program was revoked",
+                         report);
     }
-    const auto use = co_await most_of(call, pool, tenant, wish->use);
+    const auto use = co_await part_granted(call, pool, tenant, wanted->use);
     if (!use && use.error().code != Code::denied) co_return fail(use.error());
     if (!use) {
         co_return refuse(
-            asked->subject, what,
+            requester->subject, what,
             fmt::format("the tenant '{}' has no right to {} the container '{}'", tenant.name,
-                        capability::rights_text(wish->use.rights), wish->use.container),
+                        capability::rights_text(wanted->use.rights), wanted->use.container),
             report);
     }
-    const WallTime until = std::min(asked->until, tenant.until.value_or(WallTime::max()));
+    const WallTime until = std::min(requester->until, tenant.until.value_or(WallTime::max()));
     const Duration life =
         std::min<Duration>(options_.life, until - environment_.reactor.wall_time());
     const std::string made = issuers_.find(pool)->second->issue({.use = *use,
                                                                  .tenant = tenant.name,
-                                                                 .audience = wish->audience,
-                                                                 .holder = wish->holder,
+                                                                 .audience = wanted->audience,
+                                                                 .holder = wanted->holder,
                                                                  .generation = tenant.generation},
                                                                 life);
     co_return made;
@@ -405,7 +407,7 @@ void IssuedCapabilities::end_outdated() {
         if (!session->shows_capability()) continue;
         const std::string_view why =
             outdated(session->request.pool, *session->shows->first, *session->shows->capability);
-        if (!why.empty()) sessions_.expel(session->id, fmt::format("its capability: {}", why));
+        if (!why.empty()) sessions_.evict(session->id, fmt::format("its capability: {}", why));
     }
 }
 

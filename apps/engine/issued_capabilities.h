@@ -47,7 +47,7 @@ class IssuedCapabilities final : public control::Capabilities {
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
     Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
-                                    std::string pool, control::SignedWish wish,
+                                    std::string pool, control::SignedCapabilityRequest wanted,
                                     Report& report) override;
     [[nodiscard]] bool is_delegate(std::string_view subject) const override;
     [[nodiscard]] bool may_show(std::string_view subject, std::string_view pool) const override;
@@ -60,7 +60,7 @@ class IssuedCapabilities final : public control::Capabilities {
     Task<Result<>> rotate(std::string pool, Report& report) override;
 
   private:
-    struct Asked {
+    struct Requester {
         std::string subject;
         WallTime until{};  // of its certificate
     };
@@ -73,15 +73,15 @@ class IssuedCapabilities final : public control::Capabilities {
     Task<Result<Turn>> take_turn(control::CallerTurns& turns, const Call& call, std::string caller,
                                  Report& report);
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
-    Task<Result<Asked>> who_asks(const control::SignedWish& wish, const std::string& pool,
-                                 Report& report);
+    Task<Result<Requester>> verify_requester(const control::SignedCapabilityRequest& wanted,
+                                             const std::string& pool, Report& report);
     // Returns true if it owns the container of that label. Waits for the tenant's turn: a listing
     // looks at all containers of the pool. Errors: cancelled, those of listing containers.
     Task<Result<bool>> is_owner(const Call& call, const std::string& pool,
                                 const tenancy::Tenant& tenant, const std::string& label);
     // Returns the part of `use` that the tenant has. Errors: denied, those of is_owner().
-    Task<Result<capability::Use>> most_of(const Call& call, const std::string& pool,
-                                          const tenancy::Tenant& tenant, capability::Use use);
+    Task<Result<capability::Use>> part_granted(const Call& call, const std::string& pool,
+                                               const tenancy::Tenant& tenant, capability::Use use);
     // The reason why a chain with this first and last link is not valid. Empty: it is.
     [[nodiscard]] std::string_view outdated(const std::string& pool,
                                             const capability::Capability& first,

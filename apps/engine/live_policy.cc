@@ -62,7 +62,7 @@ void LivePolicy::end_without_rights() {
     for (const session::Session* const session : sessions_.all()) {
         const session::SessionRequest& who = session->request;
         if (session->shows || access_.sees_pool(who.subject, who.pool)) continue;
-        sessions_.expel(session->id, "the tenant of its subject was revoked or has expired");
+        sessions_.evict(session->id, "the tenant of its subject was revoked or has expired");
     }
 }
 

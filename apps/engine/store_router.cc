@@ -36,8 +36,8 @@ StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
 Task<> StoreRouter::session_ending(session::Session& session) {
     const auto server = servers_.find(session.request.pool);
     if (server != servers_.end()) server->second->session_ended(session.id.value);
-    known_.erase(known_.lower_bound({session.id.value, Uuid{}}),
-                 known_.lower_bound({session.id.value + 1, Uuid{}}));
+    decisions_.erase(decisions_.lower_bound({session.id.value, Uuid{}}),
+                     decisions_.lower_bound({session.id.value + 1, Uuid{}}));
     co_return;
 }
 
@@ -60,9 +60,9 @@ void StoreRouter::refused(const rpc::Request& request, const Error& why) {
     const session::SessionRequest& who = session->request;
     if (!sessions_.audit().has_room_for_request(session->audit_subject())) return;
     // Most bodies begin with a container.
-    const auto known = known_.find({session->id.value, Decoder(request.body()).uuid()});
+    const auto decision = decisions_.find({session->id.value, Decoder(request.body()).uuid()});
     const std::string_view container =
-        known == known_.end() ? std::string_view() : known->second.label;
+        decision == decisions_.end() ? std::string_view() : decision->second.label;
     sessions_.audit().write(event_of(
         *session, session::action_of(work(request)), {.pool = who.pool, .container = container},
         AuditDecision::refused, why,
@@ -80,13 +80,13 @@ const session::Session& StoreRouter::session_of(const rpc::Request& request) con
 
 bool StoreRouter::permits(const rpc::Request& request, object::ContainerId container,
                           Use use) const {
-    const auto found = known_.find({request.guest().session, container.uuid});
-    return found != known_.end() && found->second.may[index_of(use)];
+    const auto found = decisions_.find({request.guest().session, container.uuid});
+    return found != decisions_.end() && found->second.may[index_of(use)];
 }
 
 Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId container, Use use) {
-    const KnownKey key{request.guest().session, container.uuid};
-    while (!known_.contains(key)) {
+    const DecisionKey key{request.guest().session, container.uuid};
+    while (!decisions_.contains(key)) {
         const uint64_t changes = rights_changes_;
         const session::Session& session = session_of(request);
         object::ObjectStore& store = *pools_.find(session.request.pool);
@@ -100,16 +100,16 @@ Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId co
         const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
         if (record == all.end()) co_return Result<>{};
         if (changes != rights_changes_) continue;
-        Known known{.label = record->properties.label};
+        CachedDecision decision{.label = record->properties.label};
         for (size_t each = 0; each < rights_by_use.size(); ++each) {
-            known.may[each] = may(session, rights_by_use[each], record->properties);
+            decision.may[each] = may(session, rights_by_use[each], record->properties);
         }
-        if (known_.size() >= known_max) known_.clear();
-        known_.emplace(key, std::move(known));
+        if (decisions_.size() >= known_max) decisions_.clear();
+        decisions_.emplace(key, std::move(decision));
     }
-    const Known& known = known_.find(key)->second;
-    if (known.may[index_of(use)]) co_return Result<>{};
-    co_return refuse(request, rights_by_use[index_of(use)], known.label);
+    const CachedDecision& decision = decisions_.find(key)->second;
+    if (decision.may[index_of(use)]) co_return Result<>{};
+    co_return refuse(request, rights_by_use[index_of(use)], decision.label);
 }
 
 Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {

@@ -63,17 +63,17 @@ class StoreRouter final : public rpc::Service,
 
     // Owners or tenants have changed: what sessions may do is decided anew.
     void rights_changed() {
-        known_.clear();
+        decisions_.clear();
         ++rights_changes_;
     }
 
   private:
     // A container, and what a session may do with it.
-    struct Known {
+    struct CachedDecision {
         std::string label;
         std::array<bool, 3> may{};  // by Use
     };
-    using KnownKey = std::pair<uint64_t, Uuid>;  // session, container
+    using DecisionKey = std::pair<uint64_t, Uuid>;  // session, container
 
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
@@ -104,7 +104,7 @@ class StoreRouter final : public rpc::Service,
     Pools& pools_;
     const session::AccessTable& access_;
     // Of live sessions; a container's label does not change. Bounded: emptied when it is full.
-    std::map<KnownKey, Known> known_;
+    std::map<DecisionKey, CachedDecision> decisions_;
     uint64_t rights_changes_ = 0;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
     rpc::MethodTimes times_{remote::method_names};

@@ -101,16 +101,19 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
     // authority signed; and with a changed request of alice's.
     Program self(*reactor, engine_as("client"));
     EXPECT_TRUE(denied(self.issue(pool, main)));
-    const capability::Wish wished{.use = main, .audience = pool, .holder = attacker.key().shown()};
+    const capability::CapabilityRequest wished{
+        .use = main, .audience = pool, .holder = attacker.key().shown()};
     const pki::Pem files = pki::read_pem(pki::identity_in(dpu.places().host_certs, "alice"));
-    const auto relay = [&](const std::string& wish, const std::string& signature) {
+    const auto relay = [&](const std::string& wanted, const std::string& signature) {
         return on(*reactor, [&] {
-            return attacker.engine().relay_wish(
+            return attacker.engine().relay_capability_request(
                 call, "pool",
-                {.wish = wish, .certificates = files.certificate, .signature = signature}, report);
+                {.wanted = wanted, .certificates = files.certificate, .signature = signature},
+                report);
         });
     };
-    const capability::Wish hers{.use = main, .audience = pool, .holder = alice.key.shown()};
+    const capability::CapabilityRequest hers{
+        .use = main, .audience = pool, .holder = alice.key.shown()};
     const auto signature =
         pki::sign(files.key, capability::wish_message(capability::encode(hers), "pool"), report);
     ASSERT_TRUE(signature);

@@ -156,12 +156,12 @@ TEST_P(DelegatedDpu, OnlyTheCreatorUsesANewContainer) {
     EXPECT_FALSE(bob.open(*reactor, host("bob", "alice-1"), report));
     // Calls past his library do not give him access either.
     const auto bobs = dpu_as("bob");
-    auto wish = control::SessionWish{.client = Uuid::make(reactor->secrets()),
-                                     .purpose = session::Purpose::link,
-                                     .pool = "pool",
-                                     .program = "bob",
-                                     .providers = {GetParam()}};
-    const auto session = on(*reactor, [&] { return bobs->open_session(call, wish, report); });
+    auto wanted = control::SessionWish{.client = Uuid::make(reactor->secrets()),
+                                       .purpose = session::Purpose::link,
+                                       .pool = "pool",
+                                       .program = "bob",
+                                       .providers = {GetParam()}};
+    const auto session = on(*reactor, [&] { return bobs->open_session(call, wanted, report); });
     ASSERT_TRUE(session) << report.text();
     const auto mounted =
         on(*reactor, [&] { return bobs->mount(call, session->id, "alice-1", true, report); });

@@ -235,9 +235,9 @@ TEST(Formats, TargetsAreThoseThatThePageSays) {
 }
 
 TEST(Formats, CapabilitiesAndKeysHaveTheFieldsThatThePagesSay) {
-    const std::string wish[] = {
-        row("wish", field_text<capability::Wish, uint16_t>(capability::wish_fields))};
-    expect_rows("capability.md", wish);
+    const std::string wanted[] = {
+        row("wish", field_text<capability::CapabilityRequest, uint16_t>(capability::wish_fields))};
+    expect_rows("capability.md", wanted);
     using namespace cipher;
     const std::string keys[] = {
         row("keys", field_text<KeyRecord, KeyRecordHead>(key_record_fields))};

@@ -98,13 +98,13 @@ std::optional<MountCopy> copy_of_mount(const std::string& directory) {
 
 Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string directory,
                                         pool::OwnerRecord owner) {
-    struct Asked {
+    struct Probe {
         Mount mount;
         pid_t child = -1;
         std::optional<int> status;
     };
     PoolMounts mounts;
-    std::vector<Asked> asked;
+    std::vector<Probe> asked;
     for (Mount& mount : mounts_of(directory, "/proc/self")) {
         if (owner.pid != 0 && owner.mount_point == mount.mount_point) {
             mounts.living.push_back(std::move(mount.mount_point));
@@ -115,7 +115,7 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
     }
     Reactor& reactor = context.environment.reactor;
     const Time until = reactor.now() + mount_answer_max;
-    const auto waits = [](Asked& each) {
+    const auto waits = [](Probe& each) {
         int status = 0;
         if (!each.status && each.child > 0 && ::waitpid(each.child, &status, WNOHANG) != 0) {
             each.status = WIFEXITED(status) ? WEXITSTATUS(status) : mount_lives;
@@ -126,7 +126,7 @@ Task<Result<PoolMounts>> look_at_mounts(CommandContext context, std::string dire
         ROS2S_CO_TRY(context.call.check(reactor));
         co_await sleep_for(reactor, std::chrono::milliseconds(1), context.call.stop);
     }
-    for (Asked& each : asked) {
+    for (Probe& each : asked) {
         // A living mount has its pool open, if no daemon has it for the mount.
         const bool dead =
             each.status == is_dead || (each.status == is_hidden && owner.pid == 0 &&

@@ -22,12 +22,12 @@ namespace ros2s {
 namespace {
 
 TEST(Shares, NobodyHasMoreThanIsLeftForAllOthers) {
-    EXPECT_FALSE(takes_the_rest(4, 4, 10));
-    EXPECT_TRUE(takes_the_rest(5, 5, 10));
-    EXPECT_FALSE(takes_the_rest(1, 8, 10));
-    EXPECT_TRUE(takes_the_rest(1, 9, 10));
-    EXPECT_TRUE(takes_the_rest(1, 11, 10));
-    EXPECT_FALSE(takes_the_rest(0, 11, 10)) << "who has none";
+    EXPECT_FALSE(exceeds_fair_share(4, 4, 10));
+    EXPECT_TRUE(exceeds_fair_share(5, 5, 10));
+    EXPECT_FALSE(exceeds_fair_share(1, 8, 10));
+    EXPECT_TRUE(exceeds_fair_share(1, 9, 10));
+    EXPECT_TRUE(exceeds_fair_share(1, 11, 10));
+    EXPECT_FALSE(exceeds_fair_share(0, 11, 10)) << "who has none";
 }
 
 TEST(CoarseHistogram, BoundsArePowersOfTwoAndInclusive) {

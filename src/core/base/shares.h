@@ -8,7 +8,7 @@ namespace ros2s {
 
 // Returns true if a client that has `has` of the `used` ones, of at most `most`, may not have one
 // more. A client that has none is never refused by this.
-[[nodiscard]] constexpr bool takes_the_rest(uint64_t has, uint64_t used, uint64_t most) {
+[[nodiscard]] constexpr bool exceeds_fair_share(uint64_t has, uint64_t used, uint64_t most) {
     return has > 0 && has >= (most > used ? most - used : 0);
 }
 

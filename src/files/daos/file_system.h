@@ -114,20 +114,20 @@ class DaosFileSystem final : public fs::FileSystem {
     DaosFileSystem(Connection& connection, std::string container, uint64_t tenant);
     // All below blocks, unless it is a task.
     Result<> unmount();
-    [[nodiscard]] Result<Found> found(dfs_obj_t* object) const;
-    [[nodiscard]] Result<Found> find(const Object& directory, const std::string& name) const;
-    [[nodiscard]] Result<Found> make(const Object& directory, const std::string& name, mode_t mode,
-                                     const std::string& target, Owner owner) const;
+    [[nodiscard]] Result<FoundNode> found(dfs_obj_t* object) const;
+    [[nodiscard]] Result<FoundNode> find(const Object& directory, const std::string& name) const;
+    [[nodiscard]] Result<FoundNode> make(const Object& directory, const std::string& name,
+                                         mode_t mode, const std::string& target, Owner owner) const;
     [[nodiscard]] Result<struct stat> change(const Object& object, fs::SetAttributes changes) const;
     [[nodiscard]] Result<> keep_first_byte(const Object& object, uint64_t size) const;
     [[nodiscard]] Result<> checked_xattr(const Object& object, int rc) const;
-    [[nodiscard]] Result<> move(const Object& from, const std::string& name, const Found& moved,
+    [[nodiscard]] Result<> move(const Object& from, const std::string& name, const FoundNode& moved,
                                 const Object& to, const std::string& new_name,
-                                const std::optional<Found>& there, RenameFlags flags) const;
+                                const std::optional<FoundNode>& there, RenameFlags flags) const;
     // What `before` is after a move that began at `begun`, with its time of modification.
-    Task<Result<Found>> find_moved(const ThreadTurns::Permit& thread, const Object& directory,
-                                   const std::string& name, const Found& before, ChangeMark mark,
-                                   WallTime begun);
+    Task<Result<FoundNode>> find_moved(const ThreadTurns::Permit& thread, const Object& directory,
+                                       const std::string& name, const FoundNode& before,
+                                       ChangeMark mark, WallTime begun);
     // `bytes`: the maximum memory for the names; afterwards the memory in use. Errors also:
     // no_memory.
     [[nodiscard]] Result<std::vector<std::string>> list(const Object& directory,
@@ -159,8 +159,8 @@ class DaosFileSystem final : public fs::FileSystem {
                                                std::string_view name, mode_t mode,
                                                std::string_view target, Owner owner);
     Task<Result<>> remove(const Call& call, NodeId parent, std::string_view name, bool directory);
-    void removed(const Found& found);
-    Attributes add_node(Found found, Node& parent, const std::string& name);
+    void removed(const FoundNode& found);
+    Attributes add_node(FoundNode found, Node& parent, const std::string& name);
     [[nodiscard]] Result<OpenFile*> find_file(FileHandle handle) const;
     [[nodiscard]] Result<OpenFile*> find_open(FileHandle handle, bool writes) const;
     Task<Result<>> write(OpenFile& file, ConstBytes from, uint64_t offset);

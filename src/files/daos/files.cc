@@ -336,7 +336,7 @@ Result<> DaosFileSystem::read_path(const Object& directory, const std::string& p
     ObjectRef kept;
     for (size_t at = 0;;) {
         const size_t slash = path.find('/', at);
-        ROS2S_TRY_ASSIGN(const Found found, find(*above, path.substr(at, slash - at)));
+        ROS2S_TRY_ASSIGN(const FoundNode found, find(*above, path.substr(at, slash - at)));
         const struct stat& status = found.status;
         const bool is_last = slash == path.npos;
         if (S_ISLNK(status.st_mode)) return fail(Code::loop);

@@ -131,21 +131,21 @@ Task<> DaosFileSystem::lock_size(Locks& locks, NodeId file, bool changes) {
 
 // ---- look-ups
 
-Result<Found> DaosFileSystem::found(dfs_obj_t* object) const {
-    Found found{.object = std::make_shared<Object>(dfs_, object), .id = {}};
+Result<FoundNode> DaosFileSystem::found(dfs_obj_t* object) const {
+    FoundNode found{.object = std::make_shared<Object>(dfs_, object), .id = {}};
     daos_obj_id_t id{};
     ROS2S_TRY(checked(dfs_.dfs_obj2id(object, &id)));
     found.id = {id.hi, id.lo};
     return found;
 }
 
-Result<Found> DaosFileSystem::find(const Object& directory, const std::string& name) const {
+Result<FoundNode> DaosFileSystem::find(const Object& directory, const std::string& name) const {
     dfs_obj_t* object = nullptr;
     mode_t mode = 0;
     struct stat status{};
     ROS2S_TRY(checked(dfs_.dfs_lookup_rel(mount_, directory.get(), name.c_str(),
                                           O_RDWR | O_NOFOLLOW, &object, &mode, &status)));
-    ROS2S_TRY_ASSIGN(Found result, found(object));
+    ROS2S_TRY_ASSIGN(FoundNode result, found(object));
     result.status = status;
     return result;
 }
@@ -158,7 +158,7 @@ Result<NodeUse> DaosFileSystem::use_directory(NodeId id) {
     return NodeUse(nodes_, node);
 }
 
-Attributes DaosFileSystem::add_node(Found found, Node& parent, const std::string& name) {
+Attributes DaosFileSystem::add_node(FoundNode found, Node& parent, const std::string& name) {
     const struct stat status = found.status;
     return attributes_of(nodes_.add(std::move(found), &parent, name).id, status);
 }
@@ -178,7 +178,7 @@ Task<Result<Attributes>> DaosFileSystem::lookup(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     const ObjectRef above = directory->object;
     const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found,
+    ROS2S_CO_TRY_ASSIGN(FoundNode found,
                         co_await connection_.run(call, [&] { return find(*above, owned); }));
     co_return add_node(std::move(found), *directory, owned);
 }
@@ -203,13 +203,13 @@ Task<std::vector<Result<Attributes>>> DaosFileSystem::lookup_many(
 // ---- new names
 
 // libdfs gives a new object the ids of this process. This sets the owner's.
-Result<Found> DaosFileSystem::make(const Object& directory, const std::string& name, mode_t mode,
-                                   const std::string& target, Owner owner) const {
+Result<FoundNode> DaosFileSystem::make(const Object& directory, const std::string& name,
+                                       mode_t mode, const std::string& target, Owner owner) const {
     dfs_obj_t* object = nullptr;
     ROS2S_TRY(checked(dfs_.dfs_open(mount_, directory.get(), name.c_str(), mode,
                                     O_CREAT | O_EXCL | O_RDWR, 0, 0,
                                     S_ISLNK(mode) ? target.c_str() : nullptr, &object)));
-    ROS2S_TRY_ASSIGN(Found made, found(object));
+    ROS2S_TRY_ASSIGN(FoundNode made, found(object));
     const auto finish = [&]() -> Result<> {
         struct stat status{};
         status.st_mode = mode;
@@ -246,7 +246,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     const ObjectRef above = directory->object;
     const std::string owned_target(target);
     const Change change(nodes_, parent);
-    ROS2S_CO_TRY_ASSIGN(Found made, co_await connection_.run(thread, [&] {
+    ROS2S_CO_TRY_ASSIGN(FoundNode made, co_await connection_.run(thread, [&] {
         return make(*above, owned, mode, owned_target, owner);
     }));
     co_return add_node(std::move(made), *directory, owned);
@@ -302,7 +302,7 @@ Task<Result<std::string>> DaosFileSystem::readlink(const Call& call, NodeId id) 
 
 // ---- names that go
 
-void DaosFileSystem::removed(const Found& found) {
+void DaosFileSystem::removed(const FoundNode& found) {
     if (Node* const node = nodes_.find(found.id); node != nullptr) nodes_.removed(*node);
 }
 
@@ -316,7 +316,7 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     Locks locks = co_await lock({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
     const Change change(nodes_, parent);
-    ROS2S_CO_TRY_ASSIGN(const Found there,
+    ROS2S_CO_TRY_ASSIGN(const FoundNode there,
                         co_await connection_.run(thread, [&] { return find(*above, owned); }));
     if (S_ISDIR(there.status.st_mode) != is_directory) {
         co_return fail(is_directory ? Code::not_directory : Code::is_directory);
@@ -342,9 +342,9 @@ Task<Result<>> DaosFileSystem::rmdir(const Call& call, NodeId parent, std::strin
 // ---- names that move
 
 // libdfs would remove any object at the target, and also a name that is moved to itself.
-Result<> DaosFileSystem::move(const Object& from, const std::string& name, const Found& moved,
+Result<> DaosFileSystem::move(const Object& from, const std::string& name, const FoundNode& moved,
                               const Object& to, const std::string& new_name,
-                              const std::optional<Found>& there, RenameFlags flags) const {
+                              const std::optional<FoundNode>& there, RenameFlags flags) const {
     if (flags.exchange) {
         return checked(
             dfs_.dfs_exchange(mount_, from.get(), name.c_str(), to.get(), new_name.c_str()));
@@ -361,11 +361,11 @@ Result<> DaosFileSystem::move(const Object& from, const std::string& name, const
 // DAOS 2.6 sets the time of modification of what it moves to the present. The time from before is
 // set again if the one that is found is from the time of the move, and no host of this DPU changes
 // the node meanwhile. A change during the last request would be hidden, so it gets the present.
-Task<Result<Found>> DaosFileSystem::find_moved(const ThreadTurns::Permit& thread,
-                                               const Object& directory, const std::string& name,
-                                               const Found& before, ChangeMark mark,
-                                               WallTime begun) {
-    ROS2S_CO_TRY_ASSIGN(Found now,
+Task<Result<FoundNode>> DaosFileSystem::find_moved(const ThreadTurns::Permit& thread,
+                                                   const Object& directory, const std::string& name,
+                                                   const FoundNode& before, ChangeMark mark,
+                                                   WallTime begun) {
+    ROS2S_CO_TRY_ASSIGN(FoundNode now,
                         co_await connection_.run(thread, [&] { return find(directory, name); }));
     const auto is_same = [&] { return mark == ChangeMark::of(nodes_.find(now.id)); };
     const WallTime modified = to_wall_time(now.status.st_mtim);
@@ -415,14 +415,14 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     const Change of_to(nodes_, new_parent);
     const ChangeMark mark = ChangeMark::of(nodes_.find(*from, owned));
     const ChangeMark mark_there = ChangeMark::of(nodes_.find(*to, owned_new));
-    ROS2S_CO_TRY_ASSIGN(const Found moved,
+    ROS2S_CO_TRY_ASSIGN(const FoundNode moved,
                         co_await connection_.run(thread, [&] { return find(*above, owned); }));
     auto found_there =
         co_await connection_.run(thread, [&] { return find(*new_above, owned_new); });
     if (!found_there && found_there.error().code != Code::not_found) {
         co_return fail(found_there.error());
     }
-    std::optional<Found> there;
+    std::optional<FoundNode> there;
     if (found_there) there = std::move(*found_there);
     if (flags.exchange && !there) co_return fail(Code::not_found);
     if (flags.no_replace && there) co_return fail(Code::exists);
@@ -448,8 +448,8 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(co_await connection_.run(
         thread, [&] { return move(*above, owned, moved, *new_above, owned_new, there, flags); }));
     if (there && !flags.exchange) removed(*there);
-    const auto moved_to = [&](const Found& what, Node& directory, const std::string& place,
-                              Result<Found> again) {
+    const auto moved_to = [&](const FoundNode& what, Node& directory, const std::string& place,
+                              Result<FoundNode> again) {
         Node* const node = nodes_.find(what.id);
         if (node == nullptr) return;
         if (again && again->id == what.id) {

@@ -4,7 +4,7 @@
 
 namespace ros2s::daos {
 
-Node& Nodes::add(Found found, Node* parent, const std::string& name) {
+Node& Nodes::add(FoundNode found, Node* parent, const std::string& name) {
     Node* node = find(found.id);
     if (node == nullptr) {
         const uint64_t id = next_;
@@ -20,7 +20,7 @@ Node& Nodes::add(Found found, Node* parent, const std::string& name) {
     return *node;
 }
 
-void Nodes::found_at(Node& node, Found found, Node* parent, const std::string& name) {
+void Nodes::found_at(Node& node, FoundNode found, Node* parent, const std::string& name) {
     node.mode = found.status.st_mode;
     node.gid = found.status.st_gid;
     if (node.object != nullptr && node.parent == parent && node.name == name) return;

@@ -40,7 +40,7 @@ using ObjectRef = std::shared_ptr<const Object>;
 using ObjectId = std::pair<uint64_t, uint64_t>;  // high and low word
 
 // The result of looking a name up.
-struct Found {
+struct FoundNode {
     ObjectRef object;
     ObjectId id;
     struct stat status{};
@@ -85,9 +85,9 @@ class Nodes {
     Nodes& operator=(const Nodes&) = delete;
 
     // The node for `name` in `parent`, with one more reference. Null parent: the root.
-    Node& add(Found found, Node* parent, const std::string& name);
+    Node& add(FoundNode found, Node* parent, const std::string& name);
     // Records the name under which it was found, which may be new.
-    void found_at(Node& node, Found found, Node* parent, const std::string& name);
+    void found_at(Node& node, FoundNode found, Node* parent, const std::string& name);
     void removed(Node& node);
     // Null: it never was, or is forgotten.
     [[nodiscard]] Node* find_any(fs::NodeId id) const {

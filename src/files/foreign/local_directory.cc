@@ -35,11 +35,12 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                                                             LocalFsOptions options, Call call) {
     bool in_memory = false;
     Report why;
-    auto root = co_await run_in_turn(options.turns, pool, reactor, call, [&]() -> Result<Found> {
-        ROS2S_TRY_ASSIGN(Descriptor there, open_data_directory(path, why));
-        in_memory = keeps_attributes_in_memory(there.get());
-        return found_by(std::move(there));
-    });
+    auto root =
+        co_await run_in_turn(options.turns, pool, reactor, call, [&]() -> Result<FoundNode> {
+            ROS2S_TRY_ASSIGN(Descriptor there, open_data_directory(path, why));
+            in_memory = keeps_attributes_in_memory(there.get());
+            return found_by(std::move(there));
+        });
     if (!root) {
         co_return report.fail(root.error(), "the directory cannot be opened: {}",
                               why.empty() ? describe(root.error()) : why.text());
@@ -59,7 +60,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> open_local_fs(std::string path, Re
                                                reactor, pool, options, call.tenant);
 }
 
-LocalDirectory::LocalDirectory(std::string path, Found root, bool in_memory, Reactor& reactor,
+LocalDirectory::LocalDirectory(std::string path, FoundNode root, bool in_memory, Reactor& reactor,
                                BlockingPool& pool, LocalFsOptions options, uint64_t tenant)
     : path_(std::move(path)),
       reactor_(reactor),
@@ -114,7 +115,7 @@ Task<> LocalDirectory::drop_unused_nodes() {
 }
 
 // Returns whether `owner` has it now.
-Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) const {
+Result<bool> LocalDirectory::give(const FoundNode& found, uid_t uid, gid_t gid) const {
     if (found.status.st_uid == uid && found.status.st_gid == gid) return true;
     const auto given = checked(::fchownat(found.path.get(), "", uid, gid, AT_EMPTY_PATH));
     if (given) return true;
@@ -126,7 +127,7 @@ Result<bool> LocalDirectory::give(const Found& found, uid_t uid, gid_t gid) cons
 
 // A new file has this process's ids, and a mode reduced by its umask. Here it gets the caller's.
 // The mode comes last, because a change of owner clears set-id bits.
-Result<> LocalDirectory::give_owner_and_mode(int parent, Found& found, mode_t mode,
+Result<> LocalDirectory::give_owner_and_mode(int parent, FoundNode& found, mode_t mode,
                                              Owner owner) const {
     owner = allowed(owner);
     struct stat above{};
@@ -143,8 +144,8 @@ Result<> LocalDirectory::give_owner_and_mode(int parent, Found& found, mode_t mo
     return checked(::fstat(found.path.get(), &found.status));
 }
 
-Result<Found> LocalDirectory::adopt(int parent, const std::string& name, Result<Found> found,
-                                    mode_t mode, Owner owner) const {
+Result<FoundNode> LocalDirectory::adopt(int parent, const std::string& name,
+                                        Result<FoundNode> found, mode_t mode, Owner owner) const {
     if (!found) return found;
     if (const auto given = give_owner_and_mode(parent, *found, mode, owner); !given) {
         ::unlinkat(parent, name.c_str(), S_ISDIR(found->status.st_mode) ? AT_REMOVEDIR : 0);
@@ -167,12 +168,12 @@ mode_t LocalDirectory::allowed(mode_t type, mode_t mode) const {
     return mode & ~(S_ISDIR(type) ? mode_t{S_ISUID} : mode_t{S_ISUID | S_ISGID});
 }
 
-Attributes LocalDirectory::add(Found found, LocalNode& parent, const std::string& name) {
+Attributes LocalDirectory::add(FoundNode found, LocalNode& parent, const std::string& name) {
     const struct stat status = found.status;
     return attributes_of(nodes_.add(std::move(found), &parent, name).id, status);
 }
 
-Result<Attributes> LocalDirectory::add_found(Found found, LocalNode& parent,
+Result<Attributes> LocalDirectory::add_found(FoundNode found, LocalNode& parent,
                                              const std::string& name) {
     ROS2S_TRY(nodes_.check_room(found));
     return add(std::move(found), parent, name);
@@ -208,7 +209,7 @@ Task<Result<Attributes>> LocalDirectory::mkdir(const Call& call, NodeId parent,
     const std::string owned(name);
     mode = allowed(S_IFDIR, mode);
     ROS2S_CO_TRY_ASSIGN(
-        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+        FoundNode found, co_await on_thread(call, [&]() -> Result<FoundNode> {
             ROS2S_TRY(
                 checked(::mkdirat(directory->fd(), owned.c_str(), mode & fs::permission_bits)));
             return adopt(directory->fd(), owned, find(directory->fd(), owned), mode, owner);
@@ -230,7 +231,7 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     ROS2S_CO_TRY(nodes_.check_room());
     const std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(
-        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+        FoundNode found, co_await on_thread(call, [&]() -> Result<FoundNode> {
             ROS2S_TRY(checked(::mknodat(directory->fd(), owned.c_str(), mode, device)));
             return adopt(directory->fd(), owned, find(directory->fd(), owned), mode, owner);
         }));
@@ -248,7 +249,7 @@ Task<Result<Attributes>> LocalDirectory::symlink(const Call& call, NodeId parent
     const std::string owned(name);
     const std::string owned_target(target);
     ROS2S_CO_TRY_ASSIGN(
-        Found found, co_await on_thread(call, [&]() -> Result<Found> {
+        FoundNode found, co_await on_thread(call, [&]() -> Result<FoundNode> {
             ROS2S_TRY(checked(::symlinkat(owned_target.c_str(), directory->fd(), owned.c_str())));
             return adopt(directory->fd(), owned, find(directory->fd(), owned), 0, owner);
         }));
@@ -262,7 +263,7 @@ Task<Result<Attributes>> LocalDirectory::link(const Call& call, NodeId id, NodeI
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await on_thread(call, [&]() -> Result<Found> {
+    ROS2S_CO_TRY_ASSIGN(FoundNode found, co_await on_thread(call, [&]() -> Result<FoundNode> {
                             // Linking by a link's own descriptor would need CAP_DAC_READ_SEARCH;
                             // through /proc it would be followed.
                             const int linked =

@@ -26,12 +26,12 @@ using fs::OpenFlags;
 using fs::Owner;
 
 // Status and fingerprint of an O_PATH descriptor. Blocks.
-[[nodiscard]] Result<Found> found_by(Descriptor path);
+[[nodiscard]] Result<FoundNode> found_by(Descriptor path);
 
 class LocalDirectory final : public fs::FileSystem {
   public:
     // `in_memory`: the file system of the root answers for its attributes without waiting.
-    LocalDirectory(std::string path, Found root, bool in_memory, Reactor& reactor,
+    LocalDirectory(std::string path, FoundNode root, bool in_memory, Reactor& reactor,
                    BlockingPool& pool, LocalFsOptions options, uint64_t tenant);
     ~LocalDirectory() override;
     Task<> close_all() override;
@@ -126,22 +126,22 @@ class LocalDirectory final : public fs::FileSystem {
     // The attributes of an open node of this device are read without waiting.
     [[nodiscard]] bool answers_at_once(dev_t device) const { return in_memory_ == device; }
     // Opens a name in a directory. Blocks.
-    [[nodiscard]] Result<Found> find(int parent, const std::string& name) const;
+    [[nodiscard]] Result<FoundNode> find(int parent, const std::string& name) const;
     // Opens a path below a directory of `device`, without blocking. None: use a thread.
-    [[nodiscard]] std::optional<Result<Found>> find_in_memory(int parent, dev_t device,
-                                                              const std::string& path) const;
-    Task<Result<Found>> find_name(const Call& call, const NodeUse& directory,
-                                  const std::string& name);
-    [[nodiscard]] Result<bool> give(const Found& found, uid_t uid, gid_t gid) const;
-    [[nodiscard]] Result<> give_owner_and_mode(int parent, Found& found, mode_t mode,
+    [[nodiscard]] std::optional<Result<FoundNode>> find_in_memory(int parent, dev_t device,
+                                                                  const std::string& path) const;
+    Task<Result<FoundNode>> find_name(const Call& call, const NodeUse& directory,
+                                      const std::string& name);
+    [[nodiscard]] Result<bool> give(const FoundNode& found, uid_t uid, gid_t gid) const;
+    [[nodiscard]] Result<> give_owner_and_mode(int parent, FoundNode& found, mode_t mode,
                                                Owner owner) const;
     // Gives a new file its owner and mode; removes it if that fails. `found`: the file.
-    [[nodiscard]] Result<Found> adopt(int parent, const std::string& name, Result<Found> found,
-                                      mode_t mode, Owner owner) const;
+    [[nodiscard]] Result<FoundNode> adopt(int parent, const std::string& name,
+                                          Result<FoundNode> found, mode_t mode, Owner owner) const;
     // Makes a file and opens it with `flags`; the result's descriptor is not O_PATH. Errors:
     // exists. Blocks.
-    [[nodiscard]] Result<Found> make_file(int parent, const std::string& name, mode_t mode,
-                                          OpenFlags flags, Owner owner) const;
+    [[nodiscard]] Result<FoundNode> make_file(int parent, const std::string& name, mode_t mode,
+                                              OpenFlags flags, Owner owner) const;
     // The requested owner and mode, without anything that gives power over this machine.
     [[nodiscard]] Owner allowed(Owner owner) const;
     [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;
@@ -197,9 +197,9 @@ class LocalDirectory final : public fs::FileSystem {
     Task<> drop_unused_nodes();
     // For a file that was made: its maker has checked the room, and what others took meanwhile does
     // not matter.
-    Attributes add(Found found, LocalNode& parent, const std::string& name);
+    Attributes add(FoundNode found, LocalNode& parent, const std::string& name);
     // Errors: busy.
-    [[nodiscard]] Result<Attributes> add_found(Found found, LocalNode& parent,
+    [[nodiscard]] Result<Attributes> add_found(FoundNode found, LocalNode& parent,
                                                const std::string& name);
     // The node, with a descriptor. Errors: stale (no such node, or its name belongs to another
     // file).

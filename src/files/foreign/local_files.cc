@@ -36,10 +36,10 @@ Result<Descriptor> LocalDirectory::open_node(int path, mode_t type, OpenFlags fl
     return opened(::open(proc_path(path).c_str(), bits));
 }
 
-Result<Found> LocalDirectory::make_file(int parent, const std::string& name, mode_t mode,
-                                        OpenFlags flags, Owner owner) const {
+Result<FoundNode> LocalDirectory::make_file(int parent, const std::string& name, mode_t mode,
+                                            OpenFlags flags, Owner owner) const {
     constexpr int if_new = O_CREAT | O_EXCL | O_NOFOLLOW;
-    Found made;
+    FoundNode made;
     ROS2S_TRY_ASSIGN(made.path, opened(::openat(parent, name.c_str(), bits_of(flags) | if_new,
                                                 mode & fs::permission_bits)));
     ROS2S_TRY(checked(::fstat(made.path.get(), &made.status)));
@@ -85,10 +85,11 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         Descriptor file;
-        Result<Found> found = fail(Code::exists);
+        Result<FoundNode> found = fail(Code::exists);
         if (room)
-            found = co_await on_thread(call, [&]() -> Result<Found> {
-                ROS2S_TRY_ASSIGN(Found made, make_file(directory->fd(), owned, mode, flags, owner));
+            found = co_await on_thread(call, [&]() -> Result<FoundNode> {
+                ROS2S_TRY_ASSIGN(FoundNode made,
+                                 make_file(directory->fd(), owned, mode, flags, owner));
                 file = std::move(made.path);
                 ROS2S_TRY_ASSIGN(made.path,
                                  opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));

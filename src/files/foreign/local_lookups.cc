@@ -16,8 +16,8 @@ using fs::check_name;
 
 // The kernel's handle of a file contains its generation, or something else that differs from a
 // later file with its inode number. In file systems without handles the inode number alone decides.
-Result<Found> found_by(Descriptor path) {
-    Found found;
+Result<FoundNode> found_by(Descriptor path) {
+    FoundNode found;
     ROS2S_TRY(checked(::fstat(path.get(), &found.status)));
     alignas(file_handle) std::array<std::byte, sizeof(file_handle) + MAX_HANDLE_SZ> room{};
     auto* const handle = reinterpret_cast<file_handle*>(room.data());
@@ -41,7 +41,7 @@ Result<Descriptor> LocalDirectory::open_beneath(int parent, const std::string& n
     return opened(static_cast<int>(::syscall(SYS_openat2, parent, name.c_str(), &how, sizeof how)));
 }
 
-Result<Found> LocalDirectory::find(int parent, const std::string& name) const {
+Result<FoundNode> LocalDirectory::find(int parent, const std::string& name) const {
     ROS2S_TRY_ASSIGN(Descriptor path, open_beneath(parent, name, O_PATH | O_NOFOLLOW));
     return found_by(std::move(path));
 }
@@ -49,8 +49,8 @@ Result<Found> LocalDirectory::find(int parent, const std::string& name) const {
 // RESOLVE_CACHED: the kernel answers from its memory, or fails (EAGAIN; EINVAL before Linux 5.12).
 // RESOLVE_NO_XDEV: the file system mounted there may be a slow one. All errors but one are left to
 // a thread.
-std::optional<Result<Found>> LocalDirectory::find_in_memory(int parent, dev_t device,
-                                                            const std::string& path) const {
+std::optional<Result<FoundNode>> LocalDirectory::find_in_memory(int parent, dev_t device,
+                                                                const std::string& path) const {
     if (!answers_at_once(device)) return std::nullopt;
     auto there = open_beneath(parent, path, O_PATH | O_NOFOLLOW, RESOLVE_CACHED | RESOLVE_NO_XDEV);
     if (there) return found_by(std::move(*there));
@@ -58,8 +58,8 @@ std::optional<Result<Found>> LocalDirectory::find_in_memory(int parent, dev_t de
     return fail(there.error());
 }
 
-Task<Result<Found>> LocalDirectory::find_name(const Call& call, const NodeUse& directory,
-                                              const std::string& name) {
+Task<Result<FoundNode>> LocalDirectory::find_name(const Call& call, const NodeUse& directory,
+                                                  const std::string& name) {
     if (auto found = find_in_memory(directory->fd(), directory->inode.first, name)) {
         co_return std::move(*found);
     }
@@ -113,14 +113,15 @@ Task<Result<>> LocalDirectory::open_again(const Call& call, LocalNode& node) {
     for (size_t left = names.size(); left > 0; --left) path += names[left - 1] + '/';
     path.pop_back();
     auto at_once = find_in_memory(from->fd(), from->inode.first, path);
-    auto found = at_once ? std::move(*at_once) : co_await on_thread(call, [&]() -> Result<Found> {
-        Descriptor there;
-        for (size_t left = names.size(); left > 0; --left) {
-            const int parent = there.get() < 0 ? from->fd() : there.get();
-            ROS2S_TRY_ASSIGN(there, open_beneath(parent, names[left - 1], O_PATH | O_NOFOLLOW));
-        }
-        return found_by(std::move(there));
-    });
+    auto found =
+        at_once ? std::move(*at_once) : co_await on_thread(call, [&]() -> Result<FoundNode> {
+            Descriptor there;
+            for (size_t left = names.size(); left > 0; --left) {
+                const int parent = there.get() < 0 ? from->fd() : there.get();
+                ROS2S_TRY_ASSIGN(there, open_beneath(parent, names[left - 1], O_PATH | O_NOFOLLOW));
+            }
+            return found_by(std::move(there));
+        });
     if (!found) {
         const Code code = found.error().code;
         const bool is_gone =
@@ -144,7 +145,7 @@ Task<Result<Attributes>> LocalDirectory::lookup(const Call& call, NodeId parent,
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     const std::string owned(name);
-    ROS2S_CO_TRY_ASSIGN(Found found, co_await find_name(call, directory, owned));
+    ROS2S_CO_TRY_ASSIGN(FoundNode found, co_await find_name(call, directory, owned));
     co_return add_found(std::move(found), *directory, owned);
 }
 
@@ -165,7 +166,7 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::look_up_names(
         if (!check_name(name)) break;
         owned.emplace_back(name);
     }
-    std::vector<Result<Found>> found;
+    std::vector<Result<FoundNode>> found;
     const auto goes_on = [&] {
         return found.empty() || (found.size() < owned.size() && found.back() &&
                                  S_ISDIR(found.back()->status.st_mode));
@@ -228,7 +229,7 @@ Task<std::vector<Result<Attributes>>> LocalDirectory::lookup_many(
     for (size_t done = 0; done < rest.size();) {
         const auto part = std::span<const std::string>(rest).subspan(
             done, std::min(options_.descriptors_max, rest.size() - done));
-        std::vector<Result<Found>> found(part.size());
+        std::vector<Result<FoundNode>> found(part.size());
         co_await on_threads(call, part, std::span(found), [&](const std::string& name) {
             return find((*directory)->fd(), name);
         });

@@ -2,7 +2,7 @@
 
 namespace ros2s::foreign {
 
-LocalNode& LocalNodes::add(Found found, LocalNode* parent, const std::string& name) {
+LocalNode& LocalNodes::add(FoundNode found, LocalNode* parent, const std::string& name) {
     const std::pair inode{found.status.st_dev, found.status.st_ino};
     LocalNode* node = find(inode.first, inode.second);
     // This file has the number of a removed one.

@@ -30,7 +30,7 @@
 namespace ros2s::foreign {
 
 // The result of opening a name.
-struct Found {
+struct FoundNode {
     Descriptor path;  // O_PATH
     struct stat status{};
     uint64_t fingerprint = 0;  // of its file handle; 0: the file system has none
@@ -55,7 +55,7 @@ struct LocalNode {
     [[nodiscard]] int fd() const { return path.get(); }
     [[nodiscard]] bool is_open() const { return path.get() >= 0; }
     [[nodiscard]] bool is_unused() const { return references == 0 && uses == 0 && children == 0; }
-    [[nodiscard]] bool is(const Found& found) const {
+    [[nodiscard]] bool is(const FoundNode& found) const {
         return inode == std::pair{found.status.st_dev, found.status.st_ino} &&
                fingerprint == found.fingerprint;
     }
@@ -86,15 +86,15 @@ class LocalNodes {
         return count() < bounds_.nodes_max ? Result<>() : fail(Code::busy, bounds_.nodes_max);
     }
     // Checks that the file has a node, or may get one. Errors: busy.
-    [[nodiscard]] Result<> check_room(const Found& found) const {
+    [[nodiscard]] Result<> check_room(const FoundNode& found) const {
         const LocalNode* node = find(found.status.st_dev, found.status.st_ino);
         return node != nullptr && node->is(found) ? Result<>() : check_room();
     }
     // The root, which is always in use.
-    void add_root(Found found) { ++add(std::move(found), nullptr, {}).references; }
+    void add_root(FoundNode found) { ++add(std::move(found), nullptr, {}).references; }
     // The node for `name` in `parent`, with one more reference. It may lose its descriptor at once,
     // unless the caller begins to use it. Call check_room() first.
-    LocalNode& add(Found found, LocalNode* parent, const std::string& name);
+    LocalNode& add(FoundNode found, LocalNode* parent, const std::string& name);
     // Records a new name of the node, after a move or after it was found again.
     void found_at(LocalNode& node, LocalNode* parent, const std::string& name);
     [[nodiscard]] LocalNode* find(fs::NodeId id) const {

@@ -5,8 +5,8 @@
 namespace ros2s::foreign {
 namespace {
 
-Found file_numbered(ino_t number) {
-    Found found;
+FoundNode file_numbered(ino_t number) {
+    FoundNode found;
     found.status.st_ino = number;
     found.status.st_mode = S_IFDIR;
     return found;

@@ -14,18 +14,19 @@ Task<Result<DfsMount::Inode>> DfsMount::fetch_inode(const Call& call, NodeId nod
     co_return Inode{.record = *record, .epoch = item.epoch};
 }
 
-Result<DfsMount::Whole> DfsMount::whole_of(const RecordChain& chain, const ChainWhole& node) {
+Result<DfsMount::InodeAndContents> DfsMount::whole_of(const RecordChain& chain,
+                                                      const ChainWhole& node) {
     const FetchItem& item = chain.item(node.at);
     const auto record = record_of(item, node.inode);
     if (!record) {
         return record.error().code == Code::not_found ? fail(Code::stale) : fail(record.error());
     }
     ROS2S_TRY_ASSIGN(QueryReply contents, chain.contents_of(node, record->mode));
-    return Whole{.inode = {.record = *record, .epoch = item.epoch},
-                 .contents = std::move(contents)};
+    return InodeAndContents{.inode = {.record = *record, .epoch = item.epoch},
+                            .contents = std::move(contents)};
 }
 
-Task<Result<DfsMount::Whole>> DfsMount::fetch_whole(const Call& call, NodeId node) {
+Task<Result<DfsMount::InodeAndContents>> DfsMount::fetch_whole(const Call& call, NodeId node) {
     RecordChain chain;
     ChainWhole whole;
     chain.add({.node = node}, whole);
@@ -33,7 +34,7 @@ Task<Result<DfsMount::Whole>> DfsMount::fetch_whole(const Call& call, NodeId nod
     co_return whole_of(chain, whole);
 }
 
-Task<Result<DfsMount::Whole>> DfsMount::fetch_known(const Call& call, NodeId node) {
+Task<Result<DfsMount::InodeAndContents>> DfsMount::fetch_known(const Call& call, NodeId node) {
     auto whole = co_await fetch_whole(call, node);
     const NodeState* state = nodes_.find(node);
     if (state == nullptr || state->directory == nullptr) co_return whole;
@@ -41,7 +42,7 @@ Task<Result<DfsMount::Whole>> DfsMount::fetch_known(const Call& call, NodeId nod
         *state->directory = whole->inode.record;
     } else if (whole.error().code == Code::stale) {
         state->directory->links = 0;
-        co_return Whole{.inode = {.record = *state->directory}, .contents = {}};
+        co_return InodeAndContents{.inode = {.record = *state->directory}, .contents = {}};
     }
     co_return whole;
 }
@@ -67,7 +68,7 @@ void DfsMount::stamp_changed(InodeRecord& record, const QueryReply& contents) co
 }
 
 Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node) {
-    ROS2S_CO_TRY_ASSIGN(const Whole whole, co_await fetch_known(call, node));
+    ROS2S_CO_TRY_ASSIGN(const InodeAndContents whole, co_await fetch_known(call, node));
     co_return attributes_of(node, whole.inode.record, whole.contents, chunk_bytes_);
 }
 
@@ -88,7 +89,7 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
 Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                       uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_known(call, node));
+        ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_known(call, node));
         InodeRecord& record = whole.inode.record;
         const QueryReply& contents = whole.contents;
         // As in Linux: a new owner must not inherit the old owner's set-id program.

@@ -4,7 +4,7 @@
 namespace ros2s::fs {
 
 Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(Whole whole, co_await hold(call, state));
+    ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await hold(call, state));
     InodeRecord& inode = whole.inode.record;
     const mode_t mode = inode.mode;
     if (S_ISLNK(mode)) co_return fail(Code::loop);
@@ -12,8 +12,8 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     state.set_id_mode = mode;
-    // Found before it lost its name, or opened again by a client that had it open. It is removed
-    // after it is closed.
+    // EntryAndNode before it lost its name, or opened again by a client that had it open. It is
+    // removed after it is closed.
     if (inode.links == 0) {
         state.orphaned = true;
         // Other clients of an earlier mount may open it again.

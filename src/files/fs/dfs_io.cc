@@ -419,7 +419,8 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
     for (uint64_t at = offset;;) {
         const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
         if (at >= end) break;
-        // Whole chunks are removed at once, except the file's last one, which determines the size.
+        // InodeAndContents chunks are removed at once, except the file's last one, which determines
+        // the size.
         const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
             const auto punched = co_await punch_whole_chunks(call, state, at / chunk_bytes_,

@@ -63,7 +63,7 @@ struct DfsMount::ManyNames {
             chain.add(names[i].node(), nodes[i]);
         }
     }
-    [[nodiscard]] Result<Found> found(size_t i) const {
+    [[nodiscard]] Result<EntryAndNode> found(size_t i) const {
         return found_in(chain, names[i], nodes[i]);
     }
 
@@ -218,7 +218,7 @@ Task<> DfsMount::unlink_group(DfsMount& self, const Call& call, NodeId parent,
 struct DfsMount::ManyRemovals {
     struct Each {
         std::string_view name;
-        Found found;
+        EntryAndNode found;
         Removal removal;
     };
     std::vector<Each> each;

@@ -135,18 +135,18 @@ class DfsMount final : public Dfs {
         [[nodiscard]] bool exists() const { return epoch.value != 0; }
         [[nodiscard]] NodeId node() const { return {record.node}; }
     };
-    struct Named {
+    struct ParentAndEntry {
         Inode parent;
         Entry entry;
     };
-    struct Whole {
+    struct InodeAndContents {
         Inode inode;
         QueryReply contents;
     };
     // A name, and the node that has it. Without the name, the node is `stale`.
-    struct Found {
-        Named named;
-        Result<Whole> node;
+    struct EntryAndNode {
+        ParentAndEntry named;
+        Result<InodeAndContents> node;
     };
     // A node to be added under a name.
     struct NewNode {
@@ -202,16 +202,18 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_names.cc
     // Errors: not_found (the directory is gone), not_directory.
-    Task<Result<Named>> find(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<ParentAndEntry>> find(const Call& call, NodeId parent, std::string_view name);
     // The same, and the node. If it was removed between the two reads, it is `stale`.
-    Task<Result<Found>> find_node(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<EntryAndNode>> find_node(const Call& call, NodeId parent, std::string_view name);
     // Keeps the record of a directory that a look-up has read. A creation in it then reads nothing:
     // the conditions of its transaction check that the record has not changed and that the name is
     // free.
     void remember(NodeId directory, const Inode& inode);
-    [[nodiscard]] static Result<Named> named_of(const RecordChain& chain, const ChainName& name);
-    [[nodiscard]] static Result<Found> found_in(const RecordChain& chain, const ChainName& name,
-                                                const ChainWhole& node);
+    [[nodiscard]] static Result<ParentAndEntry> named_of(const RecordChain& chain,
+                                                         const ChainName& name);
+    [[nodiscard]] static Result<EntryAndNode> found_in(const RecordChain& chain,
+                                                       const ChainName& name,
+                                                       const ChainWhole& node);
     // The nodes of names that were fetched, each in the node of the one before. The last result is
     // `stale` if its node was removed meanwhile.
     [[nodiscard]] std::vector<Result<Attributes>> nodes_in(const RecordChain& chain, NodeId parent,
@@ -235,7 +237,8 @@ class DfsMount final : public Dfs {
     // ---- dfs_removal.cc
     // add_removal adds the effects of losing one name on the node, but not the removal of the name
     // itself. finish_removal follows if the transaction was committed.
-    [[nodiscard]] Removal plan_removal(NodeId parent, const Entry& entry, const Whole& node) const;
+    [[nodiscard]] Removal plan_removal(NodeId parent, const Entry& entry,
+                                       const InodeAndContents& node) const;
     static void add_removal(OperationSlots::Lease& lease, Removal& removal);
     Task<> finish_removal(const Call& call, const Removal& removal);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
@@ -251,7 +254,7 @@ class DfsMount final : public Dfs {
     Task<> unpin(NodeState& state);
     static Task<> unpin_later(DfsMount& self, NodeState& state);
     // Pins the node in the store, so that no other mount punches it. Errors: stale (it is gone).
-    Task<Result<Whole>> hold(const Call& call, NodeState& state);
+    Task<Result<InodeAndContents>> hold(const Call& call, NodeState& state);
     // Called after a read of the contents: the data is valid if the file still exists, even if the
     // store has lost pins. Errors: stale.
     Task<Result<>> check_held(const Call& call, NodeState& state);
@@ -321,10 +324,11 @@ class DfsMount final : public Dfs {
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);
     // The same, with the facts about its contents.
-    Task<Result<Whole>> fetch_whole(const Call& call, NodeId node);
-    [[nodiscard]] static Result<Whole> whole_of(const RecordChain& chain, const ChainWhole& node);
+    Task<Result<InodeAndContents>> fetch_whole(const Call& call, NodeId node);
+    [[nodiscard]] static Result<InodeAndContents> whole_of(const RecordChain& chain,
+                                                           const ChainWhole& node);
     // The same, also for a directory that was removed while it is open here; it then has no link.
-    Task<Result<Whole>> fetch_known(const Call& call, NodeId node);
+    Task<Result<InodeAndContents>> fetch_known(const Call& call, NodeId node);
     Task<Result<>> fetch(const Call& call, RecordChain& chain) {
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }

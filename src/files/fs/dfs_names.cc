@@ -5,8 +5,8 @@
 
 namespace ros2s::fs {
 
-Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
-                                             std::string_view name) {
+Task<Result<DfsMount::ParentAndEntry>> DfsMount::find(const Call& call, NodeId parent,
+                                                      std::string_view name) {
     ROS2S_CO_TRY(check_name(name));
     RecordChain chain;
     ChainName wanted;
@@ -15,8 +15,8 @@ Task<Result<DfsMount::Named>> DfsMount::find(const Call& call, NodeId parent,
     co_return named_of(chain, wanted);
 }
 
-Task<Result<DfsMount::Found>> DfsMount::find_node(const Call& call, NodeId parent,
-                                                  std::string_view name) {
+Task<Result<DfsMount::EntryAndNode>> DfsMount::find_node(const Call& call, NodeId parent,
+                                                         std::string_view name) {
     ROS2S_CO_TRY(check_name(name));
     RecordChain chain;
     ChainName wanted;
@@ -27,14 +27,15 @@ Task<Result<DfsMount::Found>> DfsMount::find_node(const Call& call, NodeId paren
     co_return found_in(chain, wanted, node);
 }
 
-Result<DfsMount::Found> DfsMount::found_in(const RecordChain& chain, const ChainName& name,
-                                           const ChainWhole& node) {
-    ROS2S_TRY_ASSIGN(const Named named, named_of(chain, name));
-    return Found{.named = named, .node = whole_of(chain, node)};
+Result<DfsMount::EntryAndNode> DfsMount::found_in(const RecordChain& chain, const ChainName& name,
+                                                  const ChainWhole& node) {
+    ROS2S_TRY_ASSIGN(const ParentAndEntry named, named_of(chain, name));
+    return EntryAndNode{.named = named, .node = whole_of(chain, node)};
 }
 
-Result<DfsMount::Named> DfsMount::named_of(const RecordChain& chain, const ChainName& name) {
-    Named named;
+Result<DfsMount::ParentAndEntry> DfsMount::named_of(const RecordChain& chain,
+                                                    const ChainName& name) {
+    ParentAndEntry named;
     ROS2S_TRY_ASSIGN(named.parent.record, record_of(chain.item(name.at), name.parent));
     named.parent.epoch = chain.item(name.at).epoch;
     if (!S_ISDIR(named.parent.record.mode)) return fail(Code::not_directory);
@@ -167,7 +168,7 @@ Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, New
 
 Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent,
                                                  std::string_view name, Epoch epoch) {
-    ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, name));
+    ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named, co_await find(call, parent, name));
     if (named.entry.epoch != epoch) co_return fail(Code::stale);
     co_return co_await get_attributes(call, named.entry.node());
 }
@@ -180,7 +181,8 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
         if (attempt == 0 && known != directories_.end()) {
             directory = known->second;
         } else {
-            ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, parent, wanted.name));
+            ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named,
+                                co_await find(call, parent, wanted.name));
             wanted.existing = named.entry;
             if (named.entry.exists()) co_return fail(Code::exists);
             directory = named.parent;
@@ -313,10 +315,10 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         chain.add({.node = node}, linked);
         chain.add({.node = parent}, name, wanted);
         ROS2S_CO_TRY(co_await fetch(call, chain));
-        ROS2S_CO_TRY_ASSIGN(Whole whole, whole_of(chain, linked));
+        ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, whole_of(chain, linked));
         auto& [inode, contents] = whole;
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
-        ROS2S_CO_TRY_ASSIGN(const Named named, named_of(chain, wanted));
+        ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
         // A caller has found it by a name that it has lost since. A file that is open here, and has
         // no name, gets none, as in Linux.

@@ -55,7 +55,7 @@ Task<> DfsMount::unpin(NodeState& state) {
 
 Task<> DfsMount::unpin_later(DfsMount& self, NodeState& state) { co_await self.unpin(state); }
 
-Task<Result<DfsMount::Whole>> DfsMount::hold(const Call& call, NodeState& state) {
+Task<Result<DfsMount::InodeAndContents>> DfsMount::hold(const Call& call, NodeState& state) {
     const uint64_t era = store_.pins_era();
     RecordChain chain;
     ChainWhole whole;

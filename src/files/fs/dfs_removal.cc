@@ -7,7 +7,7 @@
 namespace ros2s::fs {
 
 DfsMount::Removal DfsMount::plan_removal(NodeId parent, const Entry& entry,
-                                         const Whole& node) const {
+                                         const InodeAndContents& node) const {
     const auto& [inode, contents] = node;
     Removal removal{.node = entry.node(), .inode = inode, .left = inode.record};
     InodeRecord& left = removal.left;
@@ -47,7 +47,7 @@ Task<> DfsMount::finish_removal(const Call& call, const Removal& removal) {
 Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::string_view name,
                                      bool directory) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(const Found found, co_await find_node(call, parent, name));
+        ROS2S_CO_TRY_ASSIGN(const EntryAndNode found, co_await find_node(call, parent, name));
         const Entry& entry = found.named.entry;
         if (!entry.exists()) co_return fail(Code::not_found);
         if (entry.record.is_directory() != directory) {

@@ -22,8 +22,8 @@ struct DfsMount::Renaming {
     RenameFlags flags;
 
     Entry from, to;
-    Whole from_node, to_node;  // of names that exist
-    Epoch new_parent_epoch{};  // of its record
+    InodeAndContents from_node, to_node;  // of names that exist
+    Epoch new_parent_epoch{};             // of its record
     bool holds_directory_lock = false;
     std::vector<Moved> moves;
     NumberRecord renames;  // the new value; used if a directory moves
@@ -80,12 +80,12 @@ Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     chain.add({.node = renaming.new_parent}, renaming.new_name, names[1]);
     chain.add(names[1].node(), nodes[1]);
     ROS2S_CO_TRY(co_await fetch(call, chain));
-    ROS2S_CO_TRY_ASSIGN(const Found from, found_in(chain, names[0], nodes[0]));
-    ROS2S_CO_TRY_ASSIGN(const Found to, found_in(chain, names[1], nodes[1]));
+    ROS2S_CO_TRY_ASSIGN(const EntryAndNode from, found_in(chain, names[0], nodes[0]));
+    ROS2S_CO_TRY_ASSIGN(const EntryAndNode to, found_in(chain, names[1], nodes[1]));
     renaming.from = from.named.entry;
     renaming.to = to.named.entry;
     renaming.new_parent_epoch = to.named.parent.epoch;
-    for (const Found* found : {&from, &to}) {
+    for (const EntryAndNode* found : {&from, &to}) {
         if (found->node || !found->named.entry.exists()) continue;
         const Error error = found->node.error();
         co_return error.code == Code::stale ? fail(Code::condition_failed) : fail(error);
@@ -177,7 +177,7 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     // Two names of the same file: POSIX requires that both stay.
     if (to.exists() && from.node() == to.node()) co_return Result<>();
 
-    const auto add_move = [&](const Entry& moved, const Whole& node, NodeId to_parent) {
+    const auto add_move = [&](const Entry& moved, const InodeAndContents& node, NodeId to_parent) {
         const bool to_another =
             moved.record.is_directory() && renaming.parent != renaming.new_parent;
         Moved& move = renaming.moves.emplace_back(Moved{.node = moved.node(), .inode = node.inode});

@@ -67,7 +67,7 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
                                       std::optional<Condition::Kind> condition,
                                       const Operation& operation) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY_ASSIGN(Whole whole, co_await fetch_whole(call, node));
+        ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_whole(call, node));
         auto& [inode, contents] = whole;
         // The commit's condition on the inode excludes other changes of attributes since then.
         if (operation.kind == Operation::Kind::put && condition != Condition::Kind::exists) {

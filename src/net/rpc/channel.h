@@ -128,7 +128,7 @@ class Channel {
     // error that refused the last one.
     void try_again() noexcept;
     // The source will have no other capability: requests do not wait for one.
-    void expect_no_other() noexcept { renews_ = false; }
+    void expect_no_reconnect() noexcept { renews_ = false; }
 
     // Fails requests in progress with `closed`, and returns when all have ended. Must be called.
     // Idempotent.

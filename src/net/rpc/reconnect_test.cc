@@ -330,7 +330,7 @@ Task<> outdated(Stage& stage) {
     EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
     // There will be no other one.
     stage.tickets.outdated = UINT64_MAX;
-    (*channel)->expect_no_other();
+    (*channel)->expect_no_reconnect();
     stage.network.kill("client");
     const Time then = stage.core().now();
     co_await send_one(stage, **channel, echo, operation(stage, 0, 6), 10, outcome);

@@ -25,7 +25,7 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     body_ = frame.body;
     answered_ = false;
     refusal_.reset();
-    refusal_is_said_ = false;
+    refusal_is_reported_ = false;
     charged_ns_ = charged_names_ = entries_looked_ = 0;
     arrived_ = environment_.endpoint.reactor().now();
     stop_.emplace();

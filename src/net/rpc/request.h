@@ -121,7 +121,7 @@ class Request {
     // The request concerns this many more names, which count for the tenant's rate of names.
     void charge_names(uint64_t names) { charged_names_ += names; }
     // The code that refuses it writes an audit line of its own: Service::refused() is not called.
-    void say_no_refusal() { refusal_is_said_ = true; }
+    void mark_refusal_reported() { refusal_is_reported_ = true; }
     [[nodiscard]] Time arrived() const { return arrived_; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
@@ -149,7 +149,7 @@ class Request {
     [[nodiscard]] size_t trace_bytes() const { return client_wants_trace() ? trace_bytes_max : 0; }
     Task<Result<>> fetch_body();
     void end();
-    [[nodiscard]] bool refusal_is_said() const { return refusal_is_said_; }
+    [[nodiscard]] bool refusal_is_reported() const { return refusal_is_reported_; }
     // The error with which it was refused (is_refusal()), or ended its connection because it is
     // malformed.
     [[nodiscard]] const std::optional<Error>& refusal() const { return refusal_; }
@@ -187,7 +187,7 @@ class Request {
     bool answered_ = false;
     std::optional<Error> refusal_;
     bool sampled_ = false;
-    bool refusal_is_said_ = false;
+    bool refusal_is_reported_ = false;
     uint64_t cost_ns_ = 0;  // as far as it was known before it began
     uint64_t charged_ns_ = 0;
     uint64_t charged_names_ = 0;

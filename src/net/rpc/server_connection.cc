@@ -149,7 +149,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
     if (const auto& refusal = request.refusal()) {
         self.line_->metrics().refused.add();
-        if (!request.refusal_is_said()) self.server_.service_.refused(request, *refusal);
+        if (!request.refusal_is_reported()) self.server_.service_.refused(request, *refusal);
     } else if (undeliverable) {
         self.line_->metrics().refused.add();
     }

@@ -32,7 +32,7 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, Options options, Log log, Rep
 }
 
 void DirectPool::try_again() noexcept { channel_->try_again(); }
-void DirectPool::expect_no_other() noexcept { channel_->expect_no_other(); }
+void DirectPool::expect_no_reconnect() noexcept { channel_->expect_no_reconnect(); }
 
 Task<Result<>> DirectPool::show_capability(Report& report) {
     co_return co_await connection_->tickets().show(report);

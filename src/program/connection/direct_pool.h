@@ -51,7 +51,7 @@ class DirectPool {
     [[nodiscard]] const std::optional<rpc::Absence>& absence() const;
     // The holder has another capability, or will have none: as rpc::Channel.
     void try_again() noexcept;
-    void expect_no_other() noexcept;
+    void expect_no_reconnect() noexcept;
     // Shows the holder's present capability. Errors: those of control::SessionTickets::show().
     Task<Result<>> show_capability(Report& report);
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }

@@ -70,13 +70,13 @@ TEST_F(WhoMayDoWhat, ASubjectWithoutAnEntryHasNoRights) {
     const auto pools = rig_->here([&] { return mallory_->list_pools(call_, report_); });
     ASSERT_TRUE(pools) << report_.text();
     EXPECT_THAT(*pools, IsEmpty());
-    EXPECT_EQ(code([&] { return mallory_->open_session(call_, Rig::wish(), report_); }),
+    EXPECT_EQ(code([&] { return mallory_->open_session(call_, Rig::wanted(), report_); }),
               Code::denied);
     EXPECT_THAT(report_.text(), HasSubstr("CN=mallory may not use the pool 'pool', or it does "
                                           "not exist; the administrator of the server can"));
     const std::string refusal = report_.text();
     // Something that does not exist is refused with the same message.
-    SessionWish other = Rig::wish();
+    SessionWish other = Rig::wanted();
     other.pool = "none";
     EXPECT_EQ(code([&] { return mallory_->open_session(call_, other, report_); }), Code::denied);
     EXPECT_EQ(report_.text().size(), refusal.size());

@@ -21,8 +21,8 @@ inline capability::Use seeing_only() {
 }
 
 // A wish, and who made it.
-struct SignedWish {
-    std::string wish;          // capability::encode(Wish)
+struct SignedCapabilityRequest {
+    std::string wanted;        // capability::encode(CapabilityRequest)
     std::string certificates;  // PEM, the program's first
     std::string signature;     // by its key, over capability::wish_message()
 };
@@ -48,7 +48,8 @@ class Capabilities {
     // For `caller`, at `peer`, who need not be the one who wishes. At most what was wished, less if
     // the tenant has less. Errors: denied, invalid; those of reaching the engine.
     virtual Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
-                                            std::string pool, SignedWish wish, Report& report) = 0;
+                                            std::string pool, SignedCapabilityRequest wanted,
+                                            Report& report) = 0;
 
     // ---- a DPU
     // Keeps a chain for the tenant of the subject, at `peer`. Errors: denied, busy, unsupported,

@@ -129,7 +129,7 @@ class Connections : public testing::Test {
         const auto client = rig.client();
         const Call call{.deadline = rig.client_reactor->now() + soon};
         const auto opened =
-            rig.here([&] { return client->open_session(call, Rig::wish(), report_); });
+            rig.here([&] { return client->open_session(call, Rig::wanted(), report_); });
         if (opened) return testing::AssertionSuccess();
         return testing::AssertionFailure() << report_.text();
     }
@@ -232,7 +232,7 @@ TEST_F(Connections, ASubjectHasSoManyAndNoMore) {
     const auto one_more = rig.client();
     const Call call{.deadline = rig.client_reactor->now() + soon};
     const auto refused =
-        rig.here([&] { return one_more->open_session(call, Rig::wish(), report_); });
+        rig.here([&] { return one_more->open_session(call, Rig::wanted(), report_); });
     EXPECT_FALSE(refused);
     EXPECT_GT(rig.open(*rig.client("mallory")).id.value, 0u) << "others have their own";
     clients.pop_back();

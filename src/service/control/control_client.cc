@@ -164,7 +164,7 @@ class GrpcClient final : public ControlClient {
   public:
     explicit GrpcClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
     Task<Result<ServerFacts>> query_server(const Call& call, Report& report) override;
-    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish,
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wanted,
                                              Report& report) override;
     Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
                                       Report& report) override;
@@ -187,11 +187,13 @@ class GrpcClient final : public ControlClient {
                                                                   std::string pool,
                                                                   Report& report) override;
     Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
-                                               capability::Wish wish, Report& report) override;
+                                               capability::CapabilityRequest wanted,
+                                               Report& report) override;
     Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
                              Report& report) override;
-    Task<Result<std::string>> relay_wish(const Call& call, std::string pool, SignedWish wish,
-                                         Report& report) override;
+    Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
+                                                       SignedCapabilityRequest wanted,
+                                                       Report& report) override;
     Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) override;
     Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report) override;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
@@ -271,24 +273,24 @@ Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& rep
     co_return facts;
 }
 
-Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWish wish,
+Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWish wanted,
                                                      Report& report) {
     v1::OpenSessionRequest request;
-    request.set_client(bytes_of(wish.client));
-    request.set_purpose(wish.purpose == session::Purpose::store ? v1::PURPOSE_STORE
-                                                                : v1::PURPOSE_LINK);
-    request.set_pool(wish.pool);
-    request.set_program(wish.program);
-    for (const std::string& provider : wish.providers) request.add_providers(provider);
-    request.set_shows_capability(wish.holder != nullptr);
+    request.set_client(bytes_of(wanted.client));
+    request.set_purpose(wanted.purpose == session::Purpose::store ? v1::PURPOSE_STORE
+                                                                  : v1::PURPOSE_LINK);
+    request.set_pool(wanted.pool);
+    request.set_program(wanted.program);
+    for (const std::string& provider : wanted.providers) request.add_providers(provider);
+    request.set_shows_capability(wanted.holder != nullptr);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::OpenSessionReply>(
                                               *parts_, call, std::move(request), report));
     // A false server must not choose a transport that this program does not trust.
-    if (std::ranges::find(wish.providers, reply.provider()) == wish.providers.end()) {
+    if (std::ranges::find(wanted.providers, reply.provider()) == wanted.providers.end()) {
         co_return malformed("provider", report);
     }
     GivenTicket ticket;
-    if (wish.holder == nullptr) {
+    if (wanted.holder == nullptr) {
         ROS2S_CO_TRY_ASSIGN(ticket, decode(reply.ticket(), report));
     } else if (reply.nonce().size() != capability::nonce_bytes) {
         co_return malformed("nonce", report);
@@ -392,29 +394,31 @@ Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string p
     co_return Result<>{};
 }
 
-Task<Result<std::string>> GrpcClient::relay_wish(const Call& call, std::string pool,
-                                                 SignedWish wish, Report& report) {
+Task<Result<std::string>> GrpcClient::relay_capability_request(const Call& call, std::string pool,
+                                                               SignedCapabilityRequest wanted,
+                                                               Report& report) {
     v1::IssueCapabilityRequest request;
     request.set_pool(std::move(pool));
-    request.set_wish(std::move(wish.wish));
-    request.set_certificates(std::move(wish.certificates));
-    request.set_signature(std::move(wish.signature));
+    request.set_wish(std::move(wanted.wanted));
+    request.set_certificates(std::move(wanted.certificates));
+    request.set_signature(std::move(wanted.signature));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::IssueCapabilityReply>(
                                               *parts_, call, std::move(request), report));
     co_return reply.capability();
 }
 
 Task<Result<std::string>> GrpcClient::issue_capability(const Call& call, std::string pool,
-                                                       capability::Wish wish, Report& report) {
+                                                       capability::CapabilityRequest wanted,
+                                                       Report& report) {
     const pki::Pem files = pki::read_pem(parts_->options.identity);
-    std::string bytes = capability::encode(wish);
+    std::string bytes = capability::encode(wanted);
     ROS2S_CO_TRY_ASSIGN(std::string signature,
                         pki::sign(files.key, capability::wish_message(bytes, pool), report));
-    co_return co_await relay_wish(call, std::move(pool),
-                                  {.wish = std::move(bytes),
-                                   .certificates = files.certificate,
-                                   .signature = std::move(signature)},
-                                  report);
+    co_return co_await relay_capability_request(call, std::move(pool),
+                                                {.wanted = std::move(bytes),
+                                                 .certificates = files.certificate,
+                                                 .signature = std::move(signature)},
+                                                report);
 }
 
 Task<Result<>> GrpcClient::hand_over(const Call& call, std::string pool, capability::Chain chain,
@@ -462,18 +466,18 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
         if (has_answered) own_rights[pool] = parts_->reactor.now() + Parts::own_rights_for;
         co_return std::nullopt;
     }
-    const capability::Wish wish{
+    const capability::CapabilityRequest wanted{
         .use = std::move(use), .audience = known->audience, .holder = parts_->holder.shown()};
-    ROS2S_CO_TRY_ASSIGN(std::string issued, co_await issue_capability(call, pool, wish, report));
+    ROS2S_CO_TRY_ASSIGN(std::string issued, co_await issue_capability(call, pool, wanted, report));
     auto narrower = capability::decode(issued);
     // The DPU passed it on. Only what was wished is handed over.
-    if (!narrower || narrower->depth != 1 || narrower->holder != wish.holder ||
-        narrower->audience != wish.audience || !wish.use.covers(narrower->use)) {
+    if (!narrower || narrower->depth != 1 || narrower->holder != wanted.holder ||
+        narrower->audience != wanted.audience || !wanted.use.covers(narrower->use)) {
         co_return malformed("capability", report);
     }
     narrower->depth = 2;
     narrower->id = any_uuid();
-    narrower->issuer = wish.holder;
+    narrower->issuer = wanted.holder;
     narrower->holder = *known->delegate;
     narrower->parent = capability::hash_of(issued);
     std::string second = capability::sign(*narrower, parts_->holder);

@@ -124,7 +124,7 @@ class SessionClient {
     SessionClient(const SessionClient&) = delete;
     SessionClient& operator=(const SessionClient&) = delete;
 
-    virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wish,
+    virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wanted,
                                                      Report& report) = 0;
     // Returns how long the session lives from now on without being used.
     virtual Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
@@ -212,13 +212,15 @@ class ControlClient : public SessionClient {
                                                                           Report& report) = 0;
     // The rights are at most those of the wish, and fewer if the tenant has fewer.
     virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
-                                                       capability::Wish wish, Report& report) = 0;
+                                                       capability::CapabilityRequest wanted,
+                                                       Report& report) = 0;
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
     virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
                                      Report& report) = 0;
     // For programs that forward the wishes of others.
-    virtual Task<Result<std::string>> relay_wish(const Call& call, std::string pool,
-                                                 SignedWish wish, Report& report) = 0;
+    virtual Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
+                                                               SignedCapabilityRequest wanted,
+                                                               Report& report) = 0;
 
     // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
     // the next change or tenancy::TenantRegistry::heartbeat. Those that this client may see.

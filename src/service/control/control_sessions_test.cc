@@ -41,9 +41,9 @@ class Control : public testing::Test {
 TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
     Rig rig;
     const auto client = rig.client();
-    SessionWish wish = Rig::wish();
-    wish.providers = {"ofi+verbs", "ucx+tcp", "shm"};
-    const auto opened = rig.here([&] { return client->open_session(call_, wish, report_); });
+    SessionWish wanted = Rig::wanted();
+    wanted.providers = {"ofi+verbs", "ucx+tcp", "shm"};
+    const auto opened = rig.here([&] { return client->open_session(call_, wanted, report_); });
     ASSERT_TRUE(opened) << report_.text();
     EXPECT_EQ(opened->provider, "ucx+tcp") << "the first of the client's that the server has";
     EXPECT_EQ(opened->address, "10.0.0.1:7401");
@@ -130,7 +130,8 @@ TEST_F(Control, ALimitOfSessionsIsNamed) {
     rig.do_there([&] { rig.accounts.set({.others = {.sessions = 1}}); });
     const OpenedSession opened = rig.open(*client);
     Report report;
-    const auto refused = rig.here([&] { return client->open_session(call_, Rig::wish(), report); });
+    const auto refused =
+        rig.here([&] { return client->open_session(call_, Rig::wanted(), report); });
     ASSERT_FALSE(refused);
     EXPECT_EQ(refused.error().code, Code::busy);
     EXPECT_EQ(to_errno(refused.error()), EBUSY);
@@ -149,26 +150,26 @@ TEST_F(Control, ALimitOfSessionsIsNamed) {
 TEST_F(Control, ARefusedOpeningHasASentence) {
     Rig rig({.sessions = {.per_subject_max = 1}});
     const auto client = rig.client();
-    const auto refused = [&](SessionWish wish, Code code, const char* says) {
+    const auto refused = [&](SessionWish wanted, Code code, const char* says) {
         Report report;
-        const auto opened = rig.here([&] { return client->open_session(call_, wish, report); });
+        const auto opened = rig.here([&] { return client->open_session(call_, wanted, report); });
         ASSERT_FALSE(opened) << says;
         EXPECT_EQ(opened.error().code, code) << report.text();
         EXPECT_THAT(report.text(), HasSubstr(says));
     };
-    SessionWish wish = Rig::wish();
-    wish.providers = {"ofi+verbs"};
-    refused(wish, Code::unsupported, "available: shm, ucx+tcp");
-    wish = Rig::wish();
-    wish.pool = "lake";
-    refused(wish, Code::not_found, "there is no pool 'lake' here; available: pool");
-    wish = Rig::wish();
-    wish.purpose = Purpose::store;
-    refused(wish, Code::unsupported, "sessions for link, not for store");
+    SessionWish wanted = Rig::wanted();
+    wanted.providers = {"ofi+verbs"};
+    refused(wanted, Code::unsupported, "available: shm, ucx+tcp");
+    wanted = Rig::wanted();
+    wanted.pool = "lake";
+    refused(wanted, Code::not_found, "there is no pool 'lake' here; available: pool");
+    wanted = Rig::wanted();
+    wanted.purpose = Purpose::store;
+    refused(wanted, Code::unsupported, "sessions for link, not for store");
     rig.open(*client);
-    refused(Rig::wish(), Code::busy, "close some");
+    refused(Rig::wanted(), Code::busy, "close some");
     rig.do_there([&] { rig.server->drain(); });
-    refused(Rig::wish(), Code::closed, "is stopping");
+    refused(Rig::wanted(), Code::closed, "is stopping");
 }
 
 // Answers each call with the same bytes.
@@ -218,7 +219,7 @@ TEST_F(Control, AServerMustNotChooseAnotherProvider) {
                                                   report);
         ASSERT_TRUE(client) << report.text();
         const auto opened =
-            rig.here([&] { return (*client)->open_session(call_, Rig::wish(), report); });
+            rig.here([&] { return (*client)->open_session(call_, Rig::wanted(), report); });
         EXPECT_EQ(opened.has_value(), provider == "shm") << provider << ": " << report.text();
         if (!opened) {
             EXPECT_THAT(report.text(), HasSubstr("no valid provider"));
@@ -233,7 +234,8 @@ TEST_F(Control, ASessionWithoutATicketIsRefused) {
     Rig rig({.tickets = {.per_subject_max = 1}});
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);
-    const auto second = rig.here([&] { return client->open_session(call_, Rig::wish(), report_); });
+    const auto second =
+        rig.here([&] { return client->open_session(call_, Rig::wanted(), report_); });
     EXPECT_EQ(second.error().code, Code::busy);
     EXPECT_THAT(report_.text(), HasSubstr("too many tickets are unused"));
     rig.do_there([&] { EXPECT_EQ(rig.sessions.all().size(), 1u); });

@@ -20,7 +20,7 @@ constexpr uint32_t entries_max = 2048;
 
 // The mount and the session of a request, and its turn among the requests of all tenants. Held
 // while it runs.
-struct Using {
+struct MountInUse {
     session::SessionUse session;
     session::MountUse mount;
     session::MountNames names;
@@ -32,8 +32,8 @@ struct Using {
 //
 // `for_user`: false for requests that give back what is open or was looked up, or show space. They
 // are done for whichever user.
-Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context& context,
-                          bool for_user = true) {
+Task<Result<MountInUse>> enter(ServerState& state, Served& served, const v1::Context& context,
+                               bool for_user = true) {
     if (for_user) {
         ROS2S_CO_TRY(co_await state.wait_for_rights(served, session::SessionId{context.session()}));
     }
@@ -62,7 +62,7 @@ Task<Result<Using>> enter(ServerState& state, Served& served, const v1::Context&
         served.call.caller = &served.caller;
     }
     session::MountNames names(**mount, served.report);
-    co_return Using{std::move(session), std::move(*mount), names, std::move(turn)};
+    co_return MountInUse{std::move(session), std::move(*mount), names, std::move(turn)};
 }
 
 // The name that the file system gives the change, so that it is done once. The reply is stored for
@@ -95,7 +95,8 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
 
 // For a change. Errors: stale, cancelled, invalid.
 template <class Request>
-Task<Result<Using>> enter_to_change(ServerState& state, Served& served, const Request& request) {
+Task<Result<MountInUse>> enter_to_change(ServerState& state, Served& served,
+                                         const Request& request) {
     ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state, served, request.context()));
     ROS2S_CO_TRY(name_update(served, *entered.session, request));
     co_return entered;

@@ -2,10 +2,10 @@
 
 namespace ros2s::control {
 
-SessionTickets::SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wish)
+SessionTickets::SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wanted)
     : reactor_(reactor),
       control_(control),
-      wish_(std::move(wish)),
+      wish_(std::move(wanted)),
       opened_(reactor),
       showing_(reactor, 1) {}
 

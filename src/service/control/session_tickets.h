@@ -15,7 +15,7 @@ namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wish);
+    SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wanted);
 
     // Each call below has this time at most.
     static constexpr Duration answer_max = std::chrono::seconds(10);

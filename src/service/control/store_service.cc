@@ -29,7 +29,7 @@ Result<> check_pool(const ServerState& state, Served& served, const std::string&
 }
 
 // From now on the call is for the subject's tenant in the pool.
-void be_for_tenant(const ServerState& state, Served& served, const std::string& pool) {
+void serve_as_tenant(const ServerState& state, Served& served, const std::string& pool) {
     served.call.tenant = state.parts.sessions.account_of(served.subject, pool)->number;
 }
 
@@ -55,7 +55,7 @@ Task<Result<UsedPool>> find_pool(ServerState& state, Served& served, std::string
                                  capability::Use use = seeing_only()) {
     ROS2S_CO_TRY(co_await state.wait_for_rights(served, pool));
     ROS2S_CO_TRY(check_pool(state, served, pool));
-    be_for_tenant(state, served, pool);
+    serve_as_tenant(state, served, pool);
     ROS2S_CO_TRY_ASSIGN(Store store, co_await state.parts.pools.store_for(
                                          served.call, served.subject, std::move(pool),
                                          std::move(use), served.report));
@@ -210,7 +210,7 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
         co_return served.report.fail(owner.error(), "{} may not create containers for user {}",
                                      served.subject, request.uid());
     }
-    be_for_tenant(state_, served, request.pool());
+    serve_as_tenant(state_, served, request.pool());
     ROS2S_CO_TRY_ASSIGN(NameTurn turn, co_await take_turn(state_, served));
     // It may wait for the removal of another container.
     turn.end();
@@ -231,7 +231,7 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
     ROS2S_CO_TRY(check_label("pool", request.pool(), served.report));
     ROS2S_CO_TRY(state_.permit(served, request.pool()));
     if (!state_.parts.pools.kept_elsewhere(request.pool()).empty()) {
-        be_for_tenant(state_, served, request.pool());
+        serve_as_tenant(state_, served, request.pool());
         const auto labels = co_await state_.parts.pools.labels(served.call, request.pool());
         if (!labels) {
             co_return served.report.fail(labels.error(),

@@ -27,7 +27,7 @@ Result<> TenantShares::take(const std::string& subject, std::string* whose) {
         return fail(Code::busy, has);
     };
     if (of_subject >= per_subject_) return refuse(of_subject, subject);
-    if (takes_the_rest(of_account, used_, all_)) {
+    if (exceeds_fair_share(of_account, used_, all_)) {
         return refuse(of_account, account == subject ? subject : "tenant '" + account + "'");
     }
     if (used_ >= all_) return refuse(used_, "this server");

@@ -90,8 +90,8 @@ TEST_F(SharesOfTenants, AreWhatTheCountsSay) {
                     const bool same = tenant[who] == 0 ? i == who : tenant[i] == tenant[who];
                     if (same) together += has[i];
                 }
-                const bool may =
-                    has[who] < per_subject && used < all && !takes_the_rest(together, used, all);
+                const bool may = has[who] < per_subject && used < all &&
+                                 !exceeds_fair_share(together, used, all);
                 ASSERT_EQ(shares.take(subject(who)).has_value(), may) << "step " << step;
                 has[who] += may ? 1 : 0;
                 used += may ? 1 : 0;

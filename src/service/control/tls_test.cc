@@ -167,7 +167,7 @@ TEST_F(Tls, AClientBelievesItsAuthorityAlone) {
         report_);
     ASSERT_TRUE(client) << report_.text();
     const auto opened =
-        rig_->here([&] { return (*client)->open_session(call_, Rig::wish(), report_); });
+        rig_->here([&] { return (*client)->open_session(call_, Rig::wanted(), report_); });
     EXPECT_EQ(opened.error().code, Code::disconnected);
     EXPECT_THAT(report_.text(), HasSubstr("does not answer: the TLS handshake fails"));
     EXPECT_THAT(report_.text(), HasSubstr("ros2store doctor"));

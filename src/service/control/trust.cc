@@ -16,16 +16,17 @@ constexpr size_t chain_bytes_max = 16 << 10;
 
 void Trust::begin() { (void)files_.look(pem_); }
 
-const Trust::Known& Trust::know(const std::string& chain) {
-    const auto found = known_.find(chain);
-    if (found != known_.end() && reactor_.now() < found->second.look_again) return found->second;
-    if (known_.size() >= known_max) known_.clear();
+const Trust::CachedResult& Trust::result_of(const std::string& chain) {
+    const auto found = results_.find(chain);
+    if (found != results_.end() && reactor_.now() < found->second.look_again) return found->second;
+    if (results_.size() >= results_max) results_.clear();
     Report why;
     const auto now = std::chrono::floor<std::chrono::seconds>(reactor_.wall_time());
     const auto until = pki::verify_client(chain, pem_.authority, pem_.revocations, now, why);
-    Known known = until ? Known{.until = *until} : Known{.why_not = why.text()};
+    CachedResult known =
+        until ? CachedResult{.until = *until} : CachedResult{.why_not = why.text()};
     if (!until) known.look_again = reactor_.now() + check_interval;
-    return known_.insert_or_assign(chain, std::move(known)).first->second;
+    return results_.insert_or_assign(chain, std::move(known)).first->second;
 }
 
 Result<WallTime> Trust::check(const std::string& subject, const std::string& chain,
@@ -36,7 +37,7 @@ Result<WallTime> Trust::check(const std::string& subject, const std::string& cha
                            "than {} in all; send only the client's certificate",
                            subject, chain.size(), chain_bytes_max);
     }
-    const Known& known = know(chain);
+    const CachedResult& known = result_of(chain);
     // WallTime ends in 2262.
     constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
     const WallTime until(std::min<pki::Seconds>(known.until, last));
@@ -56,12 +57,12 @@ Task<> Trust::watch(StopToken stop) {
         const bool is_new =
             fresh.authority != pem_.authority || fresh.revocations != pem_.revocations;
         pem_ = std::move(fresh);
-        if (is_new) expel_strangers();
+        if (is_new) evict_strangers();
     }
 }
 
-void Trust::expel_strangers() {
-    known_.clear();
+void Trust::evict_strangers() {
+    results_.clear();
     std::vector<session::SessionId> ids;
     for (const session::Session* session : sessions_.all()) ids.push_back(session->id);
     for (const session::SessionId id : ids) {
@@ -69,7 +70,7 @@ void Trust::expel_strangers() {
         if (session == nullptr) continue;
         Report why;
         if (check(session->request.subject, session->credential.chain, why)) continue;
-        sessions_.expel(id, why.text());
+        sessions_.evict(id, why.text());
     }
 }
 

@@ -40,22 +40,22 @@ class Trust {
 
   private:
     // Earlier results, so that a call costs one look-up. Small enough to be dropped as a whole.
-    static constexpr size_t known_max = 4096;
-    struct Known {
+    static constexpr size_t results_max = 4096;
+    struct CachedResult {
         pki::Seconds until{};  // the beginning of time: it is not valid
         std::string why_not{};
         // A refusal may depend on the clock, which may be set.
         Time look_again = Time::max();
     };
-    const Known& know(const std::string& chain);
-    void expel_strangers();
+    const CachedResult& result_of(const std::string& chain);
+    void evict_strangers();
 
     Reactor& reactor_;
     BlockingPool& blocking_;
     session::SessionTable& sessions_;
     pki::WatchedIdentity files_;
     pki::Pem pem_;
-    std::map<std::string, Known> known_;
+    std::map<std::string, CachedResult> results_;
 };
 
 }  // namespace ros2s::control

@@ -60,14 +60,15 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
         EXPECT_FALSE(
             rig_.sessions.attach(opened.ticket.ticket, {.purpose = session::Purpose::link}, alice));
     });
-    const auto again = rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); });
+    const auto again =
+        rig_.here([&] { return client->open_session(call_, Rig::wanted(), report_); });
     EXPECT_EQ(again.error().code, Code::denied);
     EXPECT_THAT(report_.text(), HasSubstr("is no longer valid here"));
     EXPECT_EQ(keep_alive(*client, opened.id), Code::denied);
     // The client gets a certificate of the new authority, and continues.
     for (const char* name : {"alice.key", "alice.crt"}) put(others, name);
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] {
-        return rig_.here([&] { return client->open_session(call_, Rig::wish(), report_); })
+        return rig_.here([&] { return client->open_session(call_, Rig::wanted(), report_); })
             .has_value();
     })) << report_.text();
 }
@@ -108,7 +109,7 @@ TEST_F(Trusted, ARevokedCertificateEndsItsSessionsAndNoOtherOfItsSubject) {
     const auto open = [&] {
         report_ = {};
         return rig_.here(
-            [&] { return (*thief)->open_session(call_, Rig::wish(mallory), report_); });
+            [&] { return (*thief)->open_session(call_, Rig::wanted(mallory), report_); });
     };
     const auto opened = open();
     ASSERT_TRUE(opened) << report_.text();

@@ -11,7 +11,7 @@ template <class Encode>
 Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
                                rpc::ReplyReader& reader, Encode encode) {
     for (;;) {
-        Where at{.place = locator_.location()};
+        ServerHandle at{.place = locator_.location()};
         if (handle.value != 0) {
             ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
             at.handle = file->there;
@@ -51,7 +51,7 @@ Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::Cal
     Buffer buffer;
     session::MountLocation place;
     const fs::Caller user = user_of(call);
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         place = at.place;
         body.mount = place.mount;
         return rpc::build(buffer, with_user(fields_of(body)), user, body);

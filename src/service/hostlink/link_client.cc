@@ -126,7 +126,7 @@ Task<Result<uint64_t>> LinkClient::read_part(const Call& call, fs::FileHandle ha
                                    .repeatable = true,
                                    .sink = sink,
                                    .reply_body_bytes_max = sizeof(uint64_t) + sizeof(uint32_t)};
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         return rpc::build(body, file_fields,
                           FileBody{.mount = at.place.mount, .handle = at.handle, .offset = offset});
     };
@@ -199,7 +199,7 @@ Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::F
                                    .id = slot.id(),
                                    .payload = std::span(&payload, payload.empty() ? 0 : 1),
                                    .reply_body_bytes_max = sizeof(uint64_t) + sizeof(uint32_t)};
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         file.mount = at.place.mount;
         file.handle = at.handle;
         if (method == Method::write_pieces) {
@@ -220,7 +220,7 @@ Task<Result<uint64_t>> LinkClient::seek(const Call& call, fs::FileHandle handle,
     ReadAs<MovedBody> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::seek),
                                    .repeatable = true};
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         return rpc::build(body, file_fields,
                           FileBody{.mount = at.place.mount,
                                    .handle = at.handle,
@@ -236,7 +236,7 @@ Task<Result<>> LinkClient::fsync(const Call& call, fs::FileHandle handle) {
     ReadAs<Nothing> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::sync),
                                    .repeatable = true};
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         return rpc::build(body, file_fields,
                           FileBody{.mount = at.place.mount, .handle = at.handle});
     };

@@ -142,7 +142,7 @@ class LinkClient final : public fs::FileSystem {
         fs::PathReport report;
     };
     // For a request: the mount, and the server's handle of the file.
-    struct Where {
+    struct ServerHandle {
         session::MountLocation place;
         fs::FileHandle handle{};
     };
@@ -151,19 +151,20 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> ask(const Call& call, fs::FileHandle handle, rpc::CallRequest request,
                        rpc::ReplyReader& reader, Encode encode);
     // Without a handle: only the mount. Errors: stale, cancelled, deadline, disconnected.
-    Task<Result<Where>> where(const Call& call, fs::FileHandle handle);
+    Task<Result<ServerHandle>> where(const Call& call, fs::FileHandle handle);
     // A file that was opened at a location; the handle is the server's.
-    struct OpenedThere {
+    struct OpenedAtServer {
         fs::Opened opened;
         session::MountLocation place;
     };
-    Task<Result<OpenedThere>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
+    Task<Result<OpenedAtServer>> open_node(const Call& call, NodeId node, fs::OpenFlags flags);
     Task<Result<>> close_there(const Call& call, session::MountLocation place,
                                fs::FileHandle there);
-    void close_later(Where at);
-    static Task<> close_behind(LinkClient& self, Where at);
+    void close_later(ServerHandle at);
+    static Task<> close_behind(LinkClient& self, ServerHandle at);
     [[nodiscard]] bool is_closing() const { return closes_until_ < Time::max(); }
-    [[nodiscard]] fs::Opened keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags);
+    [[nodiscard]] fs::Opened keep(const Call& call, const OpenedAtServer& there,
+                                  fs::OpenFlags flags);
     [[nodiscard]] fs::Caller user_of(const Call& call) const;
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
     // until the file is open or lost, or the call ends. Without the right (denied, read_only) the
@@ -189,10 +190,11 @@ class LinkClient final : public fs::FileSystem {
     using Entries = std::vector<fs::DirectoryEntry>;
     // The entries that readdir() is about to return.
     void remember(fs::FileHandle handle, const Entries& entries);
-    Task<Result<Entries>> list(const Call& call, Where at, uint64_t cookie, size_t limit);
+    Task<Result<Entries>> list(const Call& call, ServerHandle at, uint64_t cookie, size_t limit);
     // The changes of many names: a result for each.
     Task<std::vector<Result<>>> change_many(const Call& call, Method method, NamesBody body);
-    Task<Result<Entries>> list_behind(const Call& call, Where at, std::string name, size_t limit);
+    Task<Result<Entries>> list_behind(const Call& call, ServerHandle at, std::string name,
+                                      size_t limit);
     Task<Result<>> read_batch(const Call& call, NodeId directory,
                               std::span<fs::ReadManyItem> items);
     [[nodiscard]] std::span<fs::ReadManyItem> next_batch(std::span<fs::ReadManyItem> items) const;
@@ -210,7 +212,7 @@ class LinkClient final : public fs::FileSystem {
     // Requests that no call waits for.
     Nursery forgetting_;
     Nursery closers_;
-    std::vector<Where> unclosed_;  // handles that wait for a closer; at most the server's
+    std::vector<ServerHandle> unclosed_;  // handles that wait for a closer; at most the server's
     SliceTurns summing_;
 };
 

@@ -34,9 +34,9 @@ constexpr Duration retry_pause = std::chrono::milliseconds(100);
 
 // ---- open, close ------------------------------------------------------------------------------
 
-Task<Result<LinkClient::OpenedThere>> LinkClient::open_node(const Call& call, NodeId node,
-                                                            fs::OpenFlags flags) {
-    OpenedThere there;
+Task<Result<LinkClient::OpenedAtServer>> LinkClient::open_node(const Call& call, NodeId node,
+                                                               fs::OpenFlags flags) {
+    OpenedAtServer there;
     ROS2S_CO_TRY_ASSIGN(there.opened, co_await change<fs::Opened>(
                                           call, Method::open,
                                           OpenBody{.node = node, .flags = flags}, &there.place));
@@ -55,7 +55,7 @@ Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std
                           .mode = mode & fs::permission_bits,
                           .owner = owner,
                           .flags = flags};
-    OpenedThere there;
+    OpenedAtServer there;
     ROS2S_CO_TRY_ASSIGN(there.opened,
                         co_await change<fs::Opened>(call, Method::create, body, &there.place));
     co_return keep(call, there, flags);
@@ -65,14 +65,14 @@ Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_vie
                                                fs::PathOpen how) {
     if (path.size() > path_text_max) co_return co_await FileSystem::open_path(call, path, how);
     how.mode &= fs::permission_bits;
-    OpenedThere there;
+    OpenedAtServer there;
     ROS2S_CO_TRY_ASSIGN(there.opened, co_await change<fs::Opened>(
                                           call, Method::open_path,
                                           OpenPathBody{.path = path, .how = how}, &there.place));
     co_return keep(call, there, how.flags);
 }
 
-fs::Opened LinkClient::keep(const Call& call, const OpenedThere& there, fs::OpenFlags flags) {
+fs::Opened LinkClient::keep(const Call& call, const OpenedAtServer& there, fs::OpenFlags flags) {
     const fs::Caller user = user_of(call);
     const fs::FileHandle handle{++last_handle_};
     Open& file = open_[handle];
@@ -100,13 +100,13 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
 }
 
 // The caller goes on, also while the server is away.
-void LinkClient::close_later(Where at) {
+void LinkClient::close_later(ServerHandle at) {
     if (!closers_.try_spawn(close_behind(*this, at))) unclosed_.push_back(at);
 }
 
 // Until the handle is closed: it counts against the bounds of the mount. Then the handles that
 // found no room in `closers_`.
-Task<> LinkClient::close_behind(LinkClient& self, Where at) {
+Task<> LinkClient::close_behind(LinkClient& self, ServerHandle at) {
     for (;;) {
         const Time until = self.reactor_.now() + self.options_.close_within;
         const Call call{.deadline = std::min(until, self.closes_until_)};
@@ -158,14 +158,14 @@ Result<fs::PathReport> LinkClient::path_report(fs::FileHandle handle) const {
 
 // ---- another place ----------------------------------------------------------------------------
 
-Task<Result<LinkClient::Where>> LinkClient::where(const Call& call, fs::FileHandle handle) {
+Task<Result<LinkClient::ServerHandle>> LinkClient::where(const Call& call, fs::FileHandle handle) {
     constexpr Duration pause = std::chrono::milliseconds(2);
     const Time until = reactor_.now() + options_.patience;
     for (;;) {
         ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
         if (file->lost) co_return fail(*file->lost);
         if (file->place == locator_.location()) {
-            co_return Where{.place = file->place, .handle = file->there};
+            co_return ServerHandle{.place = file->place, .handle = file->there};
         }
         ROS2S_CO_TRY(call.check(reactor_));
         if (reactor_.now() >= until) co_return fail(Code::disconnected);
@@ -240,7 +240,7 @@ Task<Result<>> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
 Task<Result<LinkClient::Entries>> LinkClient::readdir(const Call& call, fs::FileHandle handle,
                                                       uint64_t cookie, size_t limit) {
     for (;;) {
-        ROS2S_CO_TRY_ASSIGN(const Where at, co_await where(call, handle));
+        ROS2S_CO_TRY_ASSIGN(const ServerHandle at, co_await where(call, handle));
         ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
         const uint64_t base = file->cookie_base;
         Result<Entries> entries;
@@ -269,8 +269,8 @@ void LinkClient::remember(fs::FileHandle handle, const Entries& entries) {
     (*file)->cookie_most = std::max((*file)->cookie_most, entries.back().cookie);
 }
 
-Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, uint64_t cookie,
-                                                   size_t limit) {
+Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, ServerHandle at,
+                                                   uint64_t cookie, size_t limit) {
     Buffer buffer;
     ReadAs<Entries> reader;
     const ReaddirBody asked{
@@ -286,7 +286,7 @@ Task<Result<LinkClient::Entries>> LinkClient::list(const Call& call, Where at, u
     co_return std::move(reader.value);
 }
 
-Task<Result<LinkClient::Entries>> LinkClient::list_behind(const Call& call, Where at,
+Task<Result<LinkClient::Entries>> LinkClient::list_behind(const Call& call, ServerHandle at,
                                                           std::string name, size_t limit) {
     std::string before;
     for (uint64_t cookie = 0;;) {

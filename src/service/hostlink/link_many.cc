@@ -63,7 +63,7 @@ Task<std::vector<Result<>>> LinkClient::change_many(const Call& call, Method met
 Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& call, NodeId node,
                                                                     fs::FileHandle handle,
                                                                     uint64_t cookie, size_t limit) {
-    ROS2S_CO_TRY_ASSIGN(const Where at, co_await where(call, handle));
+    ROS2S_CO_TRY_ASSIGN(const ServerHandle at, co_await where(call, handle));
     ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
     if (file->cookie_base != 0) {
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);

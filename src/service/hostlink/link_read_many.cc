@@ -87,7 +87,7 @@ Task<Result<>> LinkClient::read_batch(const Call& call, NodeId directory,
                                    .sink = sink,
                                    .reply_body_bytes_max = items.size() * read_many_answer_bytes};
     const fs::Caller user = user_of(call);
-    const auto encode = [&](const Where& at) {
+    const auto encode = [&](const ServerHandle& at) {
         return rpc::build(body, with_user(read_many_fields), user,
                           ReadManyBody{.mount = at.place.mount, .directory = directory}, items);
     };

@@ -165,27 +165,29 @@ Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
     }
 }
 
-Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, session::MountId mount) {
+Result<LinkServer::MountInUse> LinkServer::enter(const rpc::Request& request,
+                                                 session::MountId mount) {
     ROS2S_TRY_ASSIGN(auto session, sessions_.use({request.guest().session}, request.arrived()));
     ROS2S_TRY_ASSIGN(auto entered, mounts_.find(*session, mount));
-    return Using{std::move(session), std::move(entered)};
+    return MountInUse{std::move(session), std::move(entered)};
 }
-Result<LinkServer::Using> LinkServer::enter(const rpc::Request& request, const FileBody& file) {
+Result<LinkServer::MountInUse> LinkServer::enter(const rpc::Request& request,
+                                                 const FileBody& file) {
     ROS2S_TRY_ASSIGN(auto entered, enter(request, file.mount));
     ROS2S_TRY(entered.mount->check(file.handle));
     return entered;
 }
 
-Result<fs::Caller> LinkServer::caller_for(rpc::Request& request, const Using& entered,
+Result<fs::Caller> LinkServer::caller_for(rpc::Request& request, const MountInUse& entered,
                                           fs::UserClaim& claim) {
     auto caller = entered.mount->caller_for(claim);
-    if (!caller) request.say_no_refusal();
+    if (!caller) request.mark_refusal_reported();
     return caller;
 }
 
 Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
     Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
     const Span span(trace, reactor_, "dpu.in_place");
@@ -244,7 +246,7 @@ Result<FileBody> read_update(const rpc::Request& request, object::Checksums& che
 
 Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, read_update(request, scratch.crcs));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     if (entered.mount->read_only()) co_return fail(Code::read_only);
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
@@ -308,8 +310,9 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request) {
 // The checksums of the pieces go down to the store, which compares them. If the host sent one for
 // several pieces (the offset of an append was not known to it), it is compared here, with those of
 // the pieces, which the store needs.
-Task<Result<>> LinkServer::check(rpc::Request& request, const Using& entered, const FileBody& file,
-                                 ConstBytes bytes, object::Checksums& checksums) {
+Task<Result<>> LinkServer::check(rpc::Request& request, const MountInUse& entered,
+                                 const FileBody& file, ConstBytes bytes,
+                                 object::Checksums& checksums) {
     // The pieces depend on nothing else of an offset, which may be any number here.
     const uint64_t offset = file.offset % block_bytes;
     const uint64_t pieces = object::piece_count(offset, bytes.size());
@@ -334,7 +337,7 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
     co_return crc;
 }
 
-Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using& entered,
+Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountInUse& entered,
                                              const FileBody& file, fs::Window payload,
                                              object::Checksums& checksums) {
     fs::FileSystem& fs = entered.fs();
@@ -377,7 +380,7 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const Using&
 Task<Result<>> LinkServer::seek(rpc::Request& request) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     if (file.length > static_cast<uint64_t>(fs::SeekFor::hole)) co_return fail(Code::invalid);
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY_ASSIGN(const uint64_t found,
                         co_await entered.fs().seek(request.call(), file.handle, file.offset,
                                                    static_cast<fs::SeekFor>(file.length)));
@@ -388,7 +391,7 @@ Task<Result<>> LinkServer::seek(rpc::Request& request) {
 
 Task<Result<>> LinkServer::sync(rpc::Request& request) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, file));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));
     co_await request.reply({});
     co_return Result<>{};
@@ -408,7 +411,7 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
     request.charge(admission::cost_ns_of_parts(files));
     request.charge(admission::cost_ns_of_entries(names - files));
     if (names > 1) request.charge_names(names - 1);
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     Call call = request.call();
     call.caller = &caller;

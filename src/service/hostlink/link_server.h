@@ -85,7 +85,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         fs::UserClaim user;
     };
     // The session and the mount of a request, held while it runs.
-    struct Using {
+    struct MountInUse {
         session::SessionUse session;
         session::MountUse mount;
         [[nodiscard]] fs::FileSystem& fs() const { return mount->file_system(); }
@@ -98,10 +98,10 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         [[nodiscard]] bool in_place() const { return window.shared; }
     };
     Task<Result<>> answer(rpc::Request& request, Scratch& scratch);
-    Result<Using> enter(const rpc::Request& request, session::MountId mount);
-    Result<Using> enter(const rpc::Request& request, const FileBody& file);
+    Result<MountInUse> enter(const rpc::Request& request, session::MountId mount);
+    Result<MountInUse> enter(const rpc::Request& request, const FileBody& file);
     // The user as whom it acts. Errors: denied, with an audit line.
-    static Result<fs::Caller> caller_for(rpc::Request& request, const Using& entered,
+    static Result<fs::Caller> caller_for(rpc::Request& request, const MountInUse& entered,
                                          fs::UserClaim& claim);
 
     Task<Result<>> read(rpc::Request& request, Scratch& scratch);
@@ -111,13 +111,13 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     // Compares the payload of a write with the host's checksums, unless the file system does.
     // `checksums`: of its pieces, for the file system; computed if the host did not send them.
     // Errors: corrupt, cancelled, deadline.
-    Task<Result<>> check(rpc::Request& request, const Using& entered, const FileBody& file,
+    Task<Result<>> check(rpc::Request& request, const MountInUse& entered, const FileBody& file,
                          ConstBytes bytes, object::Checksums& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
-    Task<StoredReplies::Reply> apply(rpc::Request& request, const Using& entered,
+    Task<StoredReplies::Reply> apply(rpc::Request& request, const MountInUse& entered,
                                      const FileBody& file, fs::Window payload,
                                      object::Checksums& checksums);
     Task<Result<>> seek(rpc::Request& request);

@@ -84,7 +84,7 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch, auto app
                                Parts Body::*... parts) {
     Body asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     fs::Caller caller;
     if constexpr (is_for_user<Body>) {
         ROS2S_CO_TRY_ASSIGN(caller, caller_for(request, entered, scratch.user));
@@ -116,7 +116,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch, auto 
                                   Parts Body::*... parts) {
     Body asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
@@ -273,7 +273,7 @@ Task<Result<>> LinkServer::changes(rpc::Request& request, Scratch& scratch) {
 Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const ReaddirBody asked,
                         rpc::read_body<ReaddirBody>(request.body(), readdir_fields));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     Report report;
     MountNames names(*entered.mount, report);
     ROS2S_CO_TRY_ASSIGN(const auto entries, co_await names.readdir(request.call(), asked.handle,
@@ -287,7 +287,7 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
 Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch) {
     ReaddirManyBody asked;
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(readdir_many_fields), scratch.user, asked));
-    ROS2S_CO_TRY_ASSIGN(const Using entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     Call call = request.call();
     call.caller = &caller;

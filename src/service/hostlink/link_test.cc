@@ -41,8 +41,8 @@ Task<> revoked_while_they_wait(Stage& stage) {
     (void)co_await sleep_for(stage.world.core(), 100ms);
     for (const Result<>& each : done) EXPECT_EQ(each, Result<>(fail(Code::busy)));
 
-    stage.dpu.sessions.expel(stage.host.session, "its tenant was revoked");
-    stage.dpu.sessions.expel(stage.host.session, "once more");
+    stage.dpu.sessions.evict(stage.host.session, "its tenant was revoked");
+    stage.dpu.sessions.evict(stage.host.session, "once more");
     (void)co_await sleep_for(stage.world.core(), 1s);
     EXPECT_EQ(stage.dpu.sessions.look(stage.host.session), nullptr) << "it waits for its requests";
     EXPECT_NE(stage.dpu.sessions.look(stage.other.session), nullptr);
@@ -160,7 +160,7 @@ Task<> revoked_while_it_ends(Stage& stage) {
     co_await waiting.spawn(stage.dpu.sessions.close(stage.host.session));
     (void)co_await sleep_for(stage.world.core(), 10s);
     EXPECT_NE(stage.dpu.sessions.look(stage.host.session), nullptr);
-    stage.dpu.sessions.expel(stage.host.session, "its tenant was revoked");
+    stage.dpu.sessions.evict(stage.host.session, "its tenant was revoked");
     (void)co_await sleep_for(stage.world.core(), 1s);
     EXPECT_EQ(stage.dpu.sessions.look(stage.host.session), nullptr);
     static_cast<DfsSource&>(*stage.dpu.source).wire().held_on = nullptr;

@@ -13,7 +13,8 @@ Result<StoredReplies::Entry*> StoredReplies::slot_of(session::SessionId session,
     }
     uint32_t& of_tenant = slots_of_[tenant];
     if (of_tenant >= bounds_.of_tenant) return fail(Code::busy, bounds_.of_tenant);
-    if (of_tenant >= bounds_.sure_of_tenant && takes_the_rest(of_tenant, slots_, bounds_.of_all)) {
+    if (of_tenant >= bounds_.sure_of_tenant &&
+        exceeds_fair_share(of_tenant, slots_, bounds_.of_all)) {
         return fail(Code::busy, bounds_.of_all);
     }
     ++of_tenant;

@@ -315,7 +315,7 @@ Task<Result<>> Cleaner::carry_out(std::span<const Listed> batch, std::deque<Visi
                                   uint64_t& reserved) {
     // A container that is being removed keeps its blocks until that is done.
     if (!state_.has_container(container_of(batch[0]))) co_return fail(Code::not_found);
-    std::vector<Found> found;
+    std::vector<Candidate> found;
     found.reserve(batch.size());
     for (Visit& visit : visits) {
         ROS2S_CO_TRY(co_await at(visit.core, cores_.home(), find_at(visit, batch, found)));
@@ -350,7 +350,7 @@ Task<Result<>> Cleaner::carry_out(std::span<const Listed> batch, std::deque<Visi
 // On that core: locks as for writes of whole blocks, which need no order among each other. Other
 // updates of these dkeys wait, or are waited for.
 Task<Result<>> Cleaner::find_at(Visit& visit, std::span<const Listed> batch,
-                                std::vector<Found>& found) {
+                                std::vector<Candidate>& found) {
     Core& core = visit.core;
     LockTable::WantedLocks wanted;
     std::vector<std::pair<const std::string*, size_t>> here;  // keys, and their first blocks
@@ -387,8 +387,8 @@ std::byte* Cleaner::memory_of(BlockAddress address) const {
 }
 
 // Reads the blocks in few pieces, and drops those that are not what they should be.
-Task<> Cleaner::read(std::vector<Found>& found) {
-    std::ranges::sort(found, {}, [](const Found& one) { return one.block.address; });
+Task<> Cleaner::read(std::vector<Candidate>& found) {
+    std::ranges::sort(found, {}, [](const Candidate& one) { return one.block.address; });
     Nursery nursery(reactor_, reads_side_by_side);
     for (size_t at = 0; at < found.size();) {
         size_t end = at + 1;
@@ -401,16 +401,16 @@ Task<> Cleaner::read(std::vector<Found>& found) {
         at = end;
     }
     co_await nursery.join();
-    std::erase_if(found, [](const Found& one) { return one.listed == nullptr; });
+    std::erase_if(found, [](const Candidate& one) { return one.listed == nullptr; });
 }
 
-Task<> Cleaner::read_span(std::span<Found> span) {
+Task<> Cleaner::read_span(std::span<Candidate> span) {
     const BlockAddress first = span.front().block.address;
     const uint64_t blocks = span.back().block.address.block() - first.block() + 1;
     const Bytes into{memory_of(first), blocks * block_bytes};
     const Result<> done =
         co_await cores_.home().devices[first.device()]->read(first.block() * block_bytes, into);
-    for (Found& one : span) {
+    for (Candidate& one : span) {
         const ConstBytes bytes{memory_of(one.block.address), block_bytes};
         if (done && crc32c(bytes) == one.block.crc) continue;
         // A reader of the block reports it. Here it only stays where it is.
@@ -421,12 +421,13 @@ Task<> Cleaner::read_span(std::span<Found> span) {
 }
 
 // One change for each run: in the array and on the device.
-void Cleaner::make_changes(std::span<Found> found, TransactionRecord& record) const {
-    std::ranges::sort(
-        found, {}, [](const Found& one) { return std::pair(one.listed->key, one.listed->block); });
+void Cleaner::make_changes(std::span<Candidate> found, TransactionRecord& record) const {
+    std::ranges::sort(found, {}, [](const Candidate& one) {
+        return std::pair(one.listed->key, one.listed->block);
+    });
     Change* last = nullptr;
     const Listed* before = nullptr;
-    for (const Found& one : found) {
+    for (const Candidate& one : found) {
         const Listed& listed = *one.listed;
         const bool goes_on = before != nullptr && listed.key == before->key &&
                              listed.block == before->block + 1 &&

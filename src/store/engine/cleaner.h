@@ -62,7 +62,7 @@ class Cleaner {
         uint32_t block = 0;  // in the segment
     };
     // The same block, if it is still in use once its keys are locked.
-    struct Found {
+    struct Candidate {
         BlockRef block{};
         const Listed* listed = nullptr;
         Node* node = nullptr;  // of its segment
@@ -87,12 +87,13 @@ class Cleaner {
     Task<bool> move(std::span<const Listed> batch);
     Task<Result<>> carry_out(std::span<const Listed> batch, std::deque<Visit>& visits,
                              uint64_t& reserved);
-    Task<Result<>> find_at(Visit& visit, std::span<const Listed> batch, std::vector<Found>& found);
+    Task<Result<>> find_at(Visit& visit, std::span<const Listed> batch,
+                           std::vector<Candidate>& found);
     Task<> let_go_at(Visit& visit);
-    Task<> read(std::vector<Found>& found);
-    Task<> read_span(std::span<Found> span);
+    Task<> read(std::vector<Candidate>& found);
+    Task<> read_span(std::span<Candidate> span);
     [[nodiscard]] std::byte* memory_of(BlockAddress address) const;
-    void make_changes(std::span<Found> found, TransactionRecord& record) const;
+    void make_changes(std::span<Candidate> found, TransactionRecord& record) const;
     // Pauses for as long as the work since `begun` took; longer while there are many updates.
     Task<> pause(Time begun);
     [[nodiscard]] object::ContainerId container_of(const Listed& listed) const;

@@ -59,7 +59,7 @@ bool Replies::is_over(const Owner& owner, WallTime now) const {
 // room. So does another owner of the same sender.
 bool Replies::leaves_enough(size_t all, size_t of_sender, size_t of_owner) const {
     return all < options_.slots_max &&
-           !takes_the_rest(of_sender + 2 * of_owner, all, options_.slots_max);
+           !exceeds_fair_share(of_sender + 2 * of_owner, all, options_.slots_max);
 }
 
 // Room is what is free and what trim() would free.

@@ -206,7 +206,7 @@ Result<> validate(const ContainerProperties& properties) {
 Result<> check_room(uint64_t all, std::string_view owner, uint64_t owned) {
     if (all >= containers_max) return fail(Code::too_large, containers_max);
     const bool has_too_many = !owner.empty() && owned >= containers_of_owner_sure &&
-                              takes_the_rest(owned, all, containers_max);
+                              exceeds_fair_share(owned, all, containers_max);
     return has_too_many ? fail(Code::too_large, owned) : Result<>();
 }
 

@@ -78,16 +78,16 @@ Result<Capability> decode(std::string_view bytes) {
     return c;
 }
 
-std::string encode(const Wish& wish) {
-    ROS2S_CHECK(wish.use.container.size() <= container_bytes_max);
-    return written(wish_fields, wish, version_value);
+std::string encode(const CapabilityRequest& wanted) {
+    ROS2S_CHECK(wanted.use.container.size() <= container_bytes_max);
+    return written(wish_fields, wanted, version_value);
 }
 
-Result<Wish> decode_wish(std::string_view bytes) {
+Result<CapabilityRequest> decode_request(std::string_view bytes) {
     if (bytes.size() > capability_bytes_max) return fail(Code::invalid);
-    ROS2S_TRY_ASSIGN(Wish wish, decoded<Wish>(bytes, wish_fields));
-    if (!is_use(wish.use)) return fail(Code::invalid);
-    return wish;
+    ROS2S_TRY_ASSIGN(CapabilityRequest wanted, decoded<CapabilityRequest>(bytes, wish_fields));
+    if (!is_use(wanted.use)) return fail(Code::invalid);
+    return wanted;
 }
 
 }  // namespace ros2s::capability

@@ -81,14 +81,14 @@ struct Capability {
 }
 
 // A program's request to an engine for a capability, with the signature of its certificate's key.
-struct Wish {
+struct CapabilityRequest {
     Use use;
     Uuid audience;
     PublicKey holder{};
-    friend bool operator==(const Wish&, const Wish&) = default;
+    friend bool operator==(const CapabilityRequest&, const CapabilityRequest&) = default;
 };
-[[nodiscard]] std::string encode(const Wish& wish);
+[[nodiscard]] std::string encode(const CapabilityRequest& wanted);
 // Errors: as of decode().
-[[nodiscard]] Result<Wish> decode_wish(std::string_view bytes);
+[[nodiscard]] Result<CapabilityRequest> decode_request(std::string_view bytes);
 
 }  // namespace ros2s::capability

@@ -15,8 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                             .now = decoded->not_before};
         ROS2S_CHECK(!capability::verify({bytes}, expected, why) && !why.empty());
     }
-    if (const auto wish = capability::decode_wish(bytes)) {
-        ROS2S_CHECK(capability::encode(*wish) == bytes);
+    if (const auto wanted = capability::decode_request(bytes)) {
+        ROS2S_CHECK(capability::encode(*wanted) == bytes);
     }
     return 0;
 }

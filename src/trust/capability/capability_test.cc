@@ -81,13 +81,13 @@ TEST(Capability, TheBytesAreThoseOfTheFormat) {
     const auto back = decode(bytes);
     ASSERT_TRUE(back);
     EXPECT_EQ(*back, all.first);
-    Wish wish{.use = all.first.use, .audience = uuid_of(5)};
-    wish.holder.fill(7);
-    const auto wished = decode_wish(encode(wish));
+    CapabilityRequest wanted{.use = all.first.use, .audience = uuid_of(5)};
+    wanted.holder.fill(7);
+    const auto wished = decode_request(encode(wanted));
     ASSERT_TRUE(wished);
-    EXPECT_EQ(*wished, wish);
+    EXPECT_EQ(*wished, wanted);
     std::string lines = "\n";
-    for (const std::string& line : {bytes, encode(wish)}) {
+    for (const std::string& line : {bytes, encode(wanted)}) {
         for (const char c : line) lines += fmt::format("{:02x}", static_cast<unsigned char>(c));
         lines += '\n';
     }
@@ -120,7 +120,7 @@ TEST(Capability, OneEncodingAlone) {
     }
     EXPECT_FALSE(decode(bytes + "x"));
     EXPECT_FALSE(decode(bytes + std::string(capability_bytes_max, 'x')));
-    EXPECT_FALSE(decode_wish(std::string(100, '\0')));
+    EXPECT_FALSE(decode_request(std::string(100, '\0')));
 }
 
 TEST(Capability, AUseCoversLess) {

@@ -85,8 +85,8 @@ std::string proof_message(std::string_view nonce, uint64_t session, std::string_
     return message;
 }
 
-std::string wish_message(std::string_view wish, std::string_view pool) {
-    return std::string(wish_context) + std::string(pool) + '\n' + std::string(wish);
+std::string wish_message(std::string_view wanted, std::string_view pool) {
+    return std::string(wish_context) + std::string(pool) + '\n' + std::string(wanted);
 }
 
 }  // namespace ros2s::capability

@@ -30,15 +30,15 @@ inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
     io.bytes("container", c.use.container);
 };
 
-inline constexpr auto wish_fields = [](auto& io, auto& wish, auto& version) {
+inline constexpr auto wish_fields = [](auto& io, auto& wanted, auto& version) {
     io.known("magic", wish_magic);
     io("version", version);
-    io("rights", wish.use.rights);
-    io("directories", wish.use.directories);
-    io("audience", wish.audience);
-    io.bytes("holder", wish.holder);
-    io.length("container", wish.use.container);
-    io.bytes("container", wish.use.container);
+    io("rights", wanted.use.rights);
+    io("directories", wanted.use.directories);
+    io("audience", wanted.audience);
+    io.bytes("holder", wanted.holder);
+    io.length("container", wanted.use.container);
+    io.bytes("container", wanted.use.container);
 };
 
 }  // namespace ros2s::capability

@@ -20,25 +20,25 @@ Issuer::Issuer(Environment environment, std::string path)
       path_(std::move(path)),
       turn_(environment_.reactor, 1) {}
 
-std::string Issuer::document_of(const std::vector<Kept>& keys) {
+std::string Issuer::document_of(const std::vector<StoredKey>& keys) {
     std::string text(first_line);
-    for (const Kept& each : keys) {
+    for (const StoredKey& each : keys) {
         text += fmt::format("{:02x} {}\n", fmt::join(each.seed, ""),
                             each.retired.time_since_epoch().count());
     }
     return text;
 }
 
-Result<std::vector<Issuer::Kept>> Issuer::parse(std::string_view text) {
+Result<std::vector<Issuer::StoredKey>> Issuer::parse(std::string_view text) {
     if (!text.starts_with(first_line)) return fail(Code::invalid);
     text.remove_prefix(first_line.size());
-    std::vector<Kept> keys;
+    std::vector<StoredKey> keys;
     while (!text.empty()) {
         const std::string_view line = text.substr(0, text.find('\n'));
         if (line.size() == text.size() || line.size() < 66 || line[64] != ' ') {
             return fail(Code::invalid);
         }
-        Kept key;
+        StoredKey key;
         int64_t retired = 0;
         bool is_valid = parse_number(line.substr(65), retired);
         for (size_t i = 0; i < key.seed.size(); ++i) {
@@ -69,7 +69,7 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
                                   "one is made at start, and earlier capabilities become invalid",
                                   self.path_);
         }
-        for (const Kept& each : *keys) self.keys_.emplace_back(each.seed);
+        for (const StoredKey& each : *keys) self.keys_.emplace_back(each.seed);
         self.kept_ = std::move(*keys);
         co_return issuer;
     }
@@ -84,7 +84,7 @@ Task<Result<std::unique_ptr<Issuer>>> Issuer::open(Environment environment, std:
     co_return issuer;
 }
 
-Task<Result<>> Issuer::keep(std::vector<Kept> keys, Report& report) {
+Task<Result<>> Issuer::keep(std::vector<StoredKey> keys, Report& report) {
     const std::string text = document_of(keys);
     const auto written = co_await environment_.blocking.run(
         environment_.reactor, [this, &text] { return replace_file(path_, text, 0600); });
@@ -93,7 +93,7 @@ Task<Result<>> Issuer::keep(std::vector<Kept> keys, Report& report) {
                               describe(written.error()));
     }
     keys_.clear();
-    for (const Kept& each : keys) keys_.emplace_back(each.seed);
+    for (const StoredKey& each : keys) keys_.emplace_back(each.seed);
     kept_ = std::move(keys);
     co_return Result<>{};
 }
@@ -122,8 +122,8 @@ Task<Result<>> Issuer::rotate(Report& report) {
     co_await turn_.acquire();
     const SemaphoreHold turn(turn_);
     const WallTime now = environment_.reactor.wall_time();
-    std::vector<Kept> next{{.seed = SigningKey::make_seed(environment_.reactor.secrets())}};
-    for (Kept each : kept_) {
+    std::vector<StoredKey> next{{.seed = SigningKey::make_seed(environment_.reactor.secrets())}};
+    for (StoredKey each : kept_) {
         if (each.retired == WallTime::max()) each.retired = now;
         if (now - life_max < each.retired) next.push_back(each);
     }

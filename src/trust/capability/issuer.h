@@ -37,19 +37,19 @@ class Issuer {
     Task<Result<>> rotate(Report& report);
 
   private:
-    struct Kept {
+    struct StoredKey {
         Seed seed{};
         WallTime retired = WallTime::max();
     };
     Issuer(Environment environment, std::string path);
-    [[nodiscard]] static std::string document_of(const std::vector<Kept>& keys);
-    [[nodiscard]] static Result<std::vector<Kept>> parse(std::string_view text);
-    Task<Result<>> keep(std::vector<Kept> keys, Report& report);
+    [[nodiscard]] static std::string document_of(const std::vector<StoredKey>& keys);
+    [[nodiscard]] static Result<std::vector<StoredKey>> parse(std::string_view text);
+    Task<Result<>> keep(std::vector<StoredKey> keys, Report& report);
 
     Environment environment_;
     const std::string path_;
     Semaphore turn_;
-    std::vector<Kept> kept_;  // the one that signs first
+    std::vector<StoredKey> kept_;  // the one that signs first
     std::vector<SigningKey> keys_;
 };
 

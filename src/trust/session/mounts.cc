@@ -76,7 +76,7 @@ Result<HandleRoom> Mount::reserve_handle(std::string* why) {
         return share.handles < most.handles_max && has_descriptors;
     };
     if (!check(owner_.tenant, bounds.tenant) ||
-        takes_the_rest(owner_.tenant.handles, owner_.all.handles, bounds.all.handles_max)) {
+        exceeds_fair_share(owner_.tenant.handles, owner_.all.handles, bounds.all.handles_max)) {
         return fail(Code::busy, owner_.tenant.handles);
     }
     if (!check(owner_.all, bounds.all)) return fail(Code::busy, owner_.all.handles);
@@ -131,7 +131,8 @@ bool Mount::is_full_of_nodes() const {
            (nodes_.size() > bounds.nodes_sure &&
             (owner_.tenant.nodes > bounds.tenant.nodes_max ||
              owner_.all.nodes > bounds.all.nodes_max ||
-             takes_the_rest(owner_.tenant.nodes - 1, owner_.all.nodes - 1, bounds.all.nodes_max)));
+             exceeds_fair_share(owner_.tenant.nodes - 1, owner_.all.nodes - 1,
+                                bounds.all.nodes_max)));
 }
 
 // If it finds only recent nodes, it takes the last one: a mount may have a million of them.
@@ -177,7 +178,7 @@ Result<> Mounts::check_room(const Session& session, Report& report) const {
     const auto tenant = tenants_.find(session.tenant);
     if (tenant != tenants_.end() &&
         (tenant->second.mounts >= options_.tenant.mounts_max ||
-         takes_the_rest(tenant->second.mounts, all_.mounts, options_.all.mounts_max))) {
+         exceeds_fair_share(tenant->second.mounts, all_.mounts, options_.all.mounts_max))) {
         return report.fail(Code::busy, "{} has too many mounts; unmount some",
                            session.request.subject);
     }

@@ -52,7 +52,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       own_accounts_(reactor),
       accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
       ended_(reactor),
-      expelled_(reactor, options.sessions_max) {}
+      evicted_(reactor, options.sessions_max) {}
 
 SessionTable::~SessionTable() { ROS2S_CHECK(sessions_.empty()); }
 
@@ -79,7 +79,7 @@ Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) 
     const auto known = by_subject_.find(request.subject);
     const uint32_t has = known == by_subject_.end() ? 0 : known->second;
     if (has >= options_.per_subject_max ||
-        takes_the_rest(has, sessions_.size(), options_.sessions_max)) {
+        exceeds_fair_share(has, sessions_.size(), options_.sessions_max)) {
         metrics_.refused.add();
         accounts_.count_refusal(request.subject, request.pool);
         return fail(Code::busy, has);
@@ -91,7 +91,7 @@ Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) 
     auto account = accounts_.open(request.subject, request.pool);
     // Counted only here: a count for each account would change with its sessions.
     const SessionsOf of_tenant = sessions_of(*account);
-    if (takes_the_rest(of_tenant.all, sessions_.size(), options_.sessions_max)) {
+    if (exceeds_fair_share(of_tenant.all, sessions_.size(), options_.sessions_max)) {
         metrics_.refused.add();
         account->metrics.refused.add();
         return fail(Code::busy, of_tenant.all);
@@ -190,7 +190,7 @@ Result<SessionUse> SessionTable::attach(const Ticket& ticket, ListenerScope scop
     const auto found = sessions_.find(grant.session);
     if (found == sessions_.end() || found->second->ending) return fail(Code::denied);
     ++found->second->connections;
-    found->second->deserted = false;
+    found->second->is_disconnected = false;
     found->second->last_use = reactor_.now();
     return SessionUse(*found->second);
 }
@@ -199,7 +199,7 @@ void SessionTable::detach(SessionId id) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
     ROS2S_CHECK(found->second->connections > 0);
-    found->second->deserted = --found->second->connections == 0;
+    found->second->is_disconnected = --found->second->connections == 0;
     found->second->last_use = reactor_.now();
 }
 
@@ -232,7 +232,7 @@ Task<> SessionTable::end(Session& session) {
     ended_.wake_all();
 }
 
-void SessionTable::expel(SessionId id, std::string_view why) {
+void SessionTable::evict(SessionId id, std::string_view why) {
     const auto found = sessions_.find(id);
     if (found == sessions_.end()) return;
     Session& session = *found->second;
@@ -245,7 +245,7 @@ void SessionTable::expel(SessionId id, std::string_view why) {
     session.ending = true;
     for (SessionWatcher* const watcher : watchers_) watcher->session_revoked(session);
     session.revoked.request_stop();
-    if (!is_ending) ROS2S_CHECK(expelled_.try_spawn(end(session)));
+    if (!is_ending) ROS2S_CHECK(evicted_.try_spawn(end(session)));
 }
 
 Task<> SessionTable::close_all() {
@@ -258,28 +258,30 @@ Task<> SessionTable::close_all() {
     for (const SessionId id : open) {
         const auto found = sessions_.find(id);
         if (found == sessions_.end() || found->second->ending) continue;
-        ROS2S_CHECK(expelled_.try_spawn(end(*found->second)));
+        ROS2S_CHECK(evicted_.try_spawn(end(*found->second)));
     }
     while (!sessions_.empty()) co_await ended_;
-    co_await expelled_.join();
+    co_await evicted_.join();
 }
 
 Task<> SessionTable::reap(StopToken stop) {
     // What has expired ends within a second, its requests included.
     constexpr Duration pause_max = std::chrono::milliseconds(750);
-    const Duration pause = std::min({options_.idle_max / 4, options_.deserted_max / 4, pause_max});
+    const Duration pause =
+        std::min({options_.idle_max / 4, options_.disconnected_max / 4, pause_max});
     while (co_await sleep_for(reactor_, pause, stop)) {
         for (;;) {
             const auto unused = std::ranges::find_if(sessions_, [&](const auto& each) {
                 const Session& session = *each.second;
-                const Duration most = session.deserted ? options_.deserted_max : options_.idle_max;
+                const Duration most =
+                    session.is_disconnected ? options_.disconnected_max : options_.idle_max;
                 return !session.ending && session.connections == 0 && session.in_use_ == 0 &&
                        session.last_use <= reactor_.now() - most;
             });
             if (unused == sessions_.end()) break;
             metrics_.reaped.add();
             // Concurrently: a session whose file system does not answer does not delay the others.
-            ROS2S_CHECK(expelled_.try_spawn(end(*unused->second)));
+            ROS2S_CHECK(evicted_.try_spawn(end(*unused->second)));
         }
         std::vector<std::pair<SessionId, std::string_view>> expired;
         for (const auto& [id, session] : sessions_) {
@@ -290,7 +292,7 @@ Task<> SessionTable::reap(StopToken stop) {
                 expired.emplace_back(id, "its capability expired, or the clock was set back");
             }
         }
-        for (const auto& [id, why] : expired) expel(id, why);
+        for (const auto& [id, why] : expired) evict(id, why);
     }
 }
 

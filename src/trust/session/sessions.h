@@ -112,7 +112,7 @@ class Session {
     std::optional<ShownCapability> shows{};
     uint32_t connections = 0;  // data-plane connections
     Time last_use{};
-    bool deserted = false;  // it had connections, and all have ended
+    bool is_disconnected = false;  // it had connections, and all have ended
     bool ending = false;
     // Fires when the session's rights are revoked (SessionTable::expel()). It stops updates in
     // progress. The end of their connection does not stop them.
@@ -177,7 +177,7 @@ class SessionTable {
         Duration idle_max = std::chrono::seconds(60);
         // The same for a session whose connections have all ended: a live client reconnects within
         // a second or two, and each attempt is a call.
-        static constexpr Duration deserted_max = std::chrono::seconds(5);
+        static constexpr Duration disconnected_max = std::chrono::seconds(5);
         // The accounts of the subjects; null: the table's own, with the default allowance.
         admission::Accounts* accounts = nullptr;
     };
@@ -224,7 +224,7 @@ class SessionTable {
     // Ends the session in the background, because its rights were revoked. Stops its requests and
     // updates wherever they wait. An audit line has the reason. Does nothing if there is no such
     // session. A session that is already ending no longer waits for its updates.
-    void expel(SessionId id, std::string_view why);
+    void evict(SessionId id, std::string_view why);
     // Refuses new sessions and ends all existing ones.
     Task<> close_all();
     // Ends unused sessions, and those whose certificate or capability has expired, until it is
@@ -279,7 +279,7 @@ class SessionTable {
     std::map<std::string, uint32_t, std::less<>> by_subject_;  // number of sessions
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
-    Nursery expelled_;
+    Nursery evicted_;
     SessionMetrics metrics_;
 };
 

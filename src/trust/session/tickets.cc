@@ -54,8 +54,8 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     // Of all its subjects.
     const uint32_t tenant_has = tenant == by_tenant_.end() ? 0 : tenant->second;
     if (has >= options_.per_subject_max ||
-        takes_the_rest(has, tickets_.size(), options_.tickets_max) ||
-        takes_the_rest(tenant_has, tickets_.size(), options_.tickets_max)) {
+        exceeds_fair_share(has, tickets_.size(), options_.tickets_max) ||
+        exceeds_fair_share(tenant_has, tickets_.size(), options_.tickets_max)) {
         return fail(Code::busy, has);
     }
     if (tickets_.size() >= options_.tickets_max) {

@@ -189,7 +189,7 @@ std::unique_ptr<ControlClient> Rig::client(const std::string& name) {
     return std::move(*made);
 }
 
-SessionWish Rig::wish(Uuid client) {
+SessionWish Rig::wanted(Uuid client) {
     return {.client = client,
             .purpose = session::Purpose::link,
             .pool = "pool",
@@ -212,7 +212,7 @@ std::vector<std::string> Rig::hosts_of_one_tenant(int count) {
 OpenedSession Rig::open(ControlClient& client) {
     Report report;
     const Call call;
-    const auto opened = here([&] { return client.open_session(call, wish(), report); });
+    const auto opened = here([&] { return client.open_session(call, wanted(), report); });
     EXPECT_TRUE(opened) << report.text();
     return opened ? *opened : OpenedSession{};
 }
