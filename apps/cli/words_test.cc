@@ -10,7 +10,7 @@
 namespace ros2s::cli {
 namespace {
 
-TEST(LastWords, SayWhyADaemonEnded) {
+TEST(DaemonExit, LogLinesExplainTheEnd) {
     const auto words = [](const std::vector<std::string>& lines) {
         return last_words(lines, "ros2store-dpu");
     };
@@ -29,7 +29,7 @@ TEST(LastWords, SayWhyADaemonEnded) {
               "the port is taken");
 }
 
-TEST(LastWords, ASignalIsToldFromASilentEnd) {
+TEST(DaemonExit, SignalIsDistinguishedFromSilentEnd) {
     const std::string at = "2026-11-21T00:31:02.123456Z ";
     std::vector<std::string> lines{at + "info: ready"};
     const auto end = [&lines] { return how_it_ended(lines, "ros2store-dpu"); };
@@ -42,14 +42,14 @@ TEST(LastWords, ASignalIsToldFromASilentEnd) {
     EXPECT_EQ(end(), "its last error was: free(): invalid pointer");
 }
 
-TEST(Words, Bytes) {
+TEST(CliText, BytesAreFormatted) {
     EXPECT_EQ(human_bytes(7), "7 B");
     EXPECT_EQ(human_bytes(1536), "1.5 KiB");
     EXPECT_EQ(human_bytes(uint64_t{4} << 30), "4 GiB");
     EXPECT_EQ(human_bytes((uint64_t{1} << 20) - 1), "1 MiB");
 }
 
-TEST(Words, Sizes) {
+TEST(CliText, SizesAreParsed) {
     Report report;
     EXPECT_EQ(size_of("4G", report), uint64_t{4} << 30);
     EXPECT_EQ(size_of("512MiB", report), uint64_t{512} << 20);
@@ -58,14 +58,14 @@ TEST(Words, Sizes) {
               "'four' is not a size; write a whole number and K, M, G or T, as in 512M or 4G");
 }
 
-TEST(Words, ShellWordsSurviveTheShell) {
+TEST(CliText, ShellWordsAreQuoted) {
     EXPECT_EQ(shell_word("/srv/ros2s"), "/srv/ros2s");
     EXPECT_EQ(shell_word("ros2s+local:///pool/main?dir=/x"), "'ros2s+local:///pool/main?dir=/x'");
     EXPECT_EQ(shell_word("it's"), R"('it'\''s')");
     EXPECT_EQ(shell_word(""), "''");
 }
 
-TEST(Words, Modes) {
+TEST(CliText, ModesAreFormatted) {
     EXPECT_EQ(mode_text(S_IFREG | 0644), "-rw-r--r--");
     EXPECT_EQ(mode_text(S_IFDIR | 01777), "drwxrwxrwt");
     EXPECT_EQ(mode_text(S_IFREG | 04711), "-rws--x--x");
@@ -73,7 +73,7 @@ TEST(Words, Modes) {
     EXPECT_EQ(mode_text(S_IFLNK | 0777), "lrwxrwxrwx");
 }
 
-TEST(Words, ProgressLine) {
+TEST(CliText, ProgressLineIsFormatted) {
     EXPECT_EQ(progress_line("copying", Progress::Unit::bytes, uint64_t{512} << 20,
                             uint64_t{1} << 30, 2, 200),
               "copying  [##########----------]  50 %  512 MiB of 1 GiB  256 MiB/s  2 s left");

@@ -41,7 +41,7 @@ class Dpu {
     bool in_use_;
 };
 
-TEST(ChainShares, TenantsThatTakeAllLeaveRoomForOthers) {
+TEST(ChainShares, GreedyTenantsLeaveRoomForOthers) {
     Dpu dpu(true);
     for (size_t i = 0; i < 8; ++i) EXPECT_EQ(dpu.take_all(i), 32U);
     for (size_t i = 8; i < 16; ++i) EXPECT_GE(dpu.take_all(i), 8U) << i;
@@ -50,7 +50,7 @@ TEST(ChainShares, TenantsThatTakeAllLeaveRoomForOthers) {
 }
 
 // Each tenant gets a smaller share, but all chains are used.
-TEST(ChainShares, TheLastPlaceIsForATenantWithoutOne) {
+TEST(ChainShares, LastPlaceGoesToTenantWithoutOne) {
     Dpu dpu(true);
     size_t tenants = 0, taken = 0;
     for (;; ++tenants) {
@@ -69,7 +69,7 @@ TEST(ChainShares, SixtyFourTenantsHaveFourContainersEach) {
     }
 }
 
-TEST(ChainShares, TheLargestTenantLosesUnusedChainsFirst) {
+TEST(ChainShares, LargestTenantLosesUnusedChainsFirst) {
     Dpu dpu(false);
     for (size_t tenant = 0; tenant < 40; ++tenant) EXPECT_GE(dpu.take_all(tenant), 1U);
     size_t least = 100, most = 0;
@@ -96,7 +96,7 @@ TEST(ChainShares, UsedChainsAreNotDropped) {
     EXPECT_EQ(**tenant_to_make_room(counts, {"other", "tenant-0"}, 9, bounds), named(1));
 }
 
-TEST(ChainShares, AtItsBoundATenantReplacesItsOwn) {
+TEST(ChainShares, TenantAtItsBoundReplacesItsOwn) {
     std::map<TenantOfPool, ChainCount> counts{{named(0), {.all = 4, .unused = 1}},
                                               {named(1), {.all = 9, .unused = 9}}};
     const ChainBounds bounds{.per_tenant = 4, .in_all = 100};

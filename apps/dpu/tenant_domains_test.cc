@@ -65,9 +65,9 @@ struct Rig {
     TenantDomains domains;
 };
 
-class TenantDomainsTest : public testing::Test {
+class DpuTenantDomains : public testing::Test {
   protected:
-    TenantDomainsTest() {
+    DpuTenantDomains() {
         std::string pattern = std::filesystem::temp_directory_path() / "ros2store-tenants-XXXXXX";
         EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
         directory = pattern;
@@ -76,7 +76,7 @@ class TenantDomainsTest : public testing::Test {
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
     }
-    ~TenantDomainsTest() override {
+    ~DpuTenantDomains() override {
         std::error_code ignored;
         std::filesystem::remove_all(directory, ignored);
     }
@@ -88,13 +88,13 @@ class TenantDomainsTest : public testing::Test {
         return count;
     }
     // Everything runs on the reactor's core.
-    void run(Task<> (*body)(TenantDomainsTest&, Rig&)) {
+    void run(Task<> (*body)(DpuTenantDomains&, Rig&)) {
         run(body, {.provider = "shm", .address = directory + "/listener"});
     }
-    void run(Task<> (*body)(TenantDomainsTest&, Rig&), const daemon::Listen& place) {
+    void run(Task<> (*body)(DpuTenantDomains&, Rig&), const daemon::Listen& place) {
         run_blocking(*reactor, [&] { return whole(*this, body, place); });
     }
-    static Task<> whole(TenantDomainsTest& self, Task<> (*body)(TenantDomainsTest&, Rig&),
+    static Task<> whole(DpuTenantDomains& self, Task<> (*body)(DpuTenantDomains&, Rig&),
                         daemon::Listen place) {
         Rig rig(*self.reactor, std::move(place));
         co_await body(self, rig);
@@ -107,7 +107,7 @@ class TenantDomainsTest : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
+Task<> come_and_go(DpuTenantDomains&, Rig& rig) {
     std::string first, second, other, again;
     const auto alice = co_await rig.enter("CN=alice", first);
     const auto same = co_await rig.enter("CN=alice", second);
@@ -125,10 +125,10 @@ Task<> come_and_go(TenantDomainsTest&, Rig& rig) {
     co_await rig.sessions.close(bob);
     EXPECT_FALSE(std::filesystem::exists(other));
 }
-TEST_F(TenantDomainsTest, ATenantHasADomainWhileItHasSessions) { run(come_and_go); }
+TEST_F(DpuTenantDomains, TenantHasADomainWhileItHasSessions) { run(come_and_go); }
 
 // Their accounts differ, and so do their listeners.
-Task<> be_two(TenantDomainsTest&, Rig& rig) {
+Task<> be_two(DpuTenantDomains&, Rig& rig) {
     admission::Allowances allowances;
     allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
     allowances.accounts["CN=alice-2"] = {{"pool", "batch"}};
@@ -141,10 +141,10 @@ Task<> be_two(TenantDomainsTest&, Rig& rig) {
     EXPECT_EQ(here, beside);
     EXPECT_EQ(rig.domains.size(), 2U);
 }
-TEST_F(TenantDomainsTest, ASubjectOfTwoTenantsHasTwoDomains) { run(be_two); }
+TEST_F(DpuTenantDomains, SubjectOfTwoTenantsHasTwoDomains) { run(be_two); }
 
 // On a network, a listener has one of a thousand ports, so hashes of names can collide.
-Task<> meet(TenantDomainsTest&, Rig& rig) {
+Task<> meet(DpuTenantDomains&, Rig& rig) {
     const daemon::Listen any{.provider = rig.provider, .address = "127.0.0.1:7600"};
     std::map<std::string, std::string> names;
     std::string one, other;
@@ -161,13 +161,13 @@ Task<> meet(TenantDomainsTest&, Rig& rig) {
     co_await rig.enter(one, again);
     EXPECT_EQ(first, again);
 }
-TEST_F(TenantDomainsTest, CollidingNamesGetDifferentListeners) {
+TEST_F(DpuTenantDomains, CollidingNamesGetDifferentListeners) {
     const int ports = 20000 + getpid() % 20000;
     run(meet, {.provider = "ofi+tcp;ofi_rxm", .address = fmt::format("127.0.0.1:{}", ports)});
 }
 
 // Peers without a ticket have one bound for the listeners of all tenants.
-Task<> knock(TenantDomainsTest&, Rig& rig) {
+Task<> knock(DpuTenantDomains&, Rig& rig) {
     Report report;
     std::vector<fabric::Descriptor> silent;
     for (const char* const subject : {"CN=alice", "CN=bob"}) {
@@ -183,7 +183,7 @@ Task<> knock(TenantDomainsTest&, Rig& rig) {
     }
     EXPECT_EQ(rig.group.strangers.size(), 2U);
 }
-TEST_F(TenantDomainsTest, StrangersOfAllTenantsAreCountedTogether) { run(knock); }
+TEST_F(DpuTenantDomains, PendingPeersOfAllTenantsAreCountedTogether) { run(knock); }
 
 // Another process has the port of the first one, so the first one waits. Meanwhile a second one is
 // opened and closed.
@@ -192,7 +192,7 @@ Task<> come_slowly(Rig& rig, std::vector<std::string>& order) {
     co_await rig.enter("CN=slow", address);
     order.emplace_back("slow");
 }
-Task<> come_beside(TenantDomainsTest&, Rig& rig) {
+Task<> come_beside(DpuTenantDomains&, Rig& rig) {
     std::vector<std::string> order;
     std::string address;
     Nursery slow(rig.reactor, 1);
@@ -203,7 +203,7 @@ Task<> come_beside(TenantDomainsTest&, Rig& rig) {
     co_await slow.join();
     EXPECT_EQ(order, (std::vector<std::string>{"quick", "slow"}));
 }
-TEST_F(TenantDomainsTest, OpeningOneDomainDoesNotDelayOthers) {
+TEST_F(DpuTenantDomains, OpeningOneDomainDoesNotDelayOthers) {
     const daemon::Listen place{
         .provider = "ofi+tcp;ofi_rxm",
         .address = fmt::format("127.0.0.1:{}", 20000 + (getpid() + 5000) % 20000)};
@@ -222,7 +222,7 @@ TEST_F(TenantDomainsTest, OpeningOneDomainDoesNotDelayOthers) {
 
 constexpr size_t over_the_bound = daemon::TenantSources::labels_max + 3;
 
-Task<> be_many(TenantDomainsTest&, Rig& rig) {
+Task<> be_many(DpuTenantDomains&, Rig& rig) {
     for (size_t i = 0; i < over_the_bound; ++i) {
         std::string address;
         co_await rig.enter(fmt::format("CN=tenant {}", i), address);
@@ -239,7 +239,7 @@ Task<> be_many(TenantDomainsTest&, Rig& rig) {
     EXPECT_EQ(labels.size(), daemon::TenantSources::labels_max + 1);
     EXPECT_TRUE(labels.contains("(others)"));
 }
-TEST_F(TenantDomainsTest, LabelsAreBounded) { run(be_many); }
+TEST_F(DpuTenantDomains, LabelsAreBounded) { run(be_many); }
 
 // A socket file without a process, as after kill -9.
 Task<> leave_a_socket(Reactor& reactor, std::string directory) {
@@ -255,9 +255,9 @@ Task<> leave_a_socket(Reactor& reactor, std::string directory) {
     co_await (*domain)->close();
 }
 
-Task<> nothing(TenantDomainsTest&, Rig&) { co_return; }
+Task<> nothing(DpuTenantDomains&, Rig&) { co_return; }
 
-TEST_F(TenantDomainsTest, ListenersOfAKilledProcessAreRemoved) {
+TEST_F(DpuTenantDomains, ListenersOfAKilledProcessAreRemoved) {
     const std::string others = directory + "/listener.notes";
     std::ofstream(others) << "no socket";
     run_blocking(*reactor, [&] { return leave_a_socket(*reactor, directory); });
@@ -266,7 +266,7 @@ TEST_F(TenantDomainsTest, ListenersOfAKilledProcessAreRemoved) {
     EXPECT_TRUE(std::filesystem::exists(others));
 }
 
-TEST(ListenerAddress, FollowsFromTheTenantsName) {
+TEST(ListenerAddress, AddressFollowsFromTenantName) {
     const daemon::Listen shm{.provider = "shm", .address = "/run/dpu.sock"};
     EXPECT_EQ(listener_address(shm, "a"), "/run/dpu.sock" + listener_suffix("a"));
     const daemon::Listen verbs{.provider = "ofi+verbs", .address = "[fe80::1]:7600"};

@@ -54,13 +54,13 @@ Task<> flood(Rig& rig) {
     EXPECT_EQ(late, std::vector(50, Code::deadline));
 }
 
-TEST(IssuedCapabilities, ACallerWithManyCallsDelaysItselfAlone) {
+TEST(IssuedCapabilities, BusyCallerDelaysOnlyItself) {
     Rig rig;
     rig.world.run(flood(rig));
 }
 
 // Otherwise the engine would start, and refuse each mount through a delegated DPU.
-TEST(IssuedCapabilities, AnAuthorityThatCannotBeReadIsFoundAtStart) {
+TEST(IssuedCapabilities, UnreadableAuthorityIsFoundAtStart) {
     Rig rig;
     Report report;
     EXPECT_EQ(rig.world.run(rig.capabilities.check_authority(report)).error().code,

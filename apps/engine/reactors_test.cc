@@ -7,7 +7,7 @@
 namespace ros2s::engined {
 namespace {
 
-TEST(Reactors, RunBesideEachOther) {
+TEST(Reactors, StartedReactorsAreDistinct) {
     EXPECT_GE(usable_cpus(), 1U);
     Reactors reactors;
     Report report;

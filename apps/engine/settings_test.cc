@@ -31,7 +31,7 @@ TEST(EngineSettings, InvalidValuesAreRefused) {
 
 // A peer that reaches the library's port can write into the process; with loopback, every user of
 // this machine can.
-TEST(EngineSettings, TheDefaultsLetNobodyInWithoutATicket) {
+TEST(EngineSettings, DefaultsAdmitNobodyWithoutATicket) {
     Report report;
     const auto settings = Settings::parse("pools: /a", "file", report);
     ASSERT_TRUE(settings) << report.text();
@@ -51,7 +51,7 @@ TEST(EngineSettings, TheDefaultsLetNobodyInWithoutATicket) {
         << report.text();
 }
 
-TEST(EngineSettings, TheDocumentReadsAsWhatItSays) {
+TEST(EngineSettings, DocumentRoundTrips) {
     Settings settings;
     settings.pools = "/a";
     settings.ucx_device = "mlx5_0:1";

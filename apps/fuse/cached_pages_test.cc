@@ -58,7 +58,7 @@ Task<> find_stores(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 3 * page, as_bytes(more)), (Ranges{{3 * page, page + 5}}));
 }
 
-TEST(CachedPages, OnlyStoresAreWritten) {
+TEST(CachedPages, OnlyStoredBytesAreWritten) {
     sim::World world(1);
     world.run(find_stores(world.core()));
 }
@@ -72,7 +72,7 @@ Task<> fill_the_end(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 0, as_bytes(now)), (Ranges{{50, 1}}));
 }
 
-TEST(CachedPages, ThePageIsZeroBehindTheEndOfTheFile) {
+TEST(CachedPages, PageIsZeroBehindEndOfFile) {
     sim::World world(1);
     world.run(fill_the_end(world.core()));
 }
@@ -88,7 +88,7 @@ Task<> overtake(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 0, as_bytes(with(old, 100, "bab"))), (Ranges{{100, 1}, {102, 1}}));
 }
 
-TEST(CachedPages, AGapThatWasWrittenDirectlyIsLeftOut) {
+TEST(CachedPages, DirectlyWrittenGapIsOmitted) {
     sim::World world(1);
     world.run(overtake(world.core()));
 }
@@ -117,7 +117,7 @@ Task<> exceed_the_limit(Reactor& reactor) {
     EXPECT_TRUE(co_await pages.begin(other, Kind::paged, {0, page}));
 }
 
-TEST(CachedPages, TheOldestCopiesAreDropped) {
+TEST(CachedPages, OldestCopiesAreDropped) {
     sim::World world(1);
     world.run(exceed_the_limit(world.core()));
 }
@@ -153,7 +153,7 @@ Task<> take_turns(Reactor& reactor) {
     EXPECT_FALSE(co_await pages.begin(file, Kind::paged, {0, page}));
 }
 
-TEST(CachedPages, PagesWaitForDirectWritesAndTheReverse) {
+TEST(CachedPages, PagesAndDirectWritesWaitForEachOther) {
     sim::World world(1);
     world.run(take_turns(world.core()));
 }

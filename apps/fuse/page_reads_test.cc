@@ -17,7 +17,7 @@ namespace {
 constexpr fs::NodeId one{1}, two{2};
 constexpr Time start{};
 
-TEST(PageReads, AreDueOnceAfterTheirLifetime) {
+TEST(PageReads, ReadsAreDueOnceAfterTheirLifetime) {
     PageReads reads;
     reads.note(start, one, 10, 8192, 4096);
     reads.note(start + PageReads::lifetime / 2, one, 10, 0, 4096);
@@ -32,7 +32,7 @@ TEST(PageReads, AreDueOnceAfterTheirLifetime) {
     EXPECT_TRUE(reads.take_due(start + 3 * PageReads::lifetime).empty());
 }
 
-TEST(PageReads, MappedOnesAreDueLater) {
+TEST(PageReads, MappedReadsAreDueLater) {
     PageReads reads;
     reads.keep(start, {.node = one, .program = 10, .begin = 0, .end = 4096});
     reads.note(start, one, 10, 4096, 4096);
@@ -45,7 +45,7 @@ TEST(PageReads, MappedOnesAreDueLater) {
     EXPECT_EQ(later[0].end, 8192u);
 }
 
-TEST(PageReads, GoWithTheirFile) {
+TEST(PageReads, ReadsAreForgottenWithTheirFile) {
     PageReads reads;
     reads.note(start, one, 10, 0, 4096);
     reads.note(start, one, 11, 0, 4096);
@@ -56,7 +56,7 @@ TEST(PageReads, GoWithTheirFile) {
     EXPECT_EQ(due[0].node, two);
 }
 
-TEST(PageReads, AMappingIsFoundInItsProgram) {
+TEST(PageReads, MappingIsFoundInItsProgram) {
     char name[] = "/tmp/ros2store-fuse.XXXXXX";
     const int file = ::mkstemp(name);
     ASSERT_GE(file, 0);

@@ -159,25 +159,25 @@ int run(Sharing sharing, RingChoice ring, std::string command, Below below = Bel
     return (*reactor)->run(run_on_memory(**reactor, blocking, sharing, below, std::move(command)));
 }
 
-class ServerTest : public testing::Test {
+class FuseServer : public testing::Test {
   protected:
     void SetUp() override {
         if (!can_mount()) GTEST_SKIP() << "SKIPPED: no access to /dev/fuse, nothing was mounted";
     }
 };
 
-TEST_F(ServerTest, PosixChecksPassWhenTheKernelCaches) {
+TEST_F(FuseServer, PosixChecksPassWithKernelCache) {
     EXPECT_EQ(run(Sharing::exclusive, RingChoice::automatic, "python3 -B " POSIX_CHECKS " $MOUNT"),
               0);
 }
 
-TEST_F(ServerTest, PosixChecksPassWithoutCaching) {
+TEST_F(FuseServer, PosixChecksPassWithoutKernelCache) {
     EXPECT_EQ(
         run(Sharing::shared, RingChoice::automatic, "python3 -B " POSIX_CHECKS " --shared $MOUNT"),
         0);
 }
 
-TEST_F(ServerTest, SetIdBitsAreKeptAndClearedAsInLinux) {
+TEST_F(FuseServer, SetIdBitsAreKeptAndClearedAsInLinux) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
     for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
         EXPECT_EQ(run(sharing, RingChoice::automatic, "python3 -B " SET_ID_CHECKS " $MOUNT"), 0);
@@ -185,7 +185,7 @@ TEST_F(ServerTest, SetIdBitsAreKeptAndClearedAsInLinux) {
 }
 
 // Also where the kernel keeps pages, and so might look for file capabilities before each write.
-TEST_F(ServerTest, AWriteIsOneRequest) {
+TEST_F(FuseServer, AWriteIsOneRequest) {
     for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
         EXPECT_EQ(run(sharing, RingChoice::automatic,
                       "dd if=/dev/zero of=$MOUNT/a bs=4096 count=1000 status=none"),
@@ -195,7 +195,7 @@ TEST_F(ServerTest, AWriteIsOneRequest) {
     }
 }
 
-TEST_F(ServerTest, ARangeOfZerosCutsOffNobody) {
+TEST_F(FuseServer, ZeroRangeTruncatesNoOtherWrite) {
     EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
                   "touch $MOUNT/a && fallocate -z -o 0 -l 4096 $MOUNT/a && "
                   "stat -c %s $MOUNT/a && test $(stat -c %s $MOUNT/a) = 10000 && "
@@ -205,7 +205,7 @@ TEST_F(ServerTest, ARangeOfZerosCutsOffNobody) {
 }
 
 // A page is touched while a write(2) of the same page is on its way.
-TEST_F(ServerTest, AStoreBesideAWriteOfTheSamePageTakesNothingBack) {
+TEST_F(FuseServer, StoreBesideWriteOfSamePageLosesNothing) {
     EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
                   "python3 -B - $MOUNT/a <<'end'\n"
                   "import mmap, os, sys, threading\n"
@@ -226,7 +226,7 @@ TEST_F(ServerTest, AStoreBesideAWriteOfTheSamePageTakesNothingBack) {
               0);
 }
 
-TEST_F(ServerTest, ServesAnotherFileSystem) {
+TEST_F(FuseServer, AnotherFileSystemIsServed) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -240,7 +240,7 @@ TEST_F(ServerTest, ServesAnotherFileSystem) {
         0);
 }
 
-TEST_F(ServerTest, ServesWithoutIoUring) {
+TEST_F(FuseServer, WithoutIoUringFilesAreServed) {
     EXPECT_EQ(run(Sharing::exclusive, RingChoice::threads,
                   "echo hello >$MOUNT/a && test \"$(cat $MOUNT/a)\" = hello && test $(stat -c %s "
                   "$MOUNT/a) = 6"),
@@ -271,7 +271,7 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
 }
 
 // Otherwise each node that was ever seen would be kept until the mount ends.
-TEST(Server, ForgetsDirectoriesThatTheKernelForgets) {
+TEST(FuseServerNodes, ForgottenDirectoriesAreReleased) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -279,7 +279,7 @@ TEST(Server, ForgetsDirectoriesThatTheKernelForgets) {
     (*reactor)->run(forget_a_directory(**reactor, blocking));
 }
 
-TEST(MountPoint, SaysWhatIsWrong) {
+TEST(MountPoint, UnusableDirectoryIsReported) {
     const auto refused = [](const std::string& path) {
         Report report;
         const auto result = prepare_mount_point(path, false, report);
@@ -292,7 +292,7 @@ TEST(MountPoint, SaysWhatIsWrong) {
     EXPECT_NE(refused("/proc").find("mount point already"), std::string::npos);
 }
 
-TEST(ReadBuffers, AreReusedAndFit) {
+TEST(ReadBuffers, BuffersAreReused) {
     ReadBuffers buffers(2);
     auto large = buffers.take(transfer_bytes_max);
     EXPECT_EQ(large.size(), transfer_bytes_max);

@@ -67,7 +67,7 @@ Task<> write_both_ways(Reactor& reactor, bool append_first) {
     co_await files.checked->close_all();
 }
 
-TEST(WriteHandles, TheSecondIsForTheUserWhoOpenedTheFile) {
+TEST(WriteHandles, SecondHandleBelongsToTheOpeningUser) {
     for (const bool append_first : {true, false}) {
         sim::World world(1);
         world.run(write_both_ways(world.core(), append_first));

@@ -11,13 +11,13 @@ namespace {
 using namespace std::string_literals;
 
 // The bytes of docs/formats/daos.md.
-TEST(Akeys, AreStoredWithATail) {
+TEST(Akeys, StoredBytesMatchTheFormat) {
     EXPECT_EQ(value_akey("ab").bytes, "ab\1"s);
     EXPECT_EQ(array_akey("ab", 1).bytes, "ab\2"s);
     EXPECT_EQ(array_akey("ab", 0x1234).bytes, "ab\0\0\0\0\0\0\x12\x34\3"s);
 }
 
-TEST(Akeys, AreReadAsTheyWereWritten) {
+TEST(Akeys, AkeysRoundTrip) {
     for (const auto& bytes : {""s, "a"s, "\1\2\3"s, "12345678\3"s}) {
         EXPECT_EQ(parse_akey(value_akey(bytes).bytes).bytes, bytes);
         EXPECT_EQ(parse_akey(value_akey(bytes).bytes).type, DAOS_IOD_SINGLE);
@@ -33,7 +33,7 @@ TEST(Akeys, AreReadAsTheyWereWritten) {
     }
 }
 
-TEST(ArraySizes, AreStoredInTwentyFourBytes) {
+TEST(ArraySizes, EncodedSizesMatchTheFormat) {
     const ArraySizes sizes{.cell_bytes = 4, .chunk_cells = 0x100};
     const std::string bytes = encode(sizes);
     EXPECT_EQ(bytes, "ARRY\1\0\0\0\4\0\0\0\0\0\0\0\0\1\0\0\0\0\0\0"s);
@@ -46,7 +46,7 @@ TEST(ArraySizes, AreStoredInTwentyFourBytes) {
     }
 }
 
-TEST(ContainerSettings, HaveAFormat) {
+TEST(ContainerSettings, EncodedSettingsMatchTheFormat) {
     const ContainerSettings settings{.layout = 2,
                                      .mode = 4,
                                      .chunk_bytes = 1 << 20,
@@ -75,7 +75,7 @@ TEST(ContainerSettings, HaveAFormat) {
 }
 
 // A caller that got the defaults would overwrite the stored values.
-TEST(ContainerSettings, AreTheDefaultsOnlyIfNothingWasKept) {
+TEST(ContainerSettings, DefaultsApplyOnlyIfNothingIsStored) {
     const ContainerSettings kept{.layout = 2, .mode = 4, .hints = "file:max"};
     const std::string bytes = encode(kept);
     ContainerSettings settings;
@@ -92,7 +92,7 @@ TEST(ContainerSettings, AreTheDefaultsOnlyIfNothingWasKept) {
     }
 }
 
-TEST(ReservedObjects, HaveIdsThatNobodyElseMakes) {
+TEST(ReservedObjects, ReservedIdsCannotBeAllocated) {
     EXPECT_EQ(attributes_id, (object::ObjectId{.high = 0x4441'4f01, .low = 0}));
     EXPECT_EQ(allocations_id, (object::ObjectId{.high = 0x4441'4f01, .low = 1}));
     EXPECT_EQ(properties_id, (object::ObjectId{.high = 0x4441'4f01, .low = 2}));

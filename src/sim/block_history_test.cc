@@ -8,7 +8,7 @@ namespace {
 
 Time at(int ms) { return Time{} + std::chrono::milliseconds(ms); }
 
-TEST(BlockHistory, AReadFindsTheLastWriteOrOneThatRunsBesideIt) {
+TEST(BlockHistory, ReadOfLastOrConcurrentWriteIsAccepted) {
     BlockHistory history(1);
     const uint64_t one = history.begin(0, at(1));
     history.acknowledged(0, one, at(2));
@@ -17,7 +17,7 @@ TEST(BlockHistory, AReadFindsTheLastWriteOrOneThatRunsBesideIt) {
     EXPECT_EQ(history.found(0, two, at(4), at(5)), "");
 }
 
-TEST(BlockHistory, ALostWriteIsSeen) {
+TEST(BlockHistory, LostWriteIsDetected) {
     BlockHistory history(1);
     const uint64_t one = history.begin(0, at(1));
     EXPECT_EQ(history.found(0, 0, at(2), at(3)), "") << "it is not acknowledged yet";
@@ -25,7 +25,7 @@ TEST(BlockHistory, ALostWriteIsSeen) {
     EXPECT_NE(history.found(0, 0, at(5), at(6)), "");
 }
 
-TEST(BlockHistory, AWriteThatComesBackIsSeen) {
+TEST(BlockHistory, ReturningOldWriteIsDetected) {
     BlockHistory history(1);
     const uint64_t one = history.begin(0, at(1));
     history.acknowledged(0, one, at(2));
@@ -34,7 +34,7 @@ TEST(BlockHistory, AWriteThatComesBackIsSeen) {
     EXPECT_NE(history.found(0, one, at(6), at(7)), "") << "although two is not acknowledged";
 }
 
-TEST(BlockHistory, WhatNobodyWroteIsSeen) {
+TEST(BlockHistory, UnwrittenValueIsDetected) {
     BlockHistory history(2);
     (void)history.begin(0, at(1));
     EXPECT_EQ(history.found(1, 0, at(2), at(3)), "");

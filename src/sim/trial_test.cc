@@ -320,7 +320,7 @@ TrialReport run_with(Bug bug, uint64_t seed) {
     });
 }
 
-TEST(Trial, AStoreWithoutFaultsPasses) {
+TEST(StoreTrial, StoreWithoutFaultsPasses) {
     uint64_t points = 0, reads = 0, transactions = 0, containers = 0, growths = 0;
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         const TrialReport report = run_with(Bug::none, seed);
@@ -338,15 +338,15 @@ TEST(Trial, AStoreWithoutFaultsPasses) {
     EXPECT_GT(growths, 4U);
 }
 
-TEST(Trial, IsDecidedByItsSeed) {
+TEST(StoreTrial, SeedDeterminesTheRun) {
     const TrialReport once = run_with(Bug::none, 1), again = run_with(Bug::none, 1);
     EXPECT_EQ(once.transactions, again.transactions);
     EXPECT_EQ(once.reads, again.reads);
     EXPECT_EQ(once.points.size(), again.points.size());
 }
 
-class Bugs : public testing::TestWithParam<std::pair<Bug, const char*>> {};
-TEST_P(Bugs, AreNoticed) {
+class PlantedBugs : public testing::TestWithParam<std::pair<Bug, const char*>> {};
+TEST_P(PlantedBugs, EachBugIsDetected) {
     const auto [bug, expected] = GetParam();
     const auto noticed = testing::Contains(testing::HasSubstr(expected));
     bool found = false;
@@ -355,7 +355,7 @@ TEST_P(Bugs, AreNoticed) {
     }
     EXPECT_TRUE(found) << expected;
 }
-INSTANTIATE_TEST_SUITE_P(Trial, Bugs,
+INSTANTIATE_TEST_SUITE_P(Trial, PlantedBugs,
                          testing::Values(std::pair{Bug::lose_last, "is lost"},
                                          std::pair{Bug::lose_any, "is lost"},
                                          std::pair{Bug::tear, "is missing"},

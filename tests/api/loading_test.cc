@@ -43,7 +43,7 @@ std::string make_pool(const std::string& directory) {
 }
 
 // A single test, because a loaded library stays loaded.
-TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
+TEST(LibraryLoading, EachUriLoadsOnlyWhatItNeeds) {
     const Directory directory;
     EXPECT_NE(ros2s_version(), 0U);
     ros2s_fs* fs = nullptr;
@@ -82,7 +82,7 @@ TEST(Loading, EachKindOfUriLoadsWhatItNeeds) {
     EXPECT_TRUE(has("libros2store-grpc"));
 }
 
-TEST(Loading, AnErrorNamesTheFileAndThePackage) {
+TEST(LibraryLoading, MissingLibraryErrorNamesFileAndPackage) {
     // A libros2store without the libraries beside it.
     const Directory directory;
     const std::string uri = make_pool(directory.path + "/pool");

@@ -69,7 +69,7 @@ std::string device_of(const std::string& provider) {
 
 // The parameter: "engine"; "dpu", in front of an engine; or "dpu_verbs", whose hosts use an
 // adapter.
-class Attacked : public testing::TestWithParam<const char*> {
+class DaemonAttack : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
         if (is_over_verbs() && adapter().empty()) {
@@ -181,15 +181,15 @@ class Attacked : public testing::TestWithParam<const char*> {
     std::unique_ptr<VerifiedLoad> load;
 };
 
-INSTANTIATE_TEST_SUITE_P(Of, Attacked, testing::Values("engine", "dpu", "dpu_verbs"),
+INSTANTIATE_TEST_SUITE_P(Of, DaemonAttack, testing::Values("engine", "dpu", "dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
-class AttackedOverShm : public Attacked {};
-INSTANTIATE_TEST_SUITE_P(Of, AttackedOverShm, testing::Values("engine", "dpu"),
+class ShmDaemonAttack : public DaemonAttack {};
+INSTANTIATE_TEST_SUITE_P(Of, ShmDaemonAttack, testing::Values("engine", "dpu"),
                          [](const auto& info) { return std::string(info.param); });
 
-class AttackedOverUcx : public Attacked {};
-INSTANTIATE_TEST_SUITE_P(Of, AttackedOverUcx, testing::Values("engine"),
+class UcxDaemonAttack : public DaemonAttack {};
+INSTANTIATE_TEST_SUITE_P(Of, UcxDaemonAttack, testing::Values("engine"),
                          [](const auto& info) { return std::string(info.param); });
 
 // ---- strangers
@@ -211,7 +211,7 @@ const std::vector<std::string> ended_for_what_it_did{"ros2store_fabric_ended_vio
 
 constexpr const char* audited = "audit: a connection to the control plane was refused";
 
-TEST_P(Attacked, AThousandHalfOpenConnectionsAtEachListener) {
+TEST_P(DaemonAttack, HalfOpenConnectionsLeaveClientsServed) {
     constexpr size_t connections = 1000;
     if (limit_descriptors(4 * connections) < 4 * connections) {
         GTEST_SKIP() << "descriptors are limited here";
@@ -266,7 +266,7 @@ std::vector<std::string> other_protocols() {
     return all;
 }
 
-TEST_P(Attacked, OtherProtocolsAtEachListener) {
+TEST_P(DaemonAttack, OtherProtocolsAreRefused) {
     const size_t before = descriptors();
     const auto protocols = other_protocols();
     std::vector<Stranger> strangers;
@@ -290,7 +290,7 @@ TEST_P(Attacked, OtherProtocolsAtEachListener) {
     expect_counted({refused_at_control}, static_cast<double>(protocols.size()));
 }
 
-TEST_P(Attacked, TheWrongProviderOrVersionIsTold) {
+TEST_P(DaemonAttack, WrongProviderOrVersionIsReported) {
     for (const ListenAddress& listener : data_listeners()) {
         fabric::Hello hello{.domain = 1, .message_bytes_max = 65536, .operations_max = 16};
         hello.set_provider(listener.name == "shm" ? "ucx+tcp" : "shm");
@@ -339,7 +339,7 @@ std::string hello_of(const ListenAddress& listener, std::string_view appended = 
 
 // Strangers speak the protocol, request all memory, have no ticket, and stay. More of them keep
 // coming. A client with a ticket still gets in.
-TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
+TEST_P(ShmDaemonAttack, ListenerFullOfPeersAdmitsTicketHolder) {
     ListenAddress listener = over_shm();
     const std::filesystem::path place(listener.address);
     for (const auto& entry : std::filesystem::directory_iterator(place.parent_path())) {
@@ -372,7 +372,7 @@ TEST_P(AttackedOverShm, AListenerFullOfStrangersLetsTicketHoldersIn) {
 
 // As if a peer sent the address of its library without a ticket. UCX would not check these bytes,
 // and would connect to the address in them.
-TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
+TEST_P(UcxDaemonAttack, AddressWithoutTicketIsIgnored) {
     const ListenAddress listener = data_listeners().back();
     ASSERT_EQ(listener.name, "ucx+tcp");
     Random random(11);
@@ -399,7 +399,7 @@ TEST_P(AttackedOverUcx, AddressesOfStrangersAreNotLookedAt) {
     expect_counted({refused_at_data}, 60);
 }
 
-TEST_P(Attacked, CertificatesThatAreNotGoodHere) {
+TEST_P(DaemonAttack, InvalidCertificatesAreRefused) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     const auto late = pki::issue(
         certificates(), {.name = "late", .alternative_names = {}, .lifetime = std::chrono::days(1)},
@@ -472,7 +472,7 @@ Task<> drop(std::unique_ptr<control::ControlClient> client) {
     co_return;
 }
 
-TEST_P(Attacked, TicketsThatAreNotGoodHere) {
+TEST_P(DaemonAttack, InvalidTicketsAreRefused) {
     const uint32_t service = is_dpu() ? hostlink::file_service : remote::object_service;
     const Uuid instance = Uuid::make(reactor->secrets());
     const ListenAddress first = is_over_verbs() ? data_listeners().back() : over_shm();
@@ -533,7 +533,7 @@ TEST_P(Attacked, TicketsThatAreNotGoodHere) {
 
 // ---- clients that were admitted
 
-class HostileClients : public Attacked {
+class HostileClients : public DaemonAttack {
   protected:
     void attack(const std::string& how, uint64_t seed) {
         SCOPED_TRACE(fmt::format("{}, seed {}", how, seed));
@@ -556,28 +556,28 @@ class HostileClients : public Attacked {
 INSTANTIATE_TEST_SUITE_P(Of, HostileClients, testing::Values("engine", "dpu", "dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
-class ClientsThatShareMemory : public HostileClients {};
-INSTANTIATE_TEST_SUITE_P(Of, ClientsThatShareMemory, testing::Values("engine", "dpu"),
+class ShmClientAttack : public HostileClients {};
+INSTANTIATE_TEST_SUITE_P(Of, ShmClientAttack, testing::Values("engine", "dpu"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(ClientsThatShareMemory, AndWriteGarbageIntoIt) {
+TEST_P(ShmClientAttack, GarbageInSharedMemoryIsHarmless) {
     const uint64_t memory = resident_kib();
     for (uint64_t seed = 1; seed <= 3; ++seed) attack("garbage", seed);
     EXPECT_LE(resident_kib(), memory + growth_kib_max);
     // Not every attack ends its session: some random bytes are valid.
     expect_counted(ended_for_what_it_did, 1);
 }
-TEST_P(ClientsThatShareMemory, AndLieAboutIndices) {
+TEST_P(ShmClientAttack, FalseIndicesEndOnlyTheirSession) {
     const uint64_t seeds = seeds_of_long_attacks();
     for (uint64_t seed = 1; seed <= seeds; ++seed) attack("indices", seed);
     expect_counted(ended_for_what_it_did, static_cast<double>(seeds));
 }
 
-class ClientsOverAnAdapter : public HostileClients {};
-INSTANTIATE_TEST_SUITE_P(Of, ClientsOverAnAdapter, testing::Values("dpu_verbs"),
+class AdapterClientAttack : public HostileClients {};
+INSTANTIATE_TEST_SUITE_P(Of, AdapterClientAttack, testing::Values("dpu_verbs"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(ClientsOverAnAdapter, ThatLieAboutKeys) {
+TEST_P(AdapterClientAttack, FalseKeysEndOnlyTheirSession) {
     const std::string refused = "ros2store_fabric_ended_violation_total";
     for (const char* lie : {"forged", "foreign", "stale", "bounded", "rightless"}) {
         const double before = counted(dpu.metrics(), refused);
@@ -588,7 +588,7 @@ TEST_P(ClientsOverAnAdapter, ThatLieAboutKeys) {
 }
 
 // The resources of dead hosts are freed soon, not only after the idle timeout.
-TEST_P(HostileClients, ThatDieInTheMiddle) {
+TEST_P(HostileClients, DeadClientsAreCleanedUpSoon) {
     const auto sessions = [&] {
         return counted(is_dpu() ? dpu.metrics() : engine.metrics(), "ros2store_sessions");
     };
@@ -609,7 +609,7 @@ TEST_P(HostileClients, ThatDieInTheMiddle) {
     if (provider() == "ofi+verbs") ends.emplace_back("ros2store_fabric_ended_violation_total");
     expect_counted(ends, static_cast<double>(seeds));
 }
-TEST_P(HostileClients, ThatStall) {
+TEST_P(HostileClients, StalledClientsAreEnded) {
     attack("stall", 1);
     expect_counted({died}, 1);
 }

@@ -67,7 +67,7 @@ class Client {
     std::map<std::string, ros2s_file*> open_;
 };
 
-class Clients : public testing::Test {
+class ConcurrentClients : public testing::Test {
   protected:
     void SetUp() override {
         ASSERT_TRUE(engine.start() && near.start() && far.start());
@@ -92,7 +92,7 @@ class Clients : public testing::Test {
     std::vector<std::unique_ptr<Client>> all;
 };
 
-TEST_F(Clients, WhatOneWasToldTheOthersSee) {
+TEST_F(ConcurrentClients, AcknowledgedChangeIsSeenByOthers) {
     const uint64_t seed = random_seed();
     SCOPED_TRACE(fmt::format("seed {}", seed));
     Random random(seed);
@@ -125,7 +125,7 @@ TEST_F(Clients, WhatOneWasToldTheOthersSee) {
     }
 }
 
-TEST_F(Clients, AppendsOfAllOfThemFollowEachOther) {
+TEST_F(ConcurrentClients, ConcurrentAppendsDoNotOverlap) {
     constexpr size_t appends = 150, record = 64;
     each_at_once([&](Client& client, size_t number) {
         ros2s_file* file = client.file("log", O_RDWR | O_APPEND);
@@ -149,7 +149,7 @@ TEST_F(Clients, AppendsOfAllOfThemFollowEachOther) {
     EXPECT_EQ(next, std::vector<size_t>(clients, appends));
 }
 
-TEST_F(Clients, OfThoseThatWantTheSameOneGetsIt) {
+TEST_F(ConcurrentClients, ConcurrentCreateOrRenameSucceedsOnce) {
     constexpr size_t names = 60;
     std::array<std::atomic<int>, names> created{}, moved{};
     each_at_once([&](Client& client, size_t number) {

@@ -72,9 +72,9 @@ struct Channels {
     }
 };
 
-class Connections : public testing::Test {
+class ManyConnections : public testing::Test {
   protected:
-    Connections() {
+    ManyConnections() {
         Report report;
         for (auto* reactor : {&good, &many}) {
             auto made = OsReactor::create({.thread_name = "host"}, report);
@@ -140,7 +140,7 @@ class Connections : public testing::Test {
     std::unique_ptr<OsReactor> good, many;
 };
 
-TEST_F(Connections, AThousandOfOneTenantFitAtADpu) {
+TEST_F(ManyConnections, ThousandConnectionsOfOneTenantFitADpu) {
     ASSERT_TRUE(engine.start() && dpu.start());
     DpuTenant bob;
     run_blocking(*many, [&] {
@@ -151,7 +151,7 @@ TEST_F(Connections, AThousandOfOneTenantFitAtADpu) {
     run_blocking(*many, [&] { return bob.close(); });
 }
 
-TEST_F(Connections, AThousandOfOneClientFitAtAnEngine) {
+TEST_F(ManyConnections, ThousandConnectionsOfOneClientFitAnEngine) {
     ASSERT_TRUE(engine.start() && dpu.start());
     connection::Options options = engine.options("shm");
     options.purpose = session::Purpose::store;

@@ -21,7 +21,7 @@ using control::ControlClient;
 using object::ContainerRecord;
 
 // The parameter: "engine", or "dpu" in front of an engine.
-class ContainersOnce : public testing::TestWithParam<const char*> {
+class ContainersExactlyOnce : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
         auto made = OsReactor::create({.thread_name = "client"}, report);
@@ -97,12 +97,12 @@ class ContainersOnce : public testing::TestWithParam<const char*> {
     std::unique_ptr<OsReactor> reactor;
     std::unique_ptr<ControlClient> client;
 };
-INSTANTIATE_TEST_SUITE_P(Of, ContainersOnce, testing::Values("engine", "dpu"),
+INSTANTIATE_TEST_SUITE_P(Of, ContainersExactlyOnce, testing::Values("engine", "dpu"),
                          [](const auto& info) { return std::string(info.param); });
 
 // To the daemon a lost reply looks like a delivered one. So this reply is delivered, and the daemon
 // is killed afterwards.
-TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
+TEST_P(ContainersExactlyOnce, RepeatedCallAfterKillGetsStoredReply) {
     UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     const auto made = create("once", creation);
     ASSERT_TRUE(made) << report.text();
@@ -144,7 +144,7 @@ TEST_P(ContainersOnce, ARepetitionAfterAKillIsAnsweredFromTheStoredReply) {
 }
 
 // CN=maker may destroy only what it owns. This right ends with the container.
-TEST_P(ContainersOnce, AnOwnerRepeatsADestruction) {
+TEST_P(ContainersExactlyOnce, OwnerMayRepeatADestroy) {
     if (is_dpu()) GTEST_SKIP() << "what hosts create belongs to this DPU";
     std::string said;
     ASSERT_EQ(run_program(fmt::format("'{}' certs issue '{}' maker", PROGRAM_CLI,
@@ -182,7 +182,7 @@ TEST_P(ContainersOnce, AnOwnerRepeatsADestruction) {
     EXPECT_EQ(found().front().id, next->id);
 }
 
-TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {
+TEST_P(ContainersExactlyOnce, ContainersAreEncryptedIfDpuHasAKey) {
     if (!is_dpu()) GTEST_SKIP() << "an engine has no keys";
     const std::string keys = engine.pool_directory() + "/keys";
     std::filesystem::create_directory(keys);
@@ -212,7 +212,7 @@ TEST_P(ContainersOnce, AreEncryptedByADpuThatHasAKeyForThem) {
         << said;
 }
 
-TEST_P(ContainersOnce, AreNotMadeWithTheKeyOfATenantForASubjectWithoutOne) {
+TEST_P(ContainersExactlyOnce, WithoutTenantKeyCreateIsRefused) {
     if (!is_dpu()) GTEST_SKIP() << "an engine has no keys";
     dpu.kill_hard();
     std::ofstream(engine.places().dpu_settings, std::ios::app) << fmt::format(
@@ -257,7 +257,7 @@ struct ContainerLoad {
     bool stop = false;
 };
 
-TEST_P(ContainersOnce, KillsUnderLoadAreAPause) {
+TEST_P(ContainersExactlyOnce, KillsUnderLoadOnlyPause) {
     ContainerLoad load{.client = *client, .worker = Nursery(*reactor, 1)};
     run_blocking(*reactor, [&] { return load.begin(); });
     const auto rounds = [&] {

@@ -204,24 +204,24 @@ class RequestCosts : public testing::Test {
     }
 };
 
-TEST_F(RequestCosts, Embedded) {
+TEST_F(RequestCosts, EmbeddedStaysWithinCosts) {
     expect_at_most("ros2s+local", {.here = {.passes = 1}}, {.here = {.passes = 1}});
 }
 
-TEST_F(RequestCosts, Direct) {
+TEST_F(RequestCosts, DirectStaysWithinCosts) {
     count_engine();
     expect_at_most("ros2s", one_pass, one_pass);
 }
 
-TEST_F(RequestCosts, DirectOverTcp) {
+TEST_F(RequestCosts, DirectOverTcpStaysWithinCosts) {
     count_engine();
     of_chunk_ = allocations_over_tcp;
     expect_at_most("ros2s", one_pass, one_pass, "&provider=ucx+tcp");
 }
 
-TEST_F(RequestCosts, Offload) { expect_of_offload("shm"); }
+TEST_F(RequestCosts, OffloadStaysWithinCosts) { expect_of_offload("shm"); }
 
-TEST_F(RequestCosts, OffloadOverTcp) {
+TEST_F(RequestCosts, OffloadOverTcpStaysWithinCosts) {
     of_chunk_ = allocations_over_tcp;
     expect_of_offload("ucx+tcp");
 }

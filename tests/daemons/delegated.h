@@ -31,11 +31,11 @@ auto on(OsReactor& reactor, Test test) {
     return run_blocking(reactor, test);
 }
 
-class Delegated : public testing::TestWithParam<const char*> {
+class DelegatedDaemons : public testing::TestWithParam<const char*> {
   protected:
     static constexpr size_t bytes = 4096;
 
-    Delegated() {
+    DelegatedDaemons() {
         Report report;
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
@@ -194,7 +194,7 @@ class Delegated : public testing::TestWithParam<const char*> {
     Report said;
 };
 
-class DelegatedDpu : public Delegated {};
+class DelegatedDpu : public DelegatedDaemons {};
 
 inline const config::Entries alices{{"subjects", "CN=alice"},
                                     {"write", "main, alice-*"},

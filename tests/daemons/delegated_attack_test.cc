@@ -9,7 +9,7 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(Shm, DelegatedDpu, testing::Values("shm"));
 
-TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
+TEST_P(DelegatedDpu, EngineRefusesDpuWithoutCapability) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
@@ -149,7 +149,7 @@ TEST_P(DelegatedDpu, AnEngineBelievesNoDpu) {
 }
 
 // It can read `main` while it shows a valid capability, and nothing else.
-TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
+TEST_P(DelegatedDpu, DpuReachesOnlyWhatItsCapabilityShows) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_TRUE(create("alice", "alice-1")) << said.text();
@@ -183,7 +183,7 @@ TEST_P(DelegatedDpu, ADpuReachesWhatItShows) {
 
 // Two DPUs that ignore the limits of a tenant get no more than the tenant's limits. Other tenants
 // do not wait.
-TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
+TEST_P(DelegatedDpu, TenantRateHoldsOverAllDpus) {
     start();
     auto limited = alices;
     limited.insert({{"names", "100"}, {"burst", "10ms"}});
@@ -249,7 +249,7 @@ TEST_P(DelegatedDpu, ATenantHasItsRatesOverAllDpus) {
 }
 
 // A program of a tenant that is a direct client of the engine.
-TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
+TEST_P(DelegatedDpu, DirectClientShowsItsOwnCapability) {
     for (const char* name : {"carol", "dave"}) issue(engine.places().storage_certs, name);
     start("5min", engine.places().storage_certs);
     ASSERT_EQ(change(Change::create, "carol", {{"subjects", "CN=carol"}, {"read", "main"}}), "");
@@ -289,7 +289,7 @@ TEST_P(DelegatedDpu, ADirectClientShowsItsOwn) {
     stop();
 }
 
-TEST_P(DelegatedDpu, ADpuBelievesNoHost) {
+TEST_P(DelegatedDpu, DpuRefusesFalseCapabilitiesOfHosts) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");

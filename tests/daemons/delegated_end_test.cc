@@ -12,7 +12,7 @@ INSTANTIATE_TEST_SUITE_P(Shm, DelegatedDpu, testing::Values("shm"));
 
 // A revoked capability is invalid from the return of the revocation: for its DPU, in another
 // session, for another DPU, and after restarts. Other capabilities of the tenant stay valid.
-TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
+TEST_P(DelegatedDpu, RevokedCapabilityIsRefused) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
@@ -103,7 +103,7 @@ TEST_P(DelegatedDpu, ARevokedCapabilityIsWorthNothing) {
 }
 
 // A capability that was issued because the tenant owned a container is for a label.
-TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
+TEST_P(DelegatedDpu, OwnerCapabilityEndsWithOwnership) {
     start();
     ASSERT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"create", "run-*"}}), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"create", "run-*"}}), "");
@@ -145,7 +145,7 @@ TEST_P(DelegatedDpu, ACapabilityOfAnOwnerEndsWithTheOwnership) {
     stop();
 }
 
-TEST_P(DelegatedDpu, ATenantGetsNothingOfARemovedOneOfItsName) {
+TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     start();
     const auto with = [](const char* subject) {
         return config::Entries{
@@ -221,7 +221,7 @@ Task<> bring(Attacker::Holder& holder, Chain chain, connection::DirectPool& pool
     co_return;
 }
 
-TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
+TEST_P(DelegatedDpu, CapabilityWithoutRenewalEnds) {
     start("2s");
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     Attacker attacker(*reactor, engine_as("client"));
@@ -256,7 +256,7 @@ TEST_P(DelegatedDpu, WhatIsNotRenewedEnds) {
 }
 
 // One host mounts and does not renew its capability. Only that host is affected.
-TEST_P(DelegatedDpu, AChainThatIsNotRenewedEndsOnlyMountsOfItsContainer) {
+TEST_P(DelegatedDpu, UnrenewedChainEndsOnlyItsContainersMounts) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_TRUE(create("alice", "alice-1")) << said.text();

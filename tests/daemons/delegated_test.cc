@@ -15,7 +15,7 @@ namespace {
 using std::chrono::steady_clock;
 
 // Over both data planes: shared memory, and TLS between host and DPU and between DPU and engine.
-TEST_P(Delegated, HostsWorkWithWhatTheirTenantHas) {
+TEST_P(DelegatedDaemons, HostsUseTheRightsOfTheirTenant) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
@@ -50,11 +50,11 @@ TEST_P(Delegated, HostsWorkWithWhatTheirTenantHas) {
     EXPECT_THAT(engine.log(), HasSubstr("is for the tenant 'alice': read, write main"));
     stop();
 }
-INSTANTIATE_TEST_SUITE_P(Planes, Delegated, testing::Values("shm", "tls"));
+INSTANTIATE_TEST_SUITE_P(Planes, DelegatedDaemons, testing::Values("shm", "tls"));
 
 INSTANTIATE_TEST_SUITE_P(Shm, DelegatedDpu, testing::Values("shm"));
 
-TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
+TEST_P(DelegatedDpu, TenantCapLimitsItsHosts) {
     start();
     auto capped = alices;
     capped.emplace("space", "64KiB");
@@ -78,7 +78,7 @@ TEST_P(DelegatedDpu, ACapOfTheTenantBindsItsHosts) {
     }
 }
 
-TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
+TEST_P(DelegatedDpu, ContainersUseTheKeyOfTheirTenant) {
     const std::string keys = engine.pool_directory() + "/keys";
     std::filesystem::create_directory(keys);
     for (const std::string name : {"alice", "bob"}) {
@@ -136,7 +136,7 @@ TEST_P(DelegatedDpu, EachTenantsContainersHaveItsKey) {
 
 // By default only its creator can use a new container: this needs no other grant, and no other
 // grant helps another tenant.
-TEST_P(DelegatedDpu, OnlyTheCreatorUsesANewContainer) {
+TEST_P(DelegatedDpu, NewContainerIsUsableOnlyByItsCreator) {
     start();
     for (const char* name : {"alice", "bob"}) {
         ASSERT_EQ(change(Change::create, name,
@@ -188,7 +188,7 @@ TEST_P(DelegatedDpu, OnlyTheCreatorUsesANewContainer) {
     stop();
 }
 
-TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
+TEST_P(DelegatedDpu, RevocationTakesEffectWithinASecond) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
@@ -219,7 +219,7 @@ TEST_P(DelegatedDpu, ARevocationEndsItWithinASecond) {
     stop();
 }
 
-TEST_P(DelegatedDpu, OpenFilesFollowTheRightsOfTheirTenant) {
+TEST_P(DelegatedDpu, OpenFilesFollowTenantRights) {
     start();
     config::Entries rights = alices;
     rights["write"] = "kept, main";
@@ -239,7 +239,7 @@ TEST_P(DelegatedDpu, OpenFilesFollowTheRightsOfTheirTenant) {
 
 // Two programs of a tenant: the one whose capability is revoked loses access, and does not get it
 // back.
-TEST_P(DelegatedDpu, AProgramEndsWithItsCapability) {
+TEST_P(DelegatedDpu, RevokedCapabilityEndsOnlyItsProgram) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     std::array<Client, 2> programs;
@@ -302,7 +302,7 @@ TEST_P(DelegatedDpu, ProgramsRenewInTime) {
 }
 
 // The engine divides its time by accounts: the accounts are those of tenants, not of the DPU.
-TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
+TEST_P(DelegatedDpu, EngineCountsRequestsForTenants) {
     start();
     for (const char* name : {"alice", "bob"}) {
         ASSERT_EQ(change(Change::create, name,
@@ -350,7 +350,7 @@ TEST_P(DelegatedDpu, TheEngineCountsForTheirTenants) {
 
 // The DPU has a session for each container and kind of mount. Reports show them as one connection
 // to a pool.
-TEST_P(DelegatedDpu, ItCountsItsSessionsTogether) {
+TEST_P(DelegatedDpu, SessionsAreCountedAsOneConnection) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     const auto updates = [&]() -> uint64_t {
@@ -413,7 +413,7 @@ TEST_P(DelegatedDpu, UnusedSessionsMakeRoomAtAFullEngine) {
 }
 
 // It reports this in its metrics, to `doctor` of its hosts and in its log. A mount does not hang.
-TEST_P(DelegatedDpu, AnEngineThatIsAwayIsReported) {
+TEST_P(DelegatedDpu, AbsentEngineIsReported) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     const auto host_control = dpu_as("alice");
@@ -468,7 +468,7 @@ TEST_P(DelegatedDpu, RestartsOnEitherSideAreSurvived) {
 
 // It is killed before the engine has the request, and after the engine has done it. The one that is
 // started has another key, and no capability.
-TEST_P(DelegatedDpu, ContainersAreMadeAndDestroyedOnceWhileItIsKilled) {
+TEST_P(DelegatedDpu, KilledDpuCreatesAndDestroysOnce) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     // CN=bob may destroy only what it owns. This right ends with the container.
@@ -517,7 +517,7 @@ Task<Result<>> write_in_directory(fs::FileSystem& files) {
     co_return co_await files.close(call, opened.handle);
 }
 
-TEST_P(DelegatedDpu, RightsOnDirectoriesPassThrough) {
+TEST_P(DelegatedDpu, DirectoryRightsPassThrough) {
     start();
     ASSERT_EQ(change(Change::create, "alice", alices), "");
     ASSERT_EQ(change(Change::create, "bob",

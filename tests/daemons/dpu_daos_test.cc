@@ -106,7 +106,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::s
     EXPECT_TRUE(co_await other.close(call, there->handle));
 }
 
-TEST_F(DpuDaos, AHostWorksInAContainerOfDaos) {
+TEST_F(DpuDaos, HostUsesADaosContainer) {
     ASSERT_TRUE(dpu.start()) << dpu.log();
     Report report;
     auto host = open(report);
@@ -127,7 +127,7 @@ TEST_F(DpuDaos, AHostWorksInAContainerOfDaos) {
                 HasSubstr("the pool 'tank' is 'label' of the DAOS system 'daos_server'"));
 }
 
-TEST_F(DpuDaos, ContainersAreListedAndLeftToDaos) {
+TEST_F(DpuDaos, ContainersAreListedButNotManaged) {
     // A pool without containers is served, too.
     std::string said;
     ASSERT_EQ(run_program(fmt::format("'{}' container destroy --yes "
@@ -160,7 +160,7 @@ TEST_F(DpuDaos, ContainersAreListedAndLeftToDaos) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
-TEST_F(DpuDaos, TellsWhatIsWrong) {
+TEST_F(DpuDaos, InvalidSettingsAreReported) {
     EXPECT_THAT(refused("pools: {tank: {daos: {system: x}}}\n"),
                 HasSubstr("pools: 'tank' has no 'pool'"));
     EXPECT_THAT(refused("pools: {a/b: {daos: {pool: x}}}\n"),

@@ -92,7 +92,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::s
     EXPECT_TRUE(co_await other.close(call, there->handle));
 }
 
-TEST_F(DpuDirectories, AHostWorksInADirectoryWithoutAnyEngine) {
+TEST_F(DpuDirectories, HostUsesADirectoryWithoutEngine) {
     ASSERT_TRUE(dpu.start());
     Report report;
     auto host = open(report);
@@ -158,7 +158,7 @@ Task<> try_to_leave(fs::FileSystem& files) {
     }
 }
 
-TEST_F(DpuDirectories, NoHostLeavesTheDirectory) {
+TEST_F(DpuDirectories, HostCannotLeaveTheDirectory) {
     std::filesystem::create_directory(directory.path("outside"));
     write_file(directory.path("outside/secret"), "secret");
     ASSERT_TRUE(dpu.start());
@@ -219,7 +219,7 @@ Task<> try_to_leave_power(fs::FileSystem& files) {
     EXPECT_TRUE(co_await files.set_attributes(call, cut->node, {.size = 1}));
 }
 
-TEST_F(DpuDirectories, AHostGetsNoPowerOverTheMachine) {
+TEST_F(DpuDirectories, HostGainsNoPrivileges) {
     for (const char* name : {"written", "cut"}) {
         write_file(served + "/" + name, "program");
         ASSERT_EQ(::chmod((served + "/" + name).c_str(), 06755), 0);
@@ -267,7 +267,7 @@ Task<> find_it_closed(fs::FileSystem& files, const Kept& kept) {
 
 // Node numbers of a directory do not survive the process. Open files are lost, and a number never
 // leads to another file.
-TEST_F(DpuDirectories, ARestartClosesWhatIsOpenAndLosesNothing) {
+TEST_F(DpuDirectories, RestartClosesOpenFilesAndLosesNothing) {
     write_file(served + "/others", "others");
     ASSERT_TRUE(dpu.start());
     Report report;
@@ -285,7 +285,7 @@ TEST_F(DpuDirectories, ARestartClosesWhatIsOpenAndLosesNothing) {
     EXPECT_EQ(content_of(served + "/others"), "others");
 }
 
-TEST_F(DpuDirectories, WhatIsNotServedIsSaid) {
+TEST_F(DpuDirectories, UnservedContainerIsReported) {
     ASSERT_TRUE(dpu.start());
     Report report;
     EXPECT_EQ(open(report, "none"), nullptr);
@@ -316,7 +316,7 @@ std::unique_ptr<HostFiles> open_as(OsReactor& reactor, const DpuProcess& dpu,
 
 // While one tenant waits for an engine that does not answer, another tenant can mount a directory,
 // which needs no engine.
-TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
+TEST_F(DpuDirectories, DirectoryMountsWhileEngineHangs) {
     EngineProcess engine;
     DpuProcess both(engine, "shm");
     both.serve_directory("lustre/train", served);
@@ -359,7 +359,7 @@ TEST_F(DpuDirectories, AreMountedWhileAnotherTenantWaitsForTheEngine) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(DpuDirectories, AreListedByTheCommandAndNotMadeByIt) {
+TEST_F(DpuDirectories, CommandListsButDoesNotCreateDirectories) {
     ASSERT_TRUE(dpu.start());
     const auto container = [&](std::string_view command, std::string_view place,
                                std::string& said) {
@@ -381,7 +381,7 @@ TEST_F(DpuDirectories, AreListedByTheCommandAndNotMadeByIt) {
 
 // ---- settings
 
-TEST(DpuDirectorySettings, EachBadOneGetsALine) {
+TEST(DpuDirectorySettings, InvalidSettingIsReportedInOneLine) {
     const TemporaryDirectory directory;
     write_file(directory.path("file"), "");
     struct Bad {
@@ -421,7 +421,7 @@ TEST(DpuDirectorySettings, EachBadOneGetsALine) {
     }
 }
 
-TEST(DpuDirectorySettings, AreDocumented) {
+TEST(DpuDirectorySettings, PrintConfigShowsDirectories) {
     const TemporaryDirectory directory;
     std::string said;
     EXPECT_EQ(run_program(fmt::format("'{}' --print-config", PROGRAM_DPU), said), 0);

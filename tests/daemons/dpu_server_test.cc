@@ -88,7 +88,7 @@ Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, std::string&
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
 
-TEST_P(DpuServer, ServesFilesToHosts) {
+TEST_P(DpuServer, FilesAreServedToHosts) {
     dpu.trace_each_request();
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
@@ -117,7 +117,7 @@ TEST_P(DpuServer, ServesFilesToHosts) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
+TEST_P(DpuServer, KilledEngineLosesAndRepeatsNothing) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
@@ -144,7 +144,7 @@ TEST_P(DpuServer, TheEngineKilledUnderLoadLosesNothingAndDoublesNothing) {
 
 // The open descriptors of the host's process: no device, and no socket to the engine or to any IP
 // address.
-TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
+TEST_P(DpuServer, HostHasNoStorageDescriptors) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
@@ -182,7 +182,7 @@ TEST_P(DpuServer, TheHostHasNoDescriptorOfTheStorageSide) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_P(DpuServer, TheDpuKilledUnderLoadLosesNothingAndDoublesNothing) {
+TEST_P(DpuServer, KilledDpuLosesAndRepeatsNothing) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
@@ -325,7 +325,7 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
 }
 // The DPU dies when a host has a session and a connection, but no mount: the DPU was waiting for an
 // engine that does not answer.
-TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
+TEST_P(DpuServerOverShm, HostOfDyingDpuWaitsForTheNext) {
     ASSERT_TRUE(engine.start() && dpu.start());
     ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
     std::unique_ptr<HostFiles> host;
@@ -347,7 +347,7 @@ TEST_P(DpuServerOverShm, WhoMeetsADyingOneWaitsForTheNext) {
 }
 
 // The DPU never answers the host's Mount, because its engine hangs.
-TEST_P(DpuServerOverShm, AMountThatIsNotAnsweredEnds) {
+TEST_P(DpuServerOverShm, UnansweredMountTimesOut) {
     ASSERT_TRUE(engine.start() && dpu.start());
     ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
     Result<std::unique_ptr<HostFiles>> host = fail(Code::unsupported);
@@ -368,7 +368,7 @@ TEST_P(DpuServerOverShm, AMountThatIsNotAnsweredEnds) {
 Task<std::string> layers_of(const HostFiles& host) { co_return host.layers(); }
 
 // Unmounting gets no answer.
-TEST_P(DpuServerOverShm, ADaemonThatHangsKeepsNoHost) {
+TEST_P(DpuServerOverShm, HangingDaemonDoesNotBlockUnmount) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
     auto host = open(report);
@@ -391,10 +391,8 @@ TEST_P(DpuServerOverShm, ADaemonThatHangsKeepsNoHost) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsKilled) { expect_what_is_open_stays(true); }
-TEST_P(DpuServerOverShm, WhatIsOpenStaysOpenWhenTheDpuIsStopped) {
-    expect_what_is_open_stays(false);
-}
+TEST_P(DpuServerOverShm, OpenFilesSurviveADpuKill) { expect_what_is_open_stays(true); }
+TEST_P(DpuServerOverShm, OpenFilesSurviveADpuStop) { expect_what_is_open_stays(false); }
 
 INSTANTIATE_TEST_SUITE_P(Behind, DpuServerOverShm, testing::Values("shm"));
 INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp", "ofi+tcp;ofi_rxm"),
@@ -407,7 +405,7 @@ INSTANTIATE_TEST_SUITE_P(Behind, DpuServer, testing::Values("shm", "ucx+tcp", "o
 
 // ---- settings
 
-TEST(DpuSettings, ProvidersForTrustedPeersAreNotForHosts) {
+TEST(DpuSettings, TrustedPeerProvidersAreRefusedForHosts) {
     const TemporaryDirectory directory;
     for (const char* provider :
          {"ucx+tcp", "ucx+rc", "ucx+dc_x", "ofi+tcp;ofi_rxm", "ofi+verbs;ofi_rxm"}) {

@@ -135,7 +135,7 @@ Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
     EXPECT_TRUE(co_await read_file(bob, {.mount = bob.location().mount, .handle = bob.at_server}));
 }
 
-TEST_F(DpuTenants, SessionsMountsAndHandlesAreTheirOwners) {
+TEST_F(DpuTenants, SessionsMountsAndHandlesBelongToTheirOwner) {
     run(use_what_is_anothers,
         {"audit: CN=bob (unix:) requested session ", "which is CN=alice's: refused",
          " of CN=bob requested mount ", " of CN=bob requested handle ", "'s of CN=alice: refused"},
@@ -179,7 +179,7 @@ Task<> enter_by_anothers_listener(OsReactor& reactor, Tenant& alice, Tenant& bob
     EXPECT_EQ(co_await enter(reactor, bob, his), Code::exists);
 }
 
-TEST_F(DpuTenants, ATicketIsGoodAtItsTenantsListenerOnly) {
+TEST_F(DpuTenants, TicketWorksOnlyAtItsTenantsListener) {
     run(enter_by_anothers_listener,
         {"audit: a connection to the data plane of CN=bob by process ",
          "was refused: its ticket is CN=alice's, for another",
@@ -260,7 +260,7 @@ Task<> use_anothers_key(OsReactor& reactor, Tenant& alice, Tenant& bob) {
     co_await his.close();
 }
 
-TEST_F(DpuTenants, AKeyIsWorthNothingInAnothersRequest) {
+TEST_F(DpuTenants, KeyOfAnotherTenantIsRefused) {
     run(use_anothers_key, {"of CN=bob (process ", "named memory of another session in a request"},
         {R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=bob"} 1)",
          R"(ros2store_fabric_refused_domain_total{provider="shm",tenant="CN=alice"} 0)"});
@@ -336,7 +336,7 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     EXPECT_TRUE(co_await names.close(call, file->handle));
 }
 
-TEST_F(DpuTenants, AReaderChangesNothingOnEitherPlane) {
+TEST_F(DpuTenants, ReaderCannotWriteOnEitherPlane) {
     give(R"("CN=alice": {write: lustre/train}, "CN=bob": {read: lustre/*})");
     ASSERT_TRUE(dpu.start());
     Tenant alice, bob;
@@ -477,7 +477,7 @@ Task<> act_for_others_on_both_planes(OsReactor& reactor, connection::Options opt
     co_await read_many_of_others(*bob.link);
 }
 
-TEST_F(DpuTenants, AHostActsOnlyForItsUsersOnEitherPlane) {
+TEST_F(DpuTenants, HostActsOnlyForItsUsersOnEitherPlane) {
     give(R"("CN=alice": {write: lustre/train}, )"
          R"("CN=bob": {write: lustre/train, users: 1000-1999, groups: 1000-1999})");
     ASSERT_TRUE(dpu.start());
@@ -496,7 +496,7 @@ TEST_F(DpuTenants, AHostActsOnlyForItsUsersOnEitherPlane) {
 }
 
 // A valid certificate without an entry in the settings.
-TEST_F(DpuTenants, WhoIsGivenNothingGetsNoSession) {
+TEST_F(DpuTenants, SubjectWithoutRightsGetsNoSession) {
     give(R"("CN=alice": {write: lustre/train})");
     ASSERT_TRUE(dpu.start());
     Report report;
@@ -536,7 +536,7 @@ Task<> try_all(std::unique_ptr<control::ControlClient>& owner,
 }
 
 // In front of an engine, whose containers can be created and destroyed.
-TEST(DpuAccess, AStrangerMakesAndDestroysNothingAndLearnsNoAddress) {
+TEST(DpuAccess, SubjectWithoutRightsChangesAndLearnsNothing) {
     EngineProcess engine;
     DpuProcess dpu(engine, "shm");
     const std::string certs = dpu.places().host_certs;

@@ -305,7 +305,7 @@ void EngineAccess::expect_alice_without_rights(Subject& alice, Subject& bob, Con
     EXPECT_EQ(log.find(ended_), log.rfind(ended_));  // one session, one line
 }
 
-TEST_F(EngineAccess, WhoHasNoEntryOpensNoSession) {
+TEST_F(EngineAccess, SubjectWithoutEntryOpensNoSession) {
     start();
     Subject stranger(*reactor, engine, "stranger");
     EXPECT_TRUE(denied(stranger.open()));
@@ -314,7 +314,7 @@ TEST_F(EngineAccess, WhoHasNoEntryOpensNoSession) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
+TEST_F(EngineAccess, EachUseOfContainerNeedsItsRight) {
     engine.give("CN=writer", "write: pool/main");
     engine.give("CN=reader", "read: pool/main");
     engine.give("CN=maker", "create: pool/own-*, write: pool/own-*, destroy: pool/own-*");
@@ -361,7 +361,7 @@ TEST_F(EngineAccess, EachUseOfAContainerNeedsItsRight) {
     }
 }
 
-TEST_F(EngineAccess, TheCreatorOwnsAContainer) {
+TEST_F(EngineAccess, CreatorOwnsItsContainer) {
     engine.give("CN=maker", "create: pool/own-*");
     engine.give("CN=other", "create: pool/more-*");
     start();
@@ -392,7 +392,7 @@ TEST_F(EngineAccess, TheCreatorOwnsAContainer) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
+TEST_F(EngineAccess, TenantAtItsCapDoesNotHinderAnother) {
     engine.give("CN=alice", "create: pool/a-*");
     engine.give("CN=bob", "create: pool/b-*");
     start("administrators: CN=client\n");
@@ -417,7 +417,7 @@ TEST_F(EngineAccess, ATenantAtItsCapDoesNotHinderAnother) {
     EXPECT_THAT(engine.log(), HasSubstr("all containers of 'alice'"));
 }
 
-TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
+TEST_F(EngineAccess, ContainersOfRemovedTenantHaveNoOwner) {
     engine.give("CN=alice", "create: pool/a-*");
     engine.give("CN=bob", "create: pool/a-*");
     start("administrators: CN=client\n");
@@ -470,7 +470,7 @@ TEST_F(EngineAccess, ContainersOfARemovedTenantBelongToNobody) {
 }
 
 // A direct client has the rights in the engine's settings.
-TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
+TEST_F(EngineAccess, RevokedTenantLosesRightsAndSessions) {
     engine.give("CN=alice", "write: pool/main");
     engine.give("CN=bob", "write: pool/main");
     start("administrators: CN=client\n");
@@ -491,7 +491,7 @@ TEST_F(EngineAccess, ARevokedTenantHasNoRightsAndLosesItsSessions) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(EngineAccess, AnExpiredTenantHasNoRightsByTheEnginesClock) {
+TEST_F(EngineAccess, ExpiredTenantLosesRightsByEngineClock) {
     engine.give("CN=alice", "write: pool/main");
     engine.give("CN=bob", "write: pool/main");
     start("administrators: CN=client\n");
@@ -516,7 +516,7 @@ TEST_F(EngineAccess, AnExpiredTenantHasNoRightsByTheEnginesClock) {
 }
 
 // An administrator can undo it, even for its own tenant.
-TEST_F(EngineAccess, AnAdministratorsOwnTenantCanBeMadeActiveAgain) {
+TEST_F(EngineAccess, AdministratorsOwnTenantCanBeReactivated) {
     start("administrators: CN=client\n");
     {
         Subject client(*reactor, engine, "client");
@@ -532,7 +532,7 @@ TEST_F(EngineAccess, AnAdministratorsOwnTenantCanBeMadeActiveAgain) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
+TEST_F(EngineAccess, TenantSeesOnlyItself) {
     for (const char* each : {"alice", "bob", "carol", "dpu"}) issue_certificate(engine, each);
     engine.give("CN=alice", "read: pool/main");
     engine.give("CN=bob", "read: pool/main");
@@ -567,7 +567,7 @@ TEST_F(EngineAccess, ATenantIsToldOfItselfAlone) {
 }
 
 // The DPU's settings give its host all rights in the pool. The DPU itself has fewer.
-TEST_F(EngineAccess, ADpuReachesWhatTheEngineGivesIt) {
+TEST_F(EngineAccess, DpuReachesOnlyWhatTheEngineGrants) {
     engine.give("CN=client", "write: pool/main");
     engine.give("CN=maker", "create: pool/*, write: pool/*");
     start();

@@ -115,7 +115,7 @@ double value_in(const std::string& counters, const std::string& name) {
     return at == std::string::npos ? -1 : std::atof(counters.c_str() + at + name.size() + 2);
 }
 
-TEST_P(EngineServer, ServesAFileSystem) {
+TEST_P(EngineServer, FileSystemIsServed) {
     ASSERT_TRUE(engine.start());
     run_blocking(*reactor,
                  [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
@@ -164,7 +164,7 @@ Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::Options op
 
 // The control plane has admitted the client, but nothing listens on the data plane: the engine is
 // dying, and is started again.
-TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
+TEST_P(EngineServer, ClientOfDyingEngineWaitsForTheNext) {
     if (GetParam().provider != "shm") GTEST_SKIP() << "its socket cannot be taken away";
     ASSERT_TRUE(engine.start());
     const std::string listener = engine.places().engine_data;
@@ -189,7 +189,7 @@ TEST_P(EngineServer, WhoMeetsADyingOneWaitsForTheNext) {
 
 // ---- kill -9, again and again, under load
 
-TEST_P(EngineServer, KilledUnderLoadItLosesNothingAndDoublesNothing) {
+TEST_P(EngineServer, KilledEngineLosesAndRepeatsNothing) {
     ASSERT_TRUE(engine.start());
     run_blocking(*reactor,
                  [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
@@ -229,7 +229,7 @@ INSTANTIATE_TEST_SUITE_P(Over, EngineServer,
 // ---- its log
 
 // An engine whose standard error is a full pipe without a reader.
-TEST(EngineLog, APipeThatNobodyReadsDoesNotStopIt) {
+TEST(EngineLog, UnreadPipeDoesNotStopTheEngine) {
     const EngineProcess engine;  // not started: its settings
     std::array<int, 2> ends{};
     ASSERT_EQ(::pipe2(ends.data(), O_CLOEXEC), 0);
@@ -343,7 +343,7 @@ class StoppedThread {
     int id_ = 0;
 };
 
-TEST(EngineWatchdog, IsNotAnsweredWhileAThreadIsStuck) {
+TEST(EngineWatchdog, StuckThreadStopsNotifications) {
     EngineProcess engine;
     engine.write_settings("service: {reactors: 2}\n");
     const Watchdog watchdog(engine.path("notify"));
@@ -371,7 +371,7 @@ TEST(EngineWatchdog, IsNotAnsweredWhileAThreadIsStuck) {
 }
 
 // Prometheus drops a whole reply in which a series occurs twice.
-TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
+TEST(EngineCounters, TwoPoolsHaveSeparateSeries) {
     EngineProcess engine;
     engine.add_pool("second");
     ASSERT_TRUE(engine.start());
@@ -388,7 +388,7 @@ TEST(EngineCounters, OfTwoPoolsAreTwoSeries) {
 
 // ---- clients that are not admitted, and invalid settings
 
-class EngineRefuses : public testing::Test {
+class EngineRefusals : public testing::Test {
   protected:
     // Opens a client, which must fail with a sentence. Returns the error.
     Error open(connection::Options options, std::string& sentence) {
@@ -404,7 +404,7 @@ class EngineRefuses : public testing::Test {
     EngineProcess engine;
 };
 
-TEST_F(EngineRefuses, WhatItDoesNotHave) {
+TEST_F(EngineRefusals, UnavailablePoolOrProviderIsRefused) {
     ASSERT_TRUE(engine.start());
     std::string sentence, said;
     auto options = engine.options("shm");
@@ -432,7 +432,7 @@ int start_in_vain(const std::string& arguments, std::string& said) {
     return run_program(fmt::format("timeout 60 '{}' {}", PROGRAM_ENGINE, arguments), said);
 }
 
-TEST_F(EngineRefuses, SettingsThatMakeNoSense) {
+TEST_F(EngineRefusals, InvalidSettingsAreRefused) {
     std::string said;
     const std::string config = fmt::format("--config '{}'", engine.path("engine.yaml"));
     EXPECT_EQ(start_in_vain("", said), 2);
@@ -464,7 +464,7 @@ TEST_F(EngineRefuses, SettingsThatMakeNoSense) {
     EXPECT_NE(said.find("ucx_device"), std::string::npos) << said;
 }
 
-TEST_F(EngineRefuses, APortThatIsTaken) {
+TEST_F(EngineRefusals, PortInUseIsRefused) {
     const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
     address.sin_family = AF_INET;
@@ -478,7 +478,7 @@ TEST_F(EngineRefuses, APortThatIsTaken) {
     ::close(descriptor);
 }
 
-TEST_F(EngineRefuses, ASecondOwnerOfItsPool) {
+TEST_F(EngineRefusals, SecondOwnerOfPoolIsRefused) {
     ASSERT_TRUE(engine.start());
     std::string said;
     EXPECT_EQ(start_in_vain(fmt::format("--config '{}'", engine.path("engine.yaml")), said), 1);
@@ -487,7 +487,7 @@ TEST_F(EngineRefuses, ASecondOwnerOfItsPool) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(EngineRefuses, NobodyWhoAsksForItsCounters) {
+TEST_F(EngineRefusals, ScrapeOfCountersIsAnswered) {
     ASSERT_TRUE(engine.start());
     const std::string answer = engine.metrics();
     EXPECT_NE(answer.find("ros2store_server_requests_total{provider=\"ucx+tcp\"} 0"),
@@ -498,7 +498,7 @@ TEST_F(EngineRefuses, NobodyWhoAsksForItsCounters) {
 }
 
 // Earlier, one of them could delay all scrapes without limit.
-TEST_F(EngineRefuses, StrangersWhoKeepScrapesWaiting) {
+TEST_F(EngineRefusals, SilentScrapersDoNotDelayOthers) {
     ASSERT_TRUE(engine.start());
     const ListenAddress listener{"metrics", fmt::format("127.0.0.1:{}", engine.metrics_port())};
     std::deque<Stranger> silent;

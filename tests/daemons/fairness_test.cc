@@ -231,9 +231,9 @@ Task<> by_eight(Reactor& reactor, Tenant& bob, const std::atomic<bool>& stop,
     co_await domain->close();
 }
 
-class Fairness : public testing::Test {
+class DaemonFairness : public testing::Test {
   protected:
-    Fairness() {
+    DaemonFairness() {
         Report report;
         for (auto* reactor : {&good, &bad}) {
             auto made = OsReactor::create({.thread_name = "host"}, report);
@@ -267,8 +267,8 @@ class Fairness : public testing::Test {
     std::unique_ptr<OsReactor> good, bad;
 };
 
-double Fairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
-                            double attacks_least) {
+double DaemonFairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64_t>& reads,
+                                  double attacks_least) {
     std::this_thread::sleep_for(500ms);
     const double alone = pace(reads);
     std::atomic<bool> stop = false;
@@ -289,7 +289,7 @@ double Fairness::left_under(Attack attack, Tenant& bob, const std::atomic<uint64
 }
 
 template <class Measure>
-void Fairness::measure(Measure measure) {
+void DaemonFairness::measure(Measure measure) {
     ASSERT_TRUE(engine.start() && dpu.start());
     Tenant alice, bob;
     run_blocking(*good, [&] { return alice.open(*good, options("alice"), "main", "alices", mib); });
@@ -307,7 +307,7 @@ void Fairness::measure(Measure measure) {
 }
 
 // Other programs of the machine may disturb one measurement. A starved bystander fails all three.
-void Fairness::run(Attack attack, double attacks_least, double least) {
+void DaemonFairness::run(Attack attack, double attacks_least, double least) {
     measure([&](Tenant& bob, const std::atomic<uint64_t>& reads) {
         double left = 0;
         for (int attempt = 0; attempt < 3 && left < least; ++attempt) {
@@ -317,7 +317,7 @@ void Fairness::run(Attack attack, double attacks_least, double least) {
     });
 }
 
-void Fairness::compare(Attack refused, Attack valid) {
+void DaemonFairness::compare(Attack refused, Attack valid) {
     measure([&](Tenant& bob, const std::atomic<uint64_t>& reads) {
         double ratio = 0;
         for (int attempt = 0; attempt < 3 && ratio < 0.7; ++attempt) {
@@ -328,19 +328,21 @@ void Fairness::compare(Attack refused, Attack valid) {
     });
 }
 
-TEST_F(Fairness, ManyReadsOfManyConnections) { run(many_reads<250, 4096>, 100); }
+TEST_F(DaemonFairness, ManyReadsLeaveBystanderServed) { run(many_reads<250, 4096>, 100); }
 // A read of 1 MiB costs the servers as much as 17 reads of the bystander.
-TEST_F(Fairness, ManyLargeReads) { run(many_reads<16, mib>, 100, 0.1); }
-TEST_F(Fairness, ReadsWithoutAWindowForTheirBytes) { run(by_eight<no_windows_once>, 5); }
-TEST_F(Fairness, LargeWritesThatMissTheirDeadline) { run(by_eight<late_writes_once>, 5); }
+TEST_F(DaemonFairness, ManyLargeReadsLeaveBystanderServed) { run(many_reads<16, mib>, 100, 0.1); }
+TEST_F(DaemonFairness, ReadsWithoutWindowLeaveBystanderServed) {
+    run(by_eight<no_windows_once>, 5);
+}
+TEST_F(DaemonFairness, LateLargeWritesLeaveBystanderServed) { run(by_eight<late_writes_once>, 5); }
 
-TEST_F(Fairness, LargeWritesWithFalseChecksums) {
+TEST_F(DaemonFairness, LargeWritesWithFalseChecksumsCostNoMore) {
     compare(by_eight<writes_once<mib, false>>, by_eight<writes_once<mib, true>>);
 }
-TEST_F(Fairness, SmallWritesWithFalseChecksums) {
+TEST_F(DaemonFairness, SmallWritesWithFalseChecksumsCostNoMore) {
     compare(by_eight<writes_once<4096, false>>, by_eight<writes_once<4096, true>>);
 }
-TEST_F(Fairness, SmallReadsWithoutAWindow) {
+TEST_F(DaemonFairness, SmallReadsWithoutWindowCostNoMore) {
     compare(by_eight<reads_once<32768, false>>, by_eight<reads_once<32768, true>>);
 }
 

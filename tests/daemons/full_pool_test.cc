@@ -122,7 +122,7 @@ class FullPool : public testing::Test {
     DpuProcess dpu{engine, "shm"};
 };
 
-TEST_F(FullPool, RefusesWritesUntilFilesAreRemoved) {
+TEST_F(FullPool, WritesAreRefusedUntilFilesAreRemoved) {
     ASSERT_TRUE(engine.start() && dpu.start());
     std::string said;
     ASSERT_EQ(cli(fmt::format("container create '{}'", uri("second")), said), 0) << said;

@@ -329,7 +329,7 @@ void HostileTenants::expect_nothing_left() {
     returns_to(engine_before, [&] { return held_of_engine(); });
 }
 
-TEST_P(HostileTenants, ABystanderNoticesNothingAndNothingLeaks) {
+TEST_P(HostileTenants, BystanderIsUndisturbedAndNothingLeaks) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     for (const auto& [name, plant] : plants) {  // it would be found
         const std::string with_it = "before " + plant.marker() + " after";

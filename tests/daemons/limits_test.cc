@@ -22,9 +22,9 @@ using testing::HasSubstr;
 const Call call;
 constexpr uint64_t mib = 1 << 20;
 
-class Limits : public testing::Test {
+class DpuRateLimits : public testing::Test {
   protected:
-    Limits() {
+    DpuRateLimits() {
         std::filesystem::create_directory(directory.path("served"));
         Report report;
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
@@ -77,7 +77,7 @@ class Limits : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-TEST_F(Limits, ARateDelaysItsTenantAndNobodyElse) {
+TEST_F(DpuRateLimits, RateDelaysOnlyItsTenant) {
     dpu.limit(R"("CN=bob": {requests: 200, burst: 100ms})");
     ASSERT_TRUE(dpu.start()) << dpu.log();
     DpuTenant alice, bob;
@@ -117,7 +117,7 @@ Task<> look_both_ways(DpuTenant& tenant, int times) {
 }
 
 // Also requests over gRPC.
-TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
+TEST_F(DpuRateLimits, NameRateCoversTheControlPlane) {
     dpu.limit(R"("CN=bob": {names: 50, burst: 20ms})");
     ASSERT_TRUE(dpu.start()) << dpu.log();
     DpuTenant bob;
@@ -136,7 +136,7 @@ TEST_F(Limits, TheRateOfNamesCoversTheControlPlane) {
 }
 
 // 64 reads would take a minute.
-TEST_F(Limits, ARateDoesNotDelayTheEndOfTheDaemon) {
+TEST_F(DpuRateLimits, RateDoesNotDelayShutdown) {
     dpu.limit(R"("CN=bob": {requests: 1})");
     ASSERT_TRUE(dpu.start()) << dpu.log();
     DpuTenant bob;

@@ -29,9 +29,9 @@ using fs::Window;
 constexpr uint64_t mib = uint64_t{1} << 20;
 const Call call;
 
-class Host : public testing::Test {
+class PlacementHost : public testing::Test {
   protected:
-    Host() {
+    PlacementHost() {
         Report report;
         auto made = OsReactor::create({.thread_name = "host"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
@@ -41,7 +41,7 @@ class Host : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-class Placed : public Host, public testing::WithParamInterface<const char*> {
+class PayloadPlacement : public PlacementHost, public testing::WithParamInterface<const char*> {
   protected:
     std::unique_ptr<HostFiles> open() {
         Report report;
@@ -103,7 +103,7 @@ Task<> large_payload_stays(fs::FileSystem& files, bool in_place) {
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
 
-TEST_P(Placed, LargePayloadIsUsedWhereItLies) {
+TEST_P(PayloadPlacement, LargePayloadIsUsedInPlace) {
     ASSERT_TRUE(engine.start() && dpu.start());
     auto host = open();
     ASSERT_NE(host, nullptr);
@@ -114,7 +114,7 @@ TEST_P(Placed, LargePayloadIsUsedWhereItLies) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_P(Placed, OrPassesThroughTheDpusMemory) {
+TEST_P(PayloadPlacement, PayloadMayPassThroughDpuMemory) {
     dpu.place_payload("dpu");
     ASSERT_TRUE(engine.start() && dpu.start());
     auto host = open();
@@ -196,7 +196,7 @@ Task<> write_and_read_anyway(fs::FileSystem& files, Attack& attack) {
     EXPECT_TRUE(co_await files.close(call, opened->handle));
 }
 
-TEST_P(Placed, AHostThatChangesItsMemoryHarmsItselfAlone) {
+TEST_P(PayloadPlacement, HostChangingItsMemoryHarmsOnlyItself) {
     ASSERT_TRUE(engine.start() && dpu.start());
     auto attacker = open();
     ASSERT_NE(attacker, nullptr);
@@ -255,7 +255,7 @@ struct Direct {
     std::unique_ptr<fs::FileSystem> files;
 };
 
-TEST_F(Host, AClientOfTheEngineThatChangesItsMemoryHarmsItselfAlone) {
+TEST_F(PlacementHost, ClientChangingItsMemoryHarmsOnlyItself) {
     ASSERT_TRUE(engine.start());
     Direct attacker, bystander;
     run_blocking(*reactor, [&] { return attacker.open(*reactor, engine.options("shm")); });
@@ -280,7 +280,7 @@ TEST_F(Host, AClientOfTheEngineThatChangesItsMemoryHarmsItselfAlone) {
     EXPECT_EQ(engine.log().find("corrupt"), std::string::npos) << engine.log();
 }
 
-INSTANTIATE_TEST_SUITE_P(Providers, Placed, testing::Values("shm", "ucx+tcp"),
+INSTANTIATE_TEST_SUITE_P(Providers, PayloadPlacement, testing::Values("shm", "ucx+tcp"),
                          [](const auto& info) {
                              return std::string(info.param) == "shm" ? "Shm" : "UcxTcp";
                          });

@@ -149,14 +149,14 @@ class RequestCounts : public testing::Test {
     ros2s_fs* fs_ = nullptr;
 };
 
-TEST_F(RequestCounts, Direct) {
+TEST_F(RequestCounts, DirectStaysWithinCounts) {
     open("ros2s");
     expect_at_most("", {.engine = 2}, {.engine = 1}, {.engine = 3}, {.engine = 2});
     expect_at_most("a/b/c/d/", {.engine = 3}, {.engine = 1}, {.engine = 3}, {.engine = 3});
     expect_of_many(0, 4, 2, 10);
 }
 
-TEST_F(RequestCounts, Offload) {
+TEST_F(RequestCounts, OffloadStaysWithinCounts) {
     open("ros2s+dpu");
     expect_at_most("", {.link = 2, .engine = 2}, {.link = 1, .engine = 1}, {.link = 2, .engine = 3},
                    {.link = 1, .engine = 2});

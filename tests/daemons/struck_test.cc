@@ -167,9 +167,9 @@ struct Shape {
     StruckDaemons::Victim victim;
 };
 
-class Struck : public testing::TestWithParam<Shape> {};
+class InterruptedOperations : public testing::TestWithParam<Shape> {};
 
-TEST_P(Struck, BetweenCommitAndReplyItIsDoneOnce) {
+TEST_P(InterruptedOperations, KillAfterCommitLeavesOneEffect) {
     const Shape& shape = GetParam();
     const uint64_t seed = random_seed();
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -207,7 +207,7 @@ TEST_P(Struck, BetweenCommitAndReplyItIsDoneOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Daemons, Struck,
+    Daemons, InterruptedOperations,
     testing::Values(Shape{"EngineShm", "shm", false, StruckDaemons::Victim::engine},
                     Shape{"EngineUcxTcp", "ucx+tcp", false, StruckDaemons::Victim::engine},
                     Shape{"EngineOfiTcp", "ofi+tcp;ofi_rxm", false, StruckDaemons::Victim::engine},
@@ -224,7 +224,7 @@ struct ContainerShape {
     StruckDaemons::Victim victim;
 };
 
-class StruckContainers : public testing::TestWithParam<ContainerShape> {
+class InterruptedContainerCalls : public testing::TestWithParam<ContainerShape> {
   protected:
     void connect() {
         const api::ServicePaths places = daemons.engine.places();
@@ -272,7 +272,7 @@ class StruckContainers : public testing::TestWithParam<ContainerShape> {
     std::unique_ptr<control::ControlClient> client;
 };
 
-TEST_P(StruckContainers, BetweenCommitAndReplyItIsDoneOnce) {
+TEST_P(InterruptedContainerCalls, KillAfterCommitLeavesOneEffect) {
     const ContainerShape& shape = GetParam();
     if (shape.through_dpu) ASSERT_TRUE(daemons.dpu.start());
     connect();
@@ -288,7 +288,7 @@ TEST_P(StruckContainers, BetweenCommitAndReplyItIsDoneOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Daemons, StruckContainers,
+    Daemons, InterruptedContainerCalls,
     testing::Values(ContainerShape{"Engine", false, StruckDaemons::Victim::engine},
                     ContainerShape{"Dpu", true, StruckDaemons::Victim::dpu},
                     ContainerShape{"DpuAndEngine", true, StruckDaemons::Victim::both}),

@@ -21,9 +21,9 @@ using testing::HasSubstr;
 
 const Call call;
 
-class Subtrees : public testing::Test {
+class HostSubtrees : public testing::Test {
   protected:
-    Subtrees() {
+    HostSubtrees() {
         Report report;
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
@@ -114,7 +114,7 @@ Task<> attack(fs::Namespace& alice, Tree tree) {
     EXPECT_TRUE(co_await alice.unlink(call, tree.b, "up"));
 }
 
-TEST_F(Subtrees, ANodeFromOutsideIsStaleOnBothPlanes) {
+TEST_F(HostSubtrees, NodeOutsideIsStaleOnBothPlanes) {
     give("{write: pool/main/a/b}");
     start();
     DpuTenant alice, bob;
@@ -140,7 +140,7 @@ TEST_F(Subtrees, ANodeFromOutsideIsStaleOnBothPlanes) {
 }
 
 // Node numbers and open files of a host stay valid over a restart of the DPU.
-TEST_F(Subtrees, OpenFilesSurviveARestartOfTheDpu) {
+TEST_F(HostSubtrees, OpenFilesSurviveADpuRestart) {
     give("{write: pool/main/a/b}");
     start();
     DpuTenant bob;
@@ -178,7 +178,7 @@ Task<> try_to_mount(OsReactor& reactor, connection::Options options, Report& rep
     co_await (*opened)->close();
 }
 
-TEST_F(Subtrees, ADirectoryThatDoesNotExistIsOneSentence) {
+TEST_F(HostSubtrees, MissingDirectoryIsReported) {
     give("{read: pool/main/a/none}");
     start();
     Report report;
@@ -215,7 +215,7 @@ Task<> ask_whether_alive(const DpuTenant& tenant, bool& alive) {
 }
 
 // Rights in the tenant record at the engine.
-TEST_F(Subtrees, ATenantMayHaveADirectory) {
+TEST_F(HostSubtrees, TenantMayHaveADirectory) {
     dpu.give(R"("CN=bob": {write: pool/main})");
     start();
     DpuTenant alice, bob;

@@ -30,9 +30,9 @@ using testing::HasSubstr;
 
 const Call call;
 
-class Tenants : public testing::Test {
+class DaemonTenants : public testing::Test {
   protected:
-    Tenants() {
+    DaemonTenants() {
         Report report;
         auto made = OsReactor::create({.thread_name = "hosts"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
@@ -102,7 +102,7 @@ class Tenants : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
+TEST_F(DaemonTenants, RightsChangeWhileDaemonsRun) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(tries("alice").error().code, Code::denied);
     EXPECT_EQ(change(Change::create, "alice",
@@ -134,7 +134,7 @@ TEST_F(Tenants, RightsComeAndGoWhileTheDaemonsRun) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(Tenants, OpenFilesFollowTheRightsOfTheirTenant) {
+TEST_F(DaemonTenants, OpenFilesFollowTenantRights) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(change(Change::create, "alice",
                      {{"subjects", "CN=alice"},
@@ -181,7 +181,7 @@ Task<> act_as_squashed_root(OsReactor& reactor, connection::Options options, Dpu
     EXPECT_TRUE(co_await link.get_attributes(call, fs::root_node));
 }
 
-TEST_F(Tenants, TheirRootIsNobodyUnlessTheySayOtherwise) {
+TEST_F(DaemonTenants, RootIsSquashedUnlessConfigured) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_THAT(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"users", "9-1"}}),
                 HasSubstr("users: '9-1' is not 'any', or up to 64 numbers and ranges"));
@@ -201,7 +201,7 @@ TEST_F(Tenants, TheirRootIsNobodyUnlessTheySayOtherwise) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(Tenants, ARevocationOutlivesEveryProcess) {
+TEST_F(DaemonTenants, RevocationSurvivesRestarts) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     // The DPU's settings name bob.
     EXPECT_EQ(change(Change::create, "bob", {{"subjects", "CN=bob"}, {"read", "main"}}), "");
@@ -233,7 +233,7 @@ Task<Result<>> mount_soon(OsReactor& reactor, DpuTenant& tenant) {
 }
 
 // The data plane works, but the DPU cannot receive revocations.
-TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
+TEST_F(DaemonTenants, DpuCutOffFromEngineServesNobody) {
     ASSERT_TRUE(engine.start()) << engine.log();
     Relay relay(engine.path("relay.sock"), engine.places().engine_control);
     dpu.reach_engine_at(engine.path("relay.sock"));
@@ -289,7 +289,7 @@ TEST_F(Tenants, ADpuThatDoesNotHearItsEngineServesNobody) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(Tenants, OnlyAnAdministratorChangesThem) {
+TEST_F(DaemonTenants, OnlyAnAdministratorChangesTenants) {
     engine.write_settings();
     ASSERT_TRUE(engine.start()) << engine.log();
     EXPECT_THAT(change(Change::create, "eve", {{"subjects", "CN=client"}, {"write", "*"}}),
@@ -311,7 +311,7 @@ Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
 }
 
 // Two certificates of one tenant share its rate. The rate changes while they are connected.
-TEST_F(Tenants, LimitsChangeWhileTheyAreConnected) {
+TEST_F(DaemonTenants, LimitsChangeWhileConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(
         change(Change::create, "alice",
@@ -356,7 +356,7 @@ Task<Result<>> open_once(DpuTenant& tenant) {
     co_return co_await tenant.link->close(call, opened.handle);
 }
 
-TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
+TEST_F(DaemonTenants, SimultaneousUseIsLimitedWhileConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(change(Change::create, "alice",
                      {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
@@ -405,7 +405,7 @@ TEST_F(Tenants, WhatTheyHaveAtOnceIsLimitedWhileTheyAreConnected) {
 }
 
 // The DPU already has the only session that its subject may have at the engine.
-TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
+TEST_F(DaemonTenants, EngineLimitsSessionsOfItsClients) {
     ASSERT_TRUE(engine.start()) << engine.log();
     EXPECT_EQ(change(Change::create, "own", {{"subjects", "CN=client"}, {"sessions", "1"}}), "");
     ASSERT_TRUE(dpu.start()) << dpu.log();
@@ -426,7 +426,7 @@ TEST_F(Tenants, AnEngineLimitsTheSessionsOfItsClients) {
 }
 
 // One certificate with a tenant in two pools. The tenant in the first pool by name has no limits.
-TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
+TEST_F(DaemonTenants, SubjectInTwoPoolsHasTheLimitsOfEach) {
     engine.add_pool("another");
     engine.write_settings("administrators: CN=client\n");
     DpuProcess both{engine.path("both"),
@@ -465,7 +465,7 @@ TEST_F(Tenants, ASubjectWithTenantsInTwoPoolsHasTheLimitsOfEach) {
 
 // A DPU that belongs to a tenant, and is neither delegate nor administrator, would not receive
 // revocations of other tenants.
-TEST_F(Tenants, ADpuThatSeesOnlyItsOwnTenantServesNobody) {
+TEST_F(DaemonTenants, DpuSeeingOnlyItsTenantServesNobody) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(change(Change::create, "dpu", {{"subjects", "CN=client"}, {"weight", "4"}}), "");
     ASSERT_TRUE(tries("bob"));  // CN=client is an administrator
@@ -478,7 +478,7 @@ TEST_F(Tenants, ADpuThatSeesOnlyItsOwnTenantServesNobody) {
 }
 
 // The DPU is the engine's client, with the certificate CN=client. It stays connected.
-TEST_F(Tenants, LimitsOfADpuChangeAtTheEngineWhileItRuns) {
+TEST_F(DaemonTenants, DpuLimitsChangeWhileItRuns) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     DpuTenant bob;
     run_blocking(*reactor,

@@ -26,7 +26,7 @@ size_t count_of(std::string_view text, std::string_view part) {
     return count;
 }
 
-class OverTls : public testing::Test {
+class DaemonsOverTls : public testing::Test {
   protected:
     void SetUp() override {
         auto made = OsReactor::create({.thread_name = "client"}, report);
@@ -64,7 +64,7 @@ class OverTls : public testing::Test {
     }
 };
 
-TEST_F(OverTls, AHostBehindADpuAndADirectClientReadWhatTheyWrote) {
+TEST_F(DaemonsOverTls, HostAndDirectClientReadBackTheirWrites) {
     DpuProcess dpu{engine, "tls"};
     dpu.listen_on_tls();
     ASSERT_TRUE(engine.start() && dpu.start());
@@ -88,7 +88,7 @@ TEST_F(OverTls, AHostBehindADpuAndADirectClientReadWhatTheyWrote) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(OverTls, EachStrangerIsRefusedWithOneLine) {
+TEST_F(DaemonsOverTls, RefusedPeerIsLoggedInOneLine) {
     constexpr std::string_view refused = "was refused before its hello: ";
     ASSERT_TRUE(engine.start());
     const auto says = [&](size_t lines, std::string_view why) {

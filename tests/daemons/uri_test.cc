@@ -82,7 +82,7 @@ class NetworkUri : public testing::Test {
     DpuProcess dpu{engine, "shm"};
 };
 
-TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
+TEST_F(NetworkUri, AllUrisReachTheSameFiles) {
     ASSERT_TRUE(engine.start() && dpu.start());
     struct Way {
         std::string uri, path;
@@ -120,7 +120,7 @@ TEST_F(NetworkUri, AllWaysLeadToTheSameFiles) {
 
 // The rest of the buffer is undefined, but programs rely on what they put there: it may become
 // zero, not bytes of the read before, which are still in the memory between the processes.
-TEST_F(NetworkUri, AShortReadDoesNotReturnBytesOfTheOneBefore) {
+TEST_F(NetworkUri, ShortReadReturnsNoBytesOfTheLastRead) {
     ASSERT_TRUE(engine.start() && dpu.start());
     const std::string content(200'000, 'c');
     for (const std::string& way :
@@ -142,7 +142,7 @@ TEST_F(NetworkUri, AShortReadDoesNotReturnBytesOfTheOneBefore) {
     }
 }
 
-TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
+TEST_F(NetworkUri, SocketAndEnvironmentCertificatesWork) {
     ASSERT_TRUE(engine.start());
     const std::string socket = "ros2s:///pool/main?socket=" + engine.places().engine_control;
     ::setenv("ROS2STORE_CERTS", engine.places().storage_certs.c_str(), 1);
@@ -161,7 +161,7 @@ TEST_F(NetworkUri, BySocketAndByTheEnvironmentsCertificates) {
     ::unsetenv("ROS2STORE_CERTS");
 }
 
-TEST_F(NetworkUri, EachBadOneGetsASentence) {
+TEST_F(NetworkUri, InvalidUriIsExplained) {
     ASSERT_TRUE(engine.start());
     struct Bad {
         std::string uri;
@@ -216,7 +216,7 @@ void read_from_a_stopped_process(const std::string& uri, int pid,
 }
 
 // Small and large payload arrive by different ways.
-TEST_F(NetworkUri, ATimeoutEndsCallsToAServerThatHangs) {
+TEST_F(NetworkUri, TimeoutEndsCallsToHangingServer) {
     ASSERT_TRUE(engine.start() && dpu.start());
     for (const size_t bytes : {size_t{4096}, size_t{1} << 20}) {
         const std::vector<char> content(bytes, 'x');
@@ -252,7 +252,7 @@ void open_a_pool_meanwhile(const EngineProcess& stopped, const std::function<voi
     EXPECT_EQ(::kill(stopped.pid(), SIGCONT), 0);
 }
 
-TEST_F(NetworkUri, AServerThatHangsDelaysOnlyItsOwnUsers) {
+TEST_F(NetworkUri, HangingServerDelaysOnlyItsUsers) {
     ASSERT_TRUE(engine.start());
     const EngineProcess never_started;
     const std::string local =
@@ -265,7 +265,7 @@ TEST_F(NetworkUri, AServerThatHangsDelaysOnlyItsOwnUsers) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(NetworkUri, ThreadsOpenAndCloseAllWaysAtOnce) {
+TEST_F(NetworkUri, ThreadsOpenAndCloseAllUrisAtOnce) {
     ASSERT_TRUE(engine.start() && dpu.start());
     std::vector<std::future<void>> running;
     for (const std::string& way :
@@ -284,7 +284,7 @@ TEST_F(NetworkUri, ThreadsOpenAndCloseAllWaysAtOnce) {
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
-TEST_F(NetworkUri, ARemoteServerOverUcxNeedsADevice) {
+TEST_F(NetworkUri, RemoteUcxServerNeedsADevice) {
     const Opened opened("ros2s://192.0.2.1/pool/main?provider=ucx+tcp");
     EXPECT_EQ(opened.result, -EINVAL);
     EXPECT_THAT(opened.sentence, HasSubstr("ROS2STORE_UCX_DEVICE=eth0"));

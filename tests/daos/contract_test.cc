@@ -176,7 +176,7 @@ Task<> use_what_is_missing(DaosSubject& subject) {
     co_await fs.close_all();
 }
 
-TEST(DaosFs, RefusesWhatDaosLacks) {
+TEST(DaosFs, MissingDaosFeatureIsRefused) {
     DaosSubject subject(1);
     subject.world().run(use_what_is_missing(subject));
 }
@@ -222,7 +222,7 @@ Task<> write_a_byte_and_cut_behind_it(DaosSubject& subject) {
     co_await fs.close_all();
 }
 
-TEST(DaosFs, AWriteStaysWhileTheFileIsCutBehindIt) {
+TEST(DaosFs, WriteSurvivesTruncationBehindIt) {
     DaosSubject subject(1);
     subject.world().run(write_a_byte_and_cut_behind_it(subject));
 }
@@ -233,7 +233,7 @@ Task<Code> code_of_connecting(sim::World& world, PoolOptions options, Report& re
     co_return opened ? Code::exists : opened.error().code;
 }
 
-TEST(DaosFs, TellsWhyItCannotConnect) {
+TEST(DaosFs, FailedConnectIsExplained) {
     sim::World world(1);
     Report none;
     EXPECT_EQ(world.run(code_of_connecting(

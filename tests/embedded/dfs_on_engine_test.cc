@@ -168,7 +168,7 @@ Task<> check_tree(fs::FileSystem& fs) {
     }
 }
 
-TEST(DfsOnEngine, KeepsItsTreeThroughARestart) {
+TEST(DfsOnEngine, TreeSurvivesARestart) {
     Stack stack(1, {});
     stack.world().run(make_tree(stack.file_system()));
     EXPECT_TRUE(stack.world().run(stack.stop()));
@@ -176,7 +176,7 @@ TEST(DfsOnEngine, KeepsItsTreeThroughARestart) {
     stack.world().run(check_tree(stack.file_system()));
 }
 
-TEST(DfsOnEngine, LosesNothingAcknowledgedToAPowerLoss) {
+TEST(DfsOnEngine, AcknowledgedDataSurvivesPowerLoss) {
     for (uint64_t seed = 1; seed <= 10; ++seed) {
         Stack stack(seed, {.devices = 2});
         stack.world().run(make_tree(stack.file_system()));
@@ -218,7 +218,7 @@ Task<> read_rotten(fs::FileSystem& fs, device::SimDisk& disk) {
     EXPECT_TRUE(co_await fs.close(call, file->handle));
 }
 
-TEST(DfsOnEngine, BytesThatRotOnTheirWayFromTheMediaAreNeverReturned) {
+TEST(DfsOnEngine, CorruptReadIsNeverReturned) {
     Stack stack(7, {});
     stack.world().run(read_rotten(stack.file_system(), stack.disk()));
 }
@@ -240,7 +240,7 @@ Task<> expect_gone(Reactor& reactor, fs::FileSystem& fs, uint64_t node) {
     if (!attributes) EXPECT_EQ(attributes.error().code, Code::stale);
 }
 
-TEST(DfsOnEngine, AFileOpenAndUnlinkedAtAPowerLossIsReaped) {
+TEST(DfsOnEngine, OpenUnlinkedFileIsReapedAfterPowerLoss) {
     Stack stack(3, {});
     const uint64_t node = stack.world().run(unlink_while_open(stack.file_system()));
     stack.lose_power();

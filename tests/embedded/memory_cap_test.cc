@@ -258,7 +258,7 @@ class MemoryCap : public testing::Test {
     ThreadPool blocking_{2};
 };
 
-TEST_F(MemoryCap, HoldsForAProcessWithAnIndexSeveralTimesAsLarge) {
+TEST_F(MemoryCap, LargeIndexStaysWithinTheCap) {
     PoolCreation creation{.directory = base_ + "/pool",
                           .bytes = std::max(pool_bytes_min, 4 * load_.cap)};
     creation.config.memory_bytes = load_.cap;

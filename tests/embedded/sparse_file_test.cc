@@ -160,7 +160,7 @@ class SparseFile : public testing::Test {
     std::string base;
 };
 
-TEST_F(SparseFile, OfTwentyThreeGibibytesStaysWithinTheMemoryCap) {
+TEST_F(SparseFile, LargeSparseFileStaysWithinTheCap) {
     Process self(base + "/pool");
     self.reactor->run(live(self));
     EXPECT_GT(resident_peak(), cap / 4);  // less would mean that it was not measured

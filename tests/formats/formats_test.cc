@@ -95,7 +95,7 @@ Ranges places_of_fields(auto fields) {
     return out.places();
 }
 
-TEST(Formats, StructuresLieAsThePagesSay) {
+TEST(FormatPages, StructureLayoutsMatchThePages) {
     const std::string fabric = page("fabric.md");
     using fabric::RemoteKey;
     EXPECT_EQ(
@@ -197,7 +197,7 @@ void expect_rows(const std::string& name, std::span<const std::string> rows) {
     }
 }
 
-TEST(Formats, ValuesOfTheIndexHaveTheFieldsThatThePageSays) {
+TEST(FormatPages, IndexFieldsMatchThePage) {
     using namespace engine;
     const std::string rows[] = {
         row("4", "summary", field_text<SummaryValue>(summary_fields)),
@@ -209,7 +209,7 @@ TEST(Formats, ValuesOfTheIndexHaveTheFieldsThatThePageSays) {
     expect_rows("index.md", rows);
 }
 
-TEST(Formats, TransactionsOfTheJournalHaveTheFieldsThatThePageSays) {
+TEST(FormatPages, JournalFieldsMatchThePage) {
     using namespace engine;
     const std::string rows[] = {
         row("transaction",
@@ -221,7 +221,7 @@ TEST(Formats, TransactionsOfTheJournalHaveTheFieldsThatThePageSays) {
     expect_rows("journal.md", rows);
 }
 
-TEST(Formats, TargetsAreThoseThatThePageSays) {
+TEST(FormatPages, TargetsMatchThePage) {
     object::ContainerId container;
     for (uint8_t i = 0; i < 16; ++i) container.uuid.bytes[i] = static_cast<uint8_t>(0x50 + i);
     const object::ObjectId object{0x0102030405060708, 0x090a0b0c0d0e0f10};
@@ -234,7 +234,7 @@ TEST(Formats, TargetsAreThoseThatThePageSays) {
     expect_rows("targets.md", rows);
 }
 
-TEST(Formats, CapabilitiesAndKeysHaveTheFieldsThatThePagesSay) {
+TEST(FormatPages, CapabilityAndKeyFieldsMatchThePages) {
     const std::string wanted[] = {
         row("wish", field_text<capability::CapabilityRequest, uint16_t>(capability::wish_fields))};
     expect_rows("capability.md", wanted);
@@ -248,7 +248,7 @@ template <class Record>
 std::string record_row(const char* tag) {
     return row(tag, field_text<Record>(rados::fields_of(static_cast<const Record*>(nullptr))));
 }
-TEST(Formats, RecordsOfRadosHaveTheFieldsThatThePageSays) {
+TEST(FormatPages, RadosRecordFieldsMatchThePage) {
     using namespace rados;
     const std::string rows[] = {
         record_row<Head>("H"),         record_row<Column>("C"),
@@ -270,7 +270,7 @@ void name_parts(std::string& row, std::span<const std::pair<std::string, std::st
     }
 }
 
-TEST(Formats, BodiesHaveTheFieldsThatThePageSays) {
+TEST(FormatPages, RpcBodyFieldsMatchThePage) {
     using namespace object;
     namespace s = remote;
     namespace f = hostlink;

@@ -103,7 +103,7 @@ class RadosDpu : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-TEST_F(RadosDpu, KilledUnderLoadLosesNothingAndDoublesNothing) {
+TEST_F(RadosDpu, KilledDpuLosesAndRepeatsNothing) {
     ASSERT_TRUE(dpu.start());
     auto host = open(dpu);
     ASSERT_NE(host, nullptr);
@@ -134,7 +134,7 @@ TEST_F(RadosDpu, KilledUnderLoadLosesNothingAndDoublesNothing) {
 }
 
 // Hosts of two DPUs use one container. One DPU is killed while both work.
-TEST_F(RadosDpu, TwoOnOneContainer) {
+TEST_F(RadosDpu, TwoDpusShareOneContainer) {
     DpuProcess other{directory.path("other"), pools()};
     ASSERT_TRUE(dpu.start() && other.start());
     auto host = open(dpu);
@@ -169,7 +169,7 @@ TEST_F(RadosDpu, TwoOnOneContainer) {
 
 // The DPU dies when it enters a step of a rename between two directories. The next reader sees the
 // file in one of them. The host's library repeats the rename, which takes effect once.
-TEST_F(RadosDpu, DiesBetweenTheStepsOfARename) {
+TEST_F(RadosDpu, RenameInterruptedByDpuDeathIsDoneOnce) {
     ASSERT_TRUE(dpu.start());
     auto host = open(dpu);
     ASSERT_NE(host, nullptr);
@@ -204,7 +204,7 @@ TEST_F(RadosDpu, DiesBetweenTheStepsOfARename) {
 
 // One of the directories decides. The next process completes what the dead process began, and may
 // die during it, too.
-TEST_F(RadosDpu, ProcessesDieBetweenTheStepsOfARenameThatADirectoryDecides) {
+TEST_F(RadosDpu, InterruptedRenameIsCompletedByTheNext) {
     const std::string file = directory.path("file"), here = uri("/here/file"),
                       there = uri("/there/file");
     std::ofstream(file) << "bytes";
@@ -240,7 +240,7 @@ TEST_F(RadosDpu, ProcessesDieBetweenTheStepsOfARenameThatADirectoryDecides) {
     expect_in(true);
 }
 
-TEST_F(RadosDpu, ReportsAClusterThatDoesNotAnswer) {
+TEST_F(RadosDpu, SilentClusterIsReported) {
     pid_t osd = 0;
     std::ifstream(std::filesystem::path(conf()).parent_path() / "osd.0.pid") >> osd;
     ASSERT_GT(osd, 0);
@@ -267,7 +267,7 @@ TEST_F(RadosDpu, ReportsAClusterThatDoesNotAnswer) {
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
-TEST_F(RadosDpu, SaysWhatIsWrongAndEnds) {
+TEST_F(RadosDpu, InvalidSettingsAreReported) {
     int count = 0;
     const auto refuses = [&](const std::string& settings, const std::string& sentence) {
         DpuProcess wrong{directory.path(fmt::format("wrong-{}", ++count)), settings};

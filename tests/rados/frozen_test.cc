@@ -116,7 +116,7 @@ Task<> freeze() {
     co_await cluster.close();
 }
 
-TEST(Frozen, RequestsFailInTheirTime) {
+TEST(FrozenCluster, RequestsFailWithinTheirTime) {
     run_blocking(RealCluster::instance().reactor(), [] { return freeze(); });
 }
 

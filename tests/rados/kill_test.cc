@@ -94,7 +94,7 @@ Task<> load_and_check(RealCluster& cluster) {
     co_await store.close();
 }
 
-TEST(Kill, NothingAcknowledgedIsLost) {
+TEST(ClusterFaults, AcknowledgedChangesSurvive) {
     RealCluster& cluster = RealCluster::instance();
     run_blocking(cluster.reactor(), [&] { return load_and_check(cluster); });
 }

@@ -41,13 +41,13 @@ std::string file_with(const std::string& name, const std::string& text) {
     return path;
 }
 
-TEST(Messages, NoConfiguration) {
+TEST(RadosConnect, MissingConfigurationIsReported) {
     const Outcome outcome = connect_with({.conf = "/nonexistent/ceph.conf"});
     EXPECT_EQ(outcome.result, Result<>(fail(Code::not_found)));
     EXPECT_THAT(outcome.text, HasSubstr("/nonexistent/ceph.conf"));
 }
 
-TEST(Messages, NobodyAnswers) {
+TEST(RadosConnect, SilentClusterTimesOut) {
     // Port 1 of loopback refuses.
     const std::string conf = file_with("nobody.conf",
                                        "[global]\nmon host = v2:127.0.0.1:1/0\n"
@@ -59,7 +59,7 @@ TEST(Messages, NobodyAnswers) {
     EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(20));
 }
 
-TEST(Messages, AnotherKeyRing) {
+TEST(RadosConnect, WrongKeyringIsReported) {
     const std::string keyring = file_with(
         "other.keyring", "[client.admin]\n\tkey = AQAAAAAAAAAAABAAe1vTSbQ3sgR2OzKXB8bWXQ==\n");
     std::ifstream right(RealCluster::conf());
@@ -88,14 +88,14 @@ Task<> open(std::string name, Outcome& outcome) {
     outcome.text = report.text();
 }
 
-TEST(Messages, NoPool) {
+TEST(RadosConnect, MissingPoolIsReported) {
     Outcome outcome;
     run_blocking(RealCluster::instance().reactor(), [&] { return open("absent", outcome); });
     EXPECT_EQ(outcome.result, Result<>(fail(Code::not_found)));
     EXPECT_THAT(outcome.text, HasSubstr("has no pool 'absent'"));
 }
 
-TEST(Messages, SomebodyElsesPool) {
+TEST(RadosConnect, PoolOfAnotherStoreIsRefused) {
     Outcome outcome;
     run_blocking(RealCluster::instance().reactor(), [&] { return open("strangers", outcome); });
     EXPECT_EQ(outcome.result, Result<>(fail(Code::exists)));

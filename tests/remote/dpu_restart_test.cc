@@ -131,27 +131,25 @@ void expect_it_is_seen(const Kind& kind) {
     EXPECT_EQ(seen, 5U);
 }
 
-TEST(DpuRestart, Appends) { expect_exactly_once(appends, false); }
-TEST(DpuRestart, AppendsWhileTheEngineIsStruckToo) { expect_exactly_once(appends, true); }
-TEST(DpuRestart, AppendsWithoutNamesAreSeen) { expect_it_is_seen(appends); }
-TEST(DpuRestart, ExclusiveCreations) { expect_exactly_once(creations, false); }
-TEST(DpuRestart, ExclusiveCreationsWhileTheEngineIsStruckToo) {
-    expect_exactly_once(creations, true);
-}
-TEST(DpuRestart, CreationsWithoutNamesAreSeen) { expect_it_is_seen(creations); }
-TEST(DpuRestart, Renames) { expect_exactly_once(renames, false); }
-TEST(DpuRestart, RenamesWhileTheEngineIsStruckToo) { expect_exactly_once(renames, true); }
-TEST(DpuRestart, RenamesWithoutNamesAreSeen) { expect_it_is_seen(renames); }
-TEST(DpuRestart, UnlinkedFiles) { expect_exactly_once(unlinked_files, false); }
-TEST(DpuRestart, UnlinkedFilesWhileTheEngineIsStruckToo) {
+TEST(DpuRestart, AppendsAreDoneOnce) { expect_exactly_once(appends, false); }
+TEST(DpuRestart, AppendsAreDoneOnceDespiteEngineKills) { expect_exactly_once(appends, true); }
+TEST(DpuRestart, AppendsWithoutOperationIdsFailTheCheck) { expect_it_is_seen(appends); }
+TEST(DpuRestart, CreatesAreDoneOnce) { expect_exactly_once(creations, false); }
+TEST(DpuRestart, CreatesAreDoneOnceDespiteEngineKills) { expect_exactly_once(creations, true); }
+TEST(DpuRestart, CreatesWithoutOperationIdsFailTheCheck) { expect_it_is_seen(creations); }
+TEST(DpuRestart, RenamesAreDoneOnce) { expect_exactly_once(renames, false); }
+TEST(DpuRestart, RenamesAreDoneOnceDespiteEngineKills) { expect_exactly_once(renames, true); }
+TEST(DpuRestart, RenamesWithoutOperationIdsFailTheCheck) { expect_it_is_seen(renames); }
+TEST(DpuRestart, UnlinkedFilesAreChangedOnce) { expect_exactly_once(unlinked_files, false); }
+TEST(DpuRestart, UnlinkedFilesAreChangedOnceDespiteEngineKills) {
     expect_exactly_once(unlinked_files, true);
 }
-TEST(DpuRestart, UnlinkedFilesWithoutNamesAreSeen) { expect_it_is_seen(unlinked_files); }
-TEST(DpuRestart, FilesAndNamesOfAllKinds) { expect_exactly_once(mixed, false); }
-TEST(DpuRestart, FilesAndNamesOfAllKindsWhileTheEngineIsStruckToo) {
-    expect_exactly_once(mixed, true);
+TEST(DpuRestart, UnlinkedFilesWithoutOperationIdsFailTheCheck) {
+    expect_it_is_seen(unlinked_files);
 }
-TEST(DpuRestart, FilesAndNamesOfAllKindsWithoutNamesAreSeen) { expect_it_is_seen(mixed); }
+TEST(DpuRestart, MixedOperationsAreDoneOnce) { expect_exactly_once(mixed, false); }
+TEST(DpuRestart, MixedOperationsAreDoneOnceDespiteEngineKills) { expect_exactly_once(mixed, true); }
+TEST(DpuRestart, MixedOperationsWithoutIdsFailTheCheck) { expect_it_is_seen(mixed); }
 
 }  // namespace
 }  // namespace ros2s

@@ -139,12 +139,12 @@ void expect_it_is_seen(const Kind& kind) {
 
 // ---- what clients do
 
-TEST(ExactlyOnce, Appends) { expect_exactly_once(appends); }
-TEST(ExactlyOnce, AppendsWithoutStoredRepliesAreSeen) { expect_it_is_seen(appends); }
-TEST(ExactlyOnce, ExclusiveCreations) { expect_exactly_once(creations); }
-TEST(ExactlyOnce, CreationsWithoutStoredRepliesAreSeen) { expect_it_is_seen(creations); }
-TEST(ExactlyOnce, Renames) { expect_exactly_once(renames); }
-TEST(ExactlyOnce, RenamesWithoutStoredRepliesAreSeen) { expect_it_is_seen(renames); }
+TEST(RemoteExactlyOnce, AppendsAreDoneOnce) { expect_exactly_once(appends); }
+TEST(RemoteExactlyOnce, AppendsWithoutStoredRepliesFailTheCheck) { expect_it_is_seen(appends); }
+TEST(RemoteExactlyOnce, CreatesAreDoneOnce) { expect_exactly_once(creations); }
+TEST(RemoteExactlyOnce, CreatesWithoutStoredRepliesFailTheCheck) { expect_it_is_seen(creations); }
+TEST(RemoteExactlyOnce, RenamesAreDoneOnce) { expect_exactly_once(renames); }
+TEST(RemoteExactlyOnce, RenamesWithoutStoredRepliesFailTheCheck) { expect_it_is_seen(renames); }
 
 // ---- transactions over several keys ---------------------------------------------------------
 
@@ -215,8 +215,10 @@ Task<> judge_counters(fs::FileSystem&, ObjectStore& store, ContainerId container
 }
 
 const Kind transactions{make_nothing, count, judge_counters};
-TEST(ExactlyOnce, TransactionsOverSeveralKeys) { expect_exactly_once(transactions); }
-TEST(ExactlyOnce, TransactionsWithoutStoredRepliesAreSeen) { expect_it_is_seen(transactions); }
+TEST(RemoteExactlyOnce, TransactionsAreDoneOnce) { expect_exactly_once(transactions); }
+TEST(RemoteExactlyOnce, TransactionsWithoutStoredRepliesFailTheCheck) {
+    expect_it_is_seen(transactions);
+}
 
 }  // namespace
 }  // namespace ros2s

@@ -118,7 +118,7 @@ Task<Result<>> Embedded::trace_file(fs::FileSystem& file_system, Trace& read, Tr
     co_return co_await file_system.close(call, file.handle);
 }
 
-TEST(Tour, TracedRequestsTakeTheStepsOfTheTours) {
+TEST(Tour, TracedRequestsFollowTheTours) {
     Embedded embedded;
     Trace read, write;
     const auto done = embedded.world.run(embedded.trace_requests(read, write));

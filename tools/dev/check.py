@@ -18,7 +18,7 @@ import tidy
 # not understand io_uring, RocksDB and libfuse, and each simulation has one thread: docs/decisions/0023.
 THREADED = ("runtime", "device_uring", "api_queue", "fabric_shm")
 # A pool whose targets are on two threads: the cases with the most concurrency.
-SPREAD = ("EngineOnTwoReactors.AgreesWithTheModel", "EngineOnTwoReactors.NoDeadlock")
+SPREAD = ("EngineOnTwoReactors.RandomUseAgreesWithAModel", "EngineOnTwoReactors.OppositeLockOrdersDoNotDeadlock")
 RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
 # Freed memory that AddressSanitizer keeps from reuse. Its default of 256 makes a process touch so many
 # pages that tests take a tenth longer.

@@ -12,15 +12,15 @@
 namespace ros2s::cli {
 namespace {
 
-class RunningTest : public testing::Test {
+class RunningDaemon : public testing::Test {
   protected:
-    RunningTest() {
+    RunningDaemon() {
         std::string pattern = std::filesystem::temp_directory_path() / "ros2store-running-XXXXXX";
         EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
         directory_ = pattern;
         path_ = directory_ + "/x.pid";
     }
-    ~RunningTest() override {
+    ~RunningDaemon() override {
         std::error_code ignored;
         std::filesystem::remove_all(directory_, ignored);
     }
@@ -28,14 +28,14 @@ class RunningTest : public testing::Test {
     Report report_;
 };
 
-TEST_F(RunningTest, RecordsComeBack) {
+TEST_F(RunningDaemon, RecordRoundTrips) {
     const Running running{
         .pid = 4711, .since = 1763650000, .addresses = {"control unix:/a: b", "shm /a/b"}};
     EXPECT_EQ(decode_running(encode_running(running)), running);
     EXPECT_EQ(decode_running("pid: many\nnonsense\npid 5\n: \n\n"), Running{});
 }
 
-TEST_F(RunningTest, OnlyTheLockShowsThatItRuns) {
+TEST_F(RunningDaemon, DaemonRunsOnlyWhileLockIsHeld) {
     EXPECT_EQ(find_running(path_, report_), Running{});
     {
         const auto lock = RunLock::take(path_, report_);
@@ -50,7 +50,7 @@ TEST_F(RunningTest, OnlyTheLockShowsThatItRuns) {
     EXPECT_EQ(find_running(path_, report_), Running{}) << "who takes it says anew who it is";
 }
 
-TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
+TEST_F(RunningDaemon, ProcessInheritingTheLockIsSignalled) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -82,7 +82,7 @@ TEST_F(RunningTest, AProcessThatInheritsTheLockIsSignalled) {
     EXPECT_EQ(LockHolder::find(path_, report_).error().code, Code::not_found);
 }
 
-TEST_F(RunningTest, AnotherProcessWithTheSameNumberDoesNotCount) {
+TEST_F(RunningDaemon, OtherProcessWithSamePidDoesNotCount) {
     std::ofstream(path_) << encode_running({.pid = ::getpid(), .since = 1});
     EXPECT_EQ(LockHolder::find(path_, report_).error().code, Code::not_found);
 }

@@ -58,7 +58,7 @@ class DoctorCertificates : public testing::Test {
     std::string base, directory;
 };
 
-TEST_F(DoctorCertificates, that_are_good) {
+TEST_F(DoctorCertificates, ValidCertificatesAreGood) {
     const auto findings = look();
     EXPECT_THAT(findings, Each(about(Grade::good, directory, "")));
     EXPECT_THAT(findings, ElementsAre(Field(&Finding::what, "authority"),
@@ -67,7 +67,7 @@ TEST_F(DoctorCertificates, that_are_good) {
     for (const Finding& each : findings) EXPECT_EQ(each.remedy, "") << each.found;
 }
 
-TEST_F(DoctorCertificates, that_end_soon) {
+TEST_F(DoctorCertificates, SoonExpiringCertificatesAreReported) {
     const auto findings = look(std::chrono::days(365 - 10));
     const std::string renew = "ros2store certs issue " + directory;
     EXPECT_THAT(findings,
@@ -78,7 +78,7 @@ TEST_F(DoctorCertificates, that_end_soon) {
                                           "--name 192.0.2.7")));
 }
 
-TEST_F(DoctorCertificates, that_are_expired) {
+TEST_F(DoctorCertificates, ExpiredCertificatesAreReported) {
     EXPECT_THAT(look(std::chrono::days(366)),
                 ElementsAre(graded(Grade::good), about(Grade::wrong, "expired at", "--replace"),
                             about(Grade::wrong, "expired at", "--replace")));
@@ -87,7 +87,7 @@ TEST_F(DoctorCertificates, that_are_expired) {
     EXPECT_THAT(look(std::chrono::days(-2)), Each(about(Grade::wrong, "valid from", "the clock")));
 }
 
-TEST_F(DoctorCertificates, renewed_by_whoever_has_the_key_of_the_authority) {
+TEST_F(DoctorCertificates, RenewalWithoutAuthorityKeyIsExplained) {
     std::filesystem::remove(file("ca.key"));
     EXPECT_THAT(look(std::chrono::days(366)),
                 Contains(about(Grade::wrong, "client.crt",
@@ -95,7 +95,7 @@ TEST_F(DoctorCertificates, renewed_by_whoever_has_the_key_of_the_authority) {
                                "then copy client.crt and client.key here")));
 }
 
-TEST_F(DoctorCertificates, with_a_key_that_others_can_read) {
+TEST_F(DoctorCertificates, ReadableKeyIsReported) {
     for (const char* name : {"ca.key", "server.key"}) {
         ROS2S_CHECK(chmod(file(name).c_str(), 0640) == 0);
         EXPECT_THAT(look(),
@@ -105,25 +105,25 @@ TEST_F(DoctorCertificates, with_a_key_that_others_can_read) {
     EXPECT_THAT(look(), Each(graded(Grade::good)));
 }
 
-TEST_F(DoctorCertificates, without_a_key) {
+TEST_F(DoctorCertificates, MissingKeyIsReported) {
     std::filesystem::remove(file("client.key"));
     EXPECT_THAT(look(), Contains(about(Grade::missing, "client.key", "certs issue")));
 }
 
-TEST_F(DoctorCertificates, with_the_key_of_another) {
+TEST_F(DoctorCertificates, MismatchedKeyIsReported) {
     std::filesystem::copy_file(file("server.key"), file("client.key"),
                                std::filesystem::copy_options::overwrite_existing);
     EXPECT_THAT(look(), Contains(about(Grade::wrong, "is not the key of", "certs issue")));
 }
 
-TEST_F(DoctorCertificates, of_another_authority) {
+TEST_F(DoctorCertificates, OtherAuthorityIsReported) {
     make(base + "/other");
     std::filesystem::copy_file(base + "/other/ca.crt", file("ca.crt"),
                                std::filesystem::copy_options::overwrite_existing);
     EXPECT_THAT(look(), Contains(about(Grade::wrong, "was not signed by the authority", "")));
 }
 
-TEST_F(DoctorCertificates, that_are_none) {
+TEST_F(DoctorCertificates, InvalidFilesAreReported) {
     std::ofstream(file("client.crt")) << "nothing";
     EXPECT_THAT(look(), Contains(about(Grade::wrong, "client.crt", "copy the file again")));
     std::filesystem::copy_file(file("server.crt"), file("ca.crt"),
@@ -137,7 +137,7 @@ TEST_F(DoctorCertificates, that_are_none) {
 }
 
 // As `ros2store up DIR` makes them, in addition to those of $ROS2STORE_CERTS.
-TEST_F(DoctorCertificates, are_found_where_they_are) {
+TEST_F(DoctorCertificates, DefaultDirectoriesAreSearched) {
     const std::string pool = base + "/pool";
     setenv("ROS2STORE_CERTS", (base + "/none").c_str(), 1);
     EXPECT_THAT(look_for_certificates(pool, made),

@@ -5,7 +5,7 @@
 namespace ros2s::cli {
 namespace {
 
-TEST(HeldLog, TheFirstErrorIsTheCause) {
+TEST(HeldLog, FirstErrorIsTheCause) {
     const HeldLog held;
     EXPECT_EQ(held.with_cause("it failed"), "it failed");
     held.log().warning("not closed");
@@ -16,7 +16,7 @@ TEST(HeldLog, TheFirstErrorIsTheCause) {
     EXPECT_EQ(held.with_cause("a file is damaged"), "a file is damaged");
 }
 
-TEST(HeldLog, WarningsAreToldWhereThereAreNoErrorsAndEachOnce) {
+TEST(HeldLog, WarningsAreShownOnceWithoutErrors) {
     const HeldLog held;
     held.log().info("of no use here");
     for (int i = 0; i < 100; ++i) held.log().warning("slow");

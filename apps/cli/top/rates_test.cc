@@ -20,7 +20,7 @@ TenantRates rates(const TenantCounts& before, const TenantCounts& now, double se
     return rates_between({.tenants = {{"a", before}}}, {.tenants = {{"a", now}}}, seconds).at(0);
 }
 
-TEST(Counts, OfAPage) {
+TEST(TopCounts, PageIsParsed) {
     Report report;
     const auto all = counts(
         std::string(gauges) +
@@ -53,7 +53,7 @@ TEST(Counts, OfAPage) {
     EXPECT_EQ(all->tenants.at("CN=b").sessions, 2);
 }
 
-TEST(Counts, OfAnotherProgramsPage) {
+TEST(TopCounts, PageOfAnotherProgramIsRefused) {
     for (const std::string& page :
          {std::string("go_goroutines 7\n"), std::string("ros2store_sessions 1\n"),
           std::string(gauges) + "ros2store_tenant_bytes_total 1\n",
@@ -69,7 +69,7 @@ TEST(Counts, OfAnotherProgramsPage) {
     }
 }
 
-TEST(Rates, PerSecond) {
+TEST(TopRates, CountersGiveRatesPerSecond) {
     const TenantRates rate =
         rates({.requests = 10, .names = 20, .bytes = 30, .refused = 1, .busy = 1, .queued = 2},
               {.requests = 14, .names = 20, .bytes = 4126, .refused = 2, .busy = 4, .queued = 3});
@@ -85,7 +85,7 @@ TEST(Rates, PerSecond) {
 }
 
 // A smaller number of sessions does not mean that the daemon restarted.
-TEST(Rates, SessionsAreThoseOfNow) {
+TEST(TopRates, SessionsAreTheCurrentNumber) {
     const TenantRates rate =
         rates({.requests = 1000, .sessions = 5}, {.requests = 1010, .sessions = 3});
     EXPECT_EQ(rate.sessions, 3);
@@ -94,7 +94,7 @@ TEST(Rates, SessionsAreThoseOfNow) {
 
 // One decreased counter shows that all counters restarted at 0, also those that are larger than
 // before.
-TEST(Rates, CountersThatBeganAgain) {
+TEST(TopRates, RestartedCountersBeginAtZero) {
     const TenantRates rate =
         rates({.requests = 1000, .names = 2, .buckets = {{1, 1}, {infinity, 1000}}},
               {.requests = 10, .names = 6, .buckets = {{1, 10}, {infinity, 10}}});
@@ -108,7 +108,7 @@ TEST(Rates, CountersThatBeganAgain) {
               0.625);
 }
 
-TEST(Rates, ATenantThatIsNew) {
+TEST(TopRates, NewTenantIsCountedFromZero) {
     const DaemonCounts now{.tenants = {{"a", {.requests = 4}}, {"b", {.requests = 8}}}};
     const auto all = rates_between({.tenants = {{"a", {.requests = 4}}}}, now, 2);
     ASSERT_EQ(all.size(), 2U);
@@ -117,7 +117,7 @@ TEST(Rates, ATenantThatIsNew) {
 }
 
 // Its counters cover hours. They were counted under another label before.
-TEST(Rates, ATenantThatGetsALabel) {
+TEST(TopRates, TenantWithNewLabelHasNoRate) {
     const auto all =
         rates_between({.tenants = {{"(others)", {.requests = 1e6}}}},
                       {.tenants = {{"(others)", {.requests = 1e5}}, {"a", {.requests = 9e5}}}}, 2);
@@ -125,7 +125,7 @@ TEST(Rates, ATenantThatGetsALabel) {
     for (const TenantRates& each : all) EXPECT_EQ(each.requests, 0) << each.tenant;
 }
 
-TEST(Rates, TheBusiestComesFirst) {
+TEST(TopRates, BusiestTenantComesFirst) {
     const DaemonCounts now{.tenants = {{"a", {.bytes = 9, .busy = 1}},
                                        {"b", {.bytes = 1, .busy = 3}},
                                        {"c", {.busy = 2}}}};
@@ -134,7 +134,7 @@ TEST(Rates, TheBusiestComesFirst) {
     EXPECT_EQ(order, "bca");
 }
 
-TEST(Quantiles, AreThoseOfTheDifference) {
+TEST(TopQuantiles, QuantilesComeFromTheDifference) {
     const TenantCounts before{.buckets = {{1, 100}, {2, 100}, {4, 100}, {infinity, 100}}};
     const auto now = [&](double one, double two, double four, double more) {
         TenantCounts counts = before;
@@ -157,7 +157,7 @@ TEST(Quantiles, AreThoseOfTheDifference) {
               (Latency{.seconds = 0, .or_more = true}));
 }
 
-TEST(Table, OfTenants) {
+TEST(TopTable, TenantsAreListed) {
     const std::vector<TenantRates> tenants{{.tenant = "CN=alice",
                                             .requests = 812.4,
                                             .names = 1.5,
@@ -186,7 +186,7 @@ TEST(Table, OfTenants) {
               "812 requests/s, 1.50 names/s, 203 MiB/s, 3 in progress, 4 waiting, 1 session");
 }
 
-TEST(Table, ANameCannotMoveTheCursor) {
+TEST(TopTable, ControlCharactersAreEscaped) {
     const auto shown = [](const std::string& name) {
         const std::string line = table_of({{.tenant = name}}, 1).at(2);
         return line.substr(0, line.find(' '));

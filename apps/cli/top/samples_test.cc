@@ -14,7 +14,7 @@ std::vector<Sample> parsed(std::string_view page) {
     return samples.value_or(std::vector<Sample>{});
 }
 
-TEST(Samples, NamesLabelsAndValues) {
+TEST(MetricSamples, NamesLabelsAndValuesAreParsed) {
     using Samples = std::vector<Sample>;
     EXPECT_EQ(parsed(""), Samples{});
     EXPECT_EQ(parsed("# HELP a b\n# TYPE a counter\n\na 1\n"), (Samples{{"a", {}, 1}}));
@@ -27,7 +27,7 @@ TEST(Samples, NamesLabelsAndValues) {
     EXPECT_TRUE(std::isnan(parsed("a Nan\n").at(0).value));
 }
 
-TEST(Samples, WhatIsNoSample) {
+TEST(MetricSamples, InvalidLineIsRefused) {
     for (const std::string_view line :
          {"<html>", "a", "a ", "a x", "a 1x", "a{", "a{x}", "a{x=1} 2", "a{x=\"1} 2", "a{x=\"1\\",
           "a{x=\"1\"y=\"2\"} 3", "a{x=\"1\"}3", "{x=\"1\"} 2", "a +", "a\x1b[2J 1"}) {

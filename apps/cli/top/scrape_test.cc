@@ -5,14 +5,14 @@
 namespace ros2s::cli {
 namespace {
 
-TEST(Scrape, TheHeaderOfThePassword) {
+TEST(MetricScrape, PasswordIsEncodedInHeader) {
     // base64 of "ros2store:", and of one and two more bytes.
     EXPECT_EQ(authorization(""), "Authorization: Basic cm9zMnN0b3JlOg==");
     EXPECT_EQ(authorization("a"), "Authorization: Basic cm9zMnN0b3JlOmE=");
     EXPECT_EQ(authorization("ab"), "Authorization: Basic cm9zMnN0b3JlOmFi");
 }
 
-TEST(Scrape, ThePageInAReply) {
+TEST(MetricScrape, PageIsExtractedFromReply) {
     Report report;
     const auto page = page_in(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\na 1\n", report);
@@ -20,7 +20,7 @@ TEST(Scrape, ThePageInAReply) {
     EXPECT_EQ(*page, "a 1\n");
 }
 
-TEST(Scrape, RepliesWithoutAPage) {
+TEST(MetricScrape, ReplyWithoutPageIsRefused) {
     const auto refused = [](std::string_view reply, Code code, std::string_view sentence) {
         Report report;
         const auto page = page_in(reply, report);

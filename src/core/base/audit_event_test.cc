@@ -16,7 +16,7 @@ static_assert(!Compiles<Text, Text, uint64_t, AuditAction, AuditObject, AuditDec
 static_assert(!Compiles<Text, Text, uint64_t, AuditAction, AuditObject>);
 static_assert(!Compiles<>);
 
-TEST(AuditEvent, HasItsPartsAsFields) {
+TEST(AuditEvent, PartsBecomeFields) {
     EXPECT_EQ(audit_line({.subject = "CN=bob",
                           .peer = "unix:",
                           .session = 7U,
@@ -32,7 +32,7 @@ TEST(AuditEvent, HasItsPartsAsFields) {
               "container=main subtree=home/bob node=12 decision=refused reason=EACCES left_out=3]");
 }
 
-TEST(AuditEvent, LeavesOutWhatIsUnknown) {
+TEST(AuditEvent, UnknownPartsAreOmitted) {
     EXPECT_EQ(audit_line({.subject = "",
                           .peer = "",
                           .session = 0U,
@@ -44,7 +44,7 @@ TEST(AuditEvent, LeavesOutWhatIsUnknown) {
               "audit: it [action=connect decision=allowed reason=none]");
 }
 
-TEST(AuditEvent, ReasonsAreWhatApplicationsGet) {
+TEST(AuditEvent, ReasonIsTheErrnoOfTheApplication) {
     for (const auto& [code, name] : {std::pair{Code::denied, "EPERM"},
                                      {Code::read_only, "EROFS"},
                                      {Code::over_cap, "EDQUOT"},

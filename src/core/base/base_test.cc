@@ -21,7 +21,7 @@
 namespace ros2s {
 namespace {
 
-TEST(Shares, NobodyHasMoreThanIsLeftForAllOthers) {
+TEST(FairShare, UseEqualToTheFreeAmountExceedsIt) {
     EXPECT_FALSE(exceeds_fair_share(4, 4, 10));
     EXPECT_TRUE(exceeds_fair_share(5, 5, 10));
     EXPECT_FALSE(exceeds_fair_share(1, 8, 10));
@@ -30,7 +30,7 @@ TEST(Shares, NobodyHasMoreThanIsLeftForAllOthers) {
     EXPECT_FALSE(exceeds_fair_share(0, 11, 10)) << "who has none";
 }
 
-TEST(CoarseHistogram, BoundsArePowersOfTwoAndInclusive) {
+TEST(CoarseHistogram, BoundsAreInclusivePowersOfTwo) {
     constexpr size_t buckets = CoarseHistogram::bounds_ns.size() + 1;
     EXPECT_EQ(buckets, 16U);
     EXPECT_EQ(CoarseHistogram::bounds_ns.front(), 32'768U);
@@ -54,13 +54,13 @@ TEST(CoarseHistogram, BoundsArePowersOfTwoAndInclusive) {
     }
 }
 
-TEST(Crc32c, AgreesWithPublishedVectors) {
+TEST(Crc32c, PublishedVectorsMatch) {
     EXPECT_EQ(crc32c(as_bytes("")), 0u);
     EXPECT_EQ(crc32c(as_bytes("123456789")), 0xe3069283u);
     EXPECT_EQ(crc32c(as_bytes(std::string(32, '\0'))), 0x8a9136aau);  // RFC 3720 B.4
 }
 
-TEST(Crc32c, ExtendsAcrossEverySplit) {
+TEST(Crc32c, ExtensionAcrossAnySplitMatches) {
     Random random(1);
     std::string text(513, '\0');
     for (auto& c : text) c = static_cast<char>(random.below(256));
@@ -72,7 +72,7 @@ TEST(Crc32c, ExtendsAcrossEverySplit) {
     }
 }
 
-TEST(Crc32c, CombinesLengthsBelowAndAboveABlock) {
+TEST(Crc32c, CombinationOfAnyLengthsMatches) {
     Random random(2);
     std::string text(5 * 4096, '\0');
     for (auto& c : text) c = static_cast<char>(random.below(256));
@@ -87,7 +87,7 @@ TEST(Crc32c, CombinesLengthsBelowAndAboveABlock) {
     }
 }
 
-TEST(Result, ErrnoComesBackFromACode) {
+TEST(Result, ErrnoRoundTrips) {
     for (const int number :
          {ENOENT, EEXIST,       EINVAL,     ENOTDIR,   EISDIR, ENOTEMPTY, ELOOP,
           ENOSPC, ENAMETOOLONG, ENOMEM,     EROFS,     EPERM,  EBUSY,     ENODATA,
@@ -100,26 +100,26 @@ TEST(Result, ErrnoComesBackFromACode) {
     EXPECT_EQ(to_errno(Error{Code::corrupt}), EIO);
 }
 
-TEST(Result, WhatIsNoErrnoIsAnInputError) {
+TEST(Result, InvalidErrnoBecomesEio) {
     for (const int number : {INT_MIN, -ENOENT, -1, 4096, INT_MAX}) {
         EXPECT_EQ(to_errno(Error{Code::not_found, number}), EIO) << number;
     }
     EXPECT_EQ(to_errno(Error{Code::io, 4095}), 4095);
 }
 
-TEST(Random, SequenceIsFixedForEver) {
+TEST(Random, SequenceIsFixed) {
     Random random(42);
     EXPECT_EQ(random.next(), 0x15780b2e0c2ec716u);
 }
 
-TEST(Secrets, AreTheKernelsOrASimulations) {
+TEST(Secrets, SeededSecretsAreReproducible) {
     const Secrets secrets;
     EXPECT_NE(secrets.next(), secrets.next());
     Random seeded(42);
     EXPECT_EQ(Secrets(seeded).next(), 0x15780b2e0c2ec716u);
 }
 
-TEST(Digest, IsFixedForEverAndTellsApart) {
+TEST(Digest, ValuesAreFixedAndDistinct) {
     EXPECT_EQ(Digest().add(1).value(), 0x910a2dec89025cc1u);
     EXPECT_EQ(Digest().add(std::string_view("ros2store, nine")).value(), 0x5f50dd1712c0f9bcu);
     EXPECT_NE(Digest().add(std::string_view("ab")).add(std::string_view("c")).value(),
@@ -130,7 +130,7 @@ TEST(Digest, IsFixedForEverAndTellsApart) {
 }
 
 // Elements that notice if they are copied, lost or destroyed twice.
-TEST(InlineVector, KeepsItsElementsInlineAndAllocated) {
+TEST(InlineVector, ElementsSurviveInlineAndOnTheHeap) {
     using Numbers = InlineVector<std::shared_ptr<int>, 2>;
     const auto one = std::make_shared<int>(1);
     for (const size_t count : {0U, 1U, 2U, 3U, 9U}) {
@@ -162,7 +162,7 @@ TEST(InlineVector, KeepsItsElementsInlineAndAllocated) {
     EXPECT_EQ(one.use_count(), 1);
 }
 
-TEST(InlineVector, KeepsItsMemoryWhenItIsAssigned) {
+TEST(InlineVector, AssignmentReusesMemory) {
     InlineVector<int, 1> numbers{1, 2, 3};
     const int* const memory = numbers.data();
     const InlineVector<int, 1> others{4, 5};
@@ -172,7 +172,7 @@ TEST(InlineVector, KeepsItsMemoryWhenItIsAssigned) {
     EXPECT_EQ(numbers.capacity(), 3U);
 }
 
-TEST(Descriptor, ClosesOnlyWhatItOwns) {
+TEST(Descriptor, OnlyOwnedDescriptorsAreClosed) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     const auto is_open = [](int fd) { return ::fcntl(fd, F_GETFD) >= 0; };
@@ -191,7 +191,7 @@ TEST(Descriptor, ClosesOnlyWhatItOwns) {
     EXPECT_TRUE(is_open(ends[1]));
 }
 
-TEST(Uuid, PrintsAndParses) {
+TEST(Uuid, TextRoundTripsAndBadTextIsRefused) {
     Random random(7);
     const Uuid uuid = Uuid::make(Secrets(random));
     const auto parsed = Uuid::parse(uuid.to_string());
@@ -223,7 +223,7 @@ TEST(Result, TryReturnsTheFirstError) {
     EXPECT_EQ(describe(fail_errno(5).error()),
               "the device or kernel reported an error (Input/output error)");
 }
-TEST(Result, ALostConnectionSaysWhoseAndSinceWhen) {
+TEST(Result, LostConnectionIsDescribedWithPeerAndTime) {
     constexpr uint64_t since = 1'795'233'274;
     EXPECT_EQ(describe(Error{Code::deadline, 0, 0}), "the deadline passed");
     EXPECT_EQ(describe(Error{Code::deadline, 0, 5}),

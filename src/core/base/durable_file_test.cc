@@ -7,14 +7,14 @@
 namespace ros2s {
 namespace {
 
-TEST(DurableFile, TheParentOfAPath) {
+TEST(DurableFile, ParentOfAPathIsFound) {
     EXPECT_EQ(parent_of("name"), ".");
     EXPECT_EQ(parent_of("/name"), "/");
     EXPECT_EQ(parent_of("a/name"), "a");
     EXPECT_EQ(parent_of("/a/b/name"), "/a/b");
 }
 
-TEST(DurableFile, APathMayBeANameOnly) {
+TEST(DurableFile, BareNameIsReplacedAndRead) {
     const auto before = std::filesystem::current_path();
     const std::filesystem::path own = testing::TempDir() + "ros2s_durable_file";
     std::filesystem::create_directories(own);

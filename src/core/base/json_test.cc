@@ -5,7 +5,7 @@
 namespace ros2s {
 namespace {
 
-TEST(Json, ValuesAndNesting) {
+TEST(Json, NestedValuesAreWritten) {
     const Json value = Json::object({{"name", "a\"b\\c\n"},
                                      {"yes", true},
                                      {"n", -3},
@@ -17,7 +17,7 @@ TEST(Json, ValuesAndNesting) {
               R"("list": [1, "two"]})");
 }
 
-TEST(Json, BytesThatAreNoUtf8BecomeSurrogates) {
+TEST(Json, InvalidUtf8BecomesSurrogates) {
     EXPECT_EQ(Json("gr\u00fc\u00df \U0001f600").text(), "\"gr\u00fc\u00df \U0001f600\"");
     EXPECT_EQ(Json("a\xff"
                    "b")

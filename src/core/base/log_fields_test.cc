@@ -9,7 +9,7 @@ namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
-TEST(LogFields, AreWrittenAndRead) {
+TEST(LogFields, WrittenFieldsAreReadBack) {
     EXPECT_EQ(log_fields({}), "");
     EXPECT_EQ(log_fields({{"session", ""}, {"tenant", ""}}), "");
     const std::string written =
@@ -21,7 +21,7 @@ TEST(LogFields, AreWrittenAndRead) {
     EXPECT_EQ(split.fields, (Fields{{"session", "7"}, {"tenant", "CN=\"al\\ice\"\n]"}}));
 }
 
-TEST(LogFields, OtherLinesAreAllText) {
+TEST(LogFields, LineWithoutFieldsIsAllText) {
     for (const std::string_view line :
          {"", "]", " []", "a [b]", "a [b=]", "a [=b]", "a [b=c", "a [b=c] d", "a [b=\"c]",
           "a [b=\"\\x4\"]", "a [b=\"c\"d=e]", "a [b=c  d=e]", "a[b=c]"}) {
@@ -32,7 +32,7 @@ TEST(LogFields, OtherLinesAreAllText) {
 }
 
 // Values of any bytes are returned unchanged, and the line stays one line.
-TEST(LogFields, TakeAnyBytes) {
+TEST(LogFields, ArbitraryBytesRoundTrip) {
     for (uint64_t seed = 1; seed <= 2000; ++seed) {
         Random random(seed);
         const auto any = [&random] {

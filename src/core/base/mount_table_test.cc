@@ -12,7 +12,7 @@ std::vector<MountEntry> mounts_in(const std::string& text) {
     return read_mounts(table);
 }
 
-TEST(MountTable, FieldsAreFoundByTheHyphen) {
+TEST(MountTable, FieldsAfterTheHyphenAreFound) {
     const auto mounts = mounts_in(
         "22 28 0:21 / /proc rw,relatime - proc proc rw\n"
         "36 35 98:0 /a /mnt/b rw,nosuid shared:7 master:2 - ext4 /dev/x rw,errors=continue\n");
@@ -38,7 +38,7 @@ TEST(MountTable, EscapedBytesAreRestored) {
     EXPECT_EQ(mounts[1].source, "\\04");
 }
 
-TEST(MountTable, LinesThatAreNotWholeAreIgnored) {
+TEST(MountTable, IncompleteLinesAreIgnored) {
     EXPECT_TRUE(mounts_in("").empty());
     EXPECT_TRUE(
         mounts_in("\n1 1 0:1 / /a rw - x\n1 1 0:1 / /a rw\nx 1 0:1 / /a rw - x y\n").empty());

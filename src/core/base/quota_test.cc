@@ -18,7 +18,7 @@ size_t take_all(Quota& quota, Quota::Who who, std::vector<Quota::Share>& shares)
     return count;
 }
 
-TEST(Quota, ATenantLeavesAsMuchAsItTakes) {
+TEST(Quota, TenantLeavesAsMuchAsItTakes) {
     Quota quota({.in_all = 120});
     std::vector<Quota::Share> shares;
     std::vector<size_t> had;
@@ -34,7 +34,7 @@ TEST(Quota, ATenantLeavesAsMuchAsItTakes) {
     EXPECT_EQ(quota.used(), 0U);
 }
 
-TEST(Quota, ASubjectLeavesAsMuchToItsTenantAsItTakes) {
+TEST(Quota, SubjectLeavesItsTenantAsMuchAsItTakes) {
     Quota quota({.per_tenant = 60, .in_all = 1000});
     std::vector<Quota::Share> shares;
     EXPECT_EQ(take_all(quota, {1, 1000}, shares), 30U);
@@ -46,7 +46,7 @@ TEST(Quota, ASubjectLeavesAsMuchToItsTenantAsItTakes) {
     EXPECT_EQ(quota.used({2, 1000}), 30U);
 }
 
-TEST(Quota, TheSurePartFitsBesideAll) {
+TEST(Quota, GuaranteedPartIsAlwaysGranted) {
     Quota quota({.in_all = 4, .sure = 1});
     std::vector<Quota::Share> shares;
     for (uint64_t tenant = 1; tenant <= 10; ++tenant) {
@@ -57,7 +57,7 @@ TEST(Quota, TheSurePartFitsBesideAll) {
     EXPECT_EQ(bounded.take({1, 1}).error(), Quota::Limit::subject);
 }
 
-TEST(Quota, TheLimitThatRefusesIsNamed) {
+TEST(Quota, RefusingLimitIsNamed) {
     Quota quota({.per_subject = 2, .per_tenant = 5, .in_all = 6});
     std::vector<Quota::Share> shares;
     EXPECT_EQ(take_all(quota, {1, 1}, shares), 2U);
@@ -74,7 +74,7 @@ TEST(Quota, TheLimitThatRefusesIsNamed) {
 
 // Whatever was taken and ended before: no tenant has more than was free before it took it last, the
 // sums agree, and all of it can be taken again.
-TEST(Quota, CountsStayRight) {
+TEST(Quota, RandomUseKeepsCountsCorrect) {
     constexpr uint64_t seed = 11;
     Random random(seed);
     Quota quota({.per_subject = 40, .per_tenant = 90, .in_all = 200, .sure = 2});

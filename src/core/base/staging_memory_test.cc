@@ -32,7 +32,7 @@ std::string field_of(const void* address, const std::string& field) {
     return "";
 }
 
-TEST(StagingMemory, IsAlignedWhateverItsSize) {
+TEST(StagingMemory, AnySizeIsAligned) {
     for (const size_t size : {block_bytes, size_t{1} << 20, StagingMemory::huge_page_bytes}) {
         StagingMemory memory(size);
         EXPECT_EQ(memory.size(), size);
@@ -45,7 +45,7 @@ TEST(StagingMemory, IsAlignedWhateverItsSize) {
 }
 
 #ifndef ROS2S_SANITIZED  // its allocator keeps freed memory, to detect a use after free
-TEST(StagingMemory, GoesBackToTheKernelAsSoonAsItIsFreed) {
+TEST(StagingMemory, FreedMemoryReturnsToTheKernel) {
     for (const size_t size : {size_t{1} << 20, StagingMemory::huge_page_bytes}) {
         StagingMemory memory(size);
         const void* const address = memory.data();
@@ -57,7 +57,7 @@ TEST(StagingMemory, GoesBackToTheKernelAsSoonAsItIsFreed) {
 }
 #endif
 
-TEST(StagingMemory, AsksForHugePages) {
+TEST(StagingMemory, LargeMemoryAsksForHugePages) {
     const StagingMemory memory(StagingMemory::huge_page_bytes);
     EXPECT_TRUE(is_multiple(memory.data(), StagingMemory::huge_page_bytes));
     if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled")) {

@@ -8,7 +8,7 @@
 namespace ros2s {
 namespace {
 
-TEST(TextParts, BetweenCommas) {
+TEST(TextParts, ListIsSplitAtCommas) {
     EXPECT_EQ(parts_of("a, b,, c ,"), (std::vector<std::string>{"a", "b", "c"}));
     EXPECT_EQ(parts_of("a b"), (std::vector<std::string>{"a b"}));
     EXPECT_TRUE(parts_of(" , ").empty());
@@ -21,7 +21,7 @@ std::optional<Number> parsed(std::string_view text, int base = 10) {
     return parse_number(text, number, base) ? std::optional(number) : std::nullopt;
 }
 
-TEST(TextParts, ANumberIsTheWholeText) {
+TEST(TextParts, NumberMustBeTheWholeText) {
     EXPECT_EQ(parsed<uint16_t>("0065535"), 65535);
     EXPECT_EQ(parsed<uint8_t>("fF", 16), 255);
     EXPECT_EQ(parsed<int64_t>("-7"), -7);

@@ -60,7 +60,7 @@ class TrustedFile : public testing::Test {
     Report report_;
 };
 
-TEST_F(TrustedFile, OneOfThisUserIsRead) {
+TEST_F(TrustedFile, OwnFileIsRead) {
     EXPECT_EQ(read("d/f"), "text") << report_.text();
     EXPECT_EQ(read("d/../d/./f"), "text") << report_.text();
     files::create_symlink("f", base_ / "d/relative");
@@ -73,7 +73,7 @@ TEST_F(TrustedFile, OneOfThisUserIsRead) {
     EXPECT_TRUE(check_trusted(base_, report_));
 }
 
-TEST_F(TrustedFile, WhatOthersMayWriteIsRefused) {
+TEST_F(TrustedFile, FileWritableByOthersIsRefused) {
     for (const mode_t mode : {0620, 0602, 0666}) {
         set_mode("d/f", mode);
         expect_distrust("d/f", "it may be changed by other users", "chmod go-w '" + path("d/f"));
@@ -90,7 +90,7 @@ TEST_F(TrustedFile, WhatOthersMayWriteIsRefused) {
     EXPECT_EQ(read("d/f"), "text") << "nobody else can replace it in a sticky directory";
 }
 
-TEST_F(TrustedFile, WhatBelongsToAnotherUserIsRefused) {
+TEST_F(TrustedFile, FileOfAnotherUserIsRefused) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
     const auto give = [&](const std::string& name, uid_t user) {
         EXPECT_EQ(::lchown(path(name).c_str(), user, 0), 0);
@@ -113,7 +113,7 @@ TEST_F(TrustedFile, WhatBelongsToAnotherUserIsRefused) {
     expect_distrust("d/link", "it belongs to another user", "");
 }
 
-TEST_F(TrustedFile, WhatIsNoFileIsRefusedAtOnce) {
+TEST_F(TrustedFile, SpecialFileIsRefusedAtOnce) {
     ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
     const int socket = ::socket(AF_UNIX, SOCK_STREAM, 0);
     sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
@@ -136,7 +136,7 @@ TEST_F(TrustedFile, WhatIsNoFileIsRefusedAtOnce) {
     }
 }
 
-TEST_F(TrustedFile, ErrorsNameThePartOfThePath) {
+TEST_F(TrustedFile, ErrorNamesThePartOfThePath) {
     const auto expect = [&](const std::string& name, Code code, const std::string& says) {
         EXPECT_EQ(read(name).error().code, code);
         EXPECT_EQ(report_.text(), fmt::format("cannot read {}{}", path(name), says));
@@ -150,7 +150,7 @@ TEST_F(TrustedFile, ErrorsNameThePartOfThePath) {
     expect("loop", Code::loop, " (" + path("loop") + "): Too many levels of symbolic links");
 }
 
-TEST_F(TrustedFile, IsMadeForThisUserAlone) {
+TEST_F(TrustedFile, NewFileIsPrivate) {
     const auto made = open_trusted(path("new"), O_RDWR | O_CREAT, report_);
     ASSERT_TRUE(made) << report_.text();
     ASSERT_EQ(::write(made->get(), "x", 1), 1);
@@ -165,7 +165,7 @@ TEST_F(TrustedFile, IsMadeForThisUserAlone) {
     EXPECT_FALSE(files::exists(base_ / "d/new"));
 }
 
-TEST_F(TrustedFile, ASecretIsForItsReadersAlone) {
+TEST_F(TrustedFile, SecretReadableByOthersIsRefused) {
     set_mode("d/f", 0640);
     EXPECT_EQ(read_private(path("d/f"), 10, 0640, report_), "text");
     EXPECT_FALSE(read_private(path("d/f"), 10, 0600, report_));

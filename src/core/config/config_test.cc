@@ -9,7 +9,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Size, ReadsAndPrints) {
+TEST(SizeText, TextIsParsedAndPrinted) {
     struct Case {
         std::string_view text;
         uint64_t bytes;
@@ -41,7 +41,7 @@ TEST(Size, ReadsAndPrints) {
     EXPECT_EQ(format_size(3ull << 40), "3TiB");
 }
 
-TEST(Duration, ReadsAndPrints) {
+TEST(DurationText, TextIsParsedAndPrinted) {
     EXPECT_EQ(parse_duration("0"), 0ns);
     EXPECT_EQ(parse_duration("100us"), 100us);
     EXPECT_EQ(parse_duration("100\u00b5s"), 100us);
@@ -80,7 +80,7 @@ Table describe(Settings& s) {
     };
 }
 
-TEST(Config, ReadsEveryKind) {
+TEST(Config, EveryKindIsRead) {
     Settings s;
     Report report;
     const auto read = parse(R"(
@@ -98,14 +98,14 @@ log: {level: "debug"}
     EXPECT_TRUE(report.empty());
 }
 
-TEST(Config, WhatIsLeftOutKeepsItsDefault) {
+TEST(Config, OmittedSettingKeepsItsDefault) {
     Settings s;
     Report report;
     ASSERT_TRUE(parse("pool: p\nengine:\n", "c", describe(s), report)) << report.text();
     EXPECT_EQ(s, (Settings{.pool = "p"}));
 }
 
-TEST(Config, SettingsHaveTheirLines) {
+TEST(Config, SettingsReportTheirLines) {
     std::string pool, people;
     KeyLines top, group;
     const Table table{{"", "", {text("pool", pool, "A pool.")}, nullptr, {}, &top},
@@ -116,7 +116,7 @@ TEST(Config, SettingsHaveTheirLines) {
     EXPECT_EQ(group, (KeyLines{{"people", 3}}));
 }
 
-TEST(Config, RecordsUnderNamesThatTheFileChooses) {
+TEST(Config, RecordsWithChosenNamesAreRead) {
     std::map<std::string, Entries> people;
     RecordLines lines;
     const Table table{{"people",
@@ -160,7 +160,7 @@ TEST(Config, RecordsUnderNamesThatTheFileChooses) {
     EXPECT_EQ(people, read) << "all or nothing";
 }
 
-TEST(Config, RecordsOfAKindBesideASettingOfTheSameName) {
+TEST(Config, RecordsBesideSettingOfSameNameAreRead) {
     std::string list;
     std::map<std::string, Entries> engines, pools;
     const Table table{{"", "A file.", {text("pools", list, "A list.")}},
@@ -205,7 +205,7 @@ TEST(Config, RecordsOfAKindBesideASettingOfTheSameName) {
     EXPECT_EQ(pools, read) << "all or nothing";
 }
 
-TEST(Config, NamesThatTheFileChooses) {
+TEST(Config, ChosenNamesRoundTrip) {
     std::map<std::string, std::string> places;
     const Table table{{"places", "Where things are.", {}, &places}};
     EXPECT_EQ(document(table), "# Where things are.\n# places:\n");
@@ -237,7 +237,7 @@ TEST(Config, NamesThatTheFileChooses) {
 struct Refusal {
     std::string_view yaml, sentence;
 };
-TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
+TEST(Config, ErrorNamesPlaceProblemAndRemedy) {
     for (
         const auto& [yaml, sentence] : std::initializer_list<Refusal>{
             {"pool: p\nengine:\n  memroy: 1GiB\n",
@@ -322,7 +322,7 @@ TEST(Config, SaysWhatIsWrongWhereAndWhatToDo) {
     }
 }
 
-TEST(Config, ReportsEverythingAtOnce) {
+TEST(Config, AllErrorsAreReportedAtOnce) {
     Settings s;
     Report report;
     ASSERT_FALSE(parse("pool: p\nengine:\n  memory: x\n  idle: y\n", "c", describe(s), report));
@@ -331,7 +331,7 @@ TEST(Config, ReportsEverythingAtOnce) {
     EXPECT_EQ(s, Settings());
 }
 
-TEST(Config, RefusesAFileThatIsTooLarge) {
+TEST(Config, TooLargeFileIsRefused) {
     Settings s;
     Report report;
     const auto result = parse(std::string(2 << 20, '#'), "c", describe(s), report);
@@ -339,7 +339,7 @@ TEST(Config, RefusesAFileThatIsTooLarge) {
     EXPECT_NE(report.text().find("larger than 1 MiB"), std::string::npos);
 }
 
-TEST(Config, DeepNestingIsRefusedNotFollowed) {
+TEST(Config, DeepNestingIsRefused) {
     Settings s;
     Report report;
     EXPECT_FALSE(parse(std::string(500'000, '['), "c", describe(s), report));
@@ -347,7 +347,7 @@ TEST(Config, DeepNestingIsRefusedNotFollowed) {
 }
 
 // yaml-cpp finds documents without end in some of these.
-TEST(Config, EveryShortFileComesToAnEnd) {
+TEST(Config, ParsingOfAnyShortFileEnds) {
     for (int first = 0; first < 256; ++first) {
         for (int second = 0; second < 128; ++second) {
             const char text[] = {static_cast<char>(first), static_cast<char>(second)};
@@ -359,7 +359,7 @@ TEST(Config, EveryShortFileComesToAnEnd) {
     }
 }
 
-TEST(Config, DocumentsItself) {
+TEST(Config, DocumentDescribesEverySetting) {
     Settings s;
     const auto table = describe(s);
     s.pool = "a \"quoted\" name";
@@ -391,7 +391,7 @@ engine:
     EXPECT_EQ(back, s);
 }
 
-TEST(Config, ADocumentReadsBackWithAllCommentsRemoved) {
+TEST(Config, UncommentedDocumentIsReadBack) {
     Settings s;
     std::string file = document(describe(s));
     for (size_t at = 0; (at = file.find("\n# log:", at)) != std::string::npos;)
@@ -410,7 +410,7 @@ TEST(Config, ADocumentReadsBackWithAllCommentsRemoved) {
     EXPECT_EQ(back, s);
 }
 
-TEST(Config, AnyTextSurvivesTheRoundTrip) {
+TEST(Config, AnyTextRoundTrips) {
     for (const std::string& text :
          {std::string(""), std::string("a\nb\t\\ \"'#: {}[]"), std::string("true"),
           std::string("ünïcode"), std::string("\x7f\x01", 2)}) {

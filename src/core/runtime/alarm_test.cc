@@ -47,7 +47,7 @@ Task<> set_and_replace(sim::World& world) {
     co_await sleep_for(world.core(), 10ms);
     EXPECT_EQ(owner.calls, 5);
 }
-TEST(Alarm, CallsOnceAtTheLastTimeThatWasSet) {
+TEST(Alarm, ReplacedTimeCallsOnceAtTheLastTime) {
     sim::World world(1);
     world.run(set_and_replace(world));
 }
@@ -74,7 +74,7 @@ Task<> ended(Reactor& reactor) {
     EXPECT_FALSE(was_called);
     co_await sleep_for(reactor, 5ms);
 }
-TEST(Alarm, NeverCallsAfterItsEnd) {
+TEST(Alarm, EndedAlarmNeverCalls) {
     Report report;
     const auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();

@@ -59,7 +59,7 @@ class LeadTest : public testing::Test {
     std::unique_ptr<OsReactor> reactor_;
 };
 
-TEST_F(LeadTest, ACallerRunsTheLoopItself) {
+TEST_F(LeadTest, CallerRunsTheLoopItself) {
     call_until_led_by(std::this_thread::get_id());
     EXPECT_FALSE(reactor_->is_current());
     // It keeps leading: its next call finds no other leader.
@@ -68,7 +68,7 @@ TEST_F(LeadTest, ACallerRunsTheLoopItself) {
     EXPECT_GT(own, 0);
 }
 
-TEST_F(LeadTest, TheOwnThreadRunsWhatACallerLeaves) {
+TEST_F(LeadTest, OwnThreadFinishesWorkOfACaller) {
     call_until_led_by(std::this_thread::get_id());
     std::atomic<int> left = 3;
     Nursery nursery(*reactor_, 1);
@@ -77,7 +77,7 @@ TEST_F(LeadTest, TheOwnThreadRunsWhatACallerLeaves) {
     run_blocking(*reactor_, [&] { return nursery.join(); });
 }
 
-TEST_F(LeadTest, AFollowerIsServedByTheCallerThatLeads) {
+TEST_F(LeadTest, FollowerIsServedByTheLeadingCaller) {
     std::atomic<int> left = 1'000'000;
     std::thread leader([&] { run_blocking(*reactor_, [&] { return count_down(left, 50us); }); });
     while (left > 999'000) std::this_thread::sleep_for(1ms);
@@ -86,7 +86,7 @@ TEST_F(LeadTest, AFollowerIsServedByTheCallerThatLeads) {
     leader.join();
 }
 
-TEST_F(LeadTest, AFollowerDoesNotWaitForALoopThatNobodyRuns) {
+TEST_F(LeadTest, FollowerNeverWaitsForAStoppedLoop) {
     for (int round = 0; round < 100; ++round) {
         std::thread soon([&] { run_blocking(*reactor_, [&] { return wait(100us); }); });
         std::thread later([&] { run_blocking(*reactor_, [&] { return wait(2ms); }); });
@@ -96,7 +96,7 @@ TEST_F(LeadTest, AFollowerDoesNotWaitForALoopThatNobodyRuns) {
     }
 }
 
-TEST_F(LeadTest, ManyThreadsCallAtOnce) {
+TEST_F(LeadTest, ConcurrentCallsAllComplete) {
     std::array<std::atomic<int>, 6> done{};
     std::vector<std::thread> threads;
     for (auto& mine : done) {
@@ -119,7 +119,7 @@ long sleeps_of_this_thread() {
     return used.ru_nvcsw;
 }
 constexpr int brief_calls = 10'000;
-TEST_F(LeadTest, ABriefCallDoesNotSleepBecauseAnotherOneDoes) {
+TEST_F(LeadTest, BriefCallDoesNotSleepBesideASleeper) {
     std::atomic<bool> ends = false;
     std::thread sleeper([&] {
         while (!ends) run_blocking(*reactor_, [&] { return wait(1ms); });
@@ -145,7 +145,7 @@ TEST_F(LeadTest, BriefCallsOfTwoThreadsDoNotSleep) {
 }
 
 // Not by run_blocking(), which may expect that its calls end in one turn.
-TEST_F(LeadTest, ACallerLeadsAgainAfterAnotherHasGone) {
+TEST_F(LeadTest, CallerLeadsAgainAfterAnotherEnds) {
     std::atomic<bool> leads = false;
     std::thread other([&] {
         const Lead lead(*reactor_);
@@ -232,7 +232,7 @@ struct SubmittingBell final : Poller {
     std::atomic<int> done = 0;
 };
 // No other thread runs the loop while a caller uses it again and again.
-TEST_F(LeadTest, AdvanceHandsOverWhatAPollerSubmits) {
+TEST_F(LeadTest, AdvanceSubmitsOperationsOfAPoller) {
     char path[] = "/var/tmp/ros2store-test-XXXXXX";
     const int fd = mkostemp(path, O_CLOEXEC);
     ASSERT_GE(fd, 0);
@@ -274,7 +274,7 @@ struct EndedThreads : LeadTest {
         }).join();
     }
 };
-TEST_F(EndedThreads, APollOutlivesTheThreadThatArmedIt) {
+TEST_F(EndedThreads, PollOutlivesTheArmingThread) {
     for (int i = 0; i < 20; ++i) {
         int ends[2];
         ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -288,7 +288,7 @@ TEST_F(EndedThreads, APollOutlivesTheThreadThatArmedIt) {
         ::close(ends[1]);
     }
 }
-TEST_F(EndedThreads, AFlushOutlivesTheThreadThatSubmittedIt) {
+TEST_F(EndedThreads, FlushOutlivesTheSubmittingThread) {
     char path[] = "/var/tmp/ros2store-test-XXXXXX";
     const int fd = mkostemp(path, O_CLOEXEC);
     ASSERT_GE(fd, 0);

@@ -46,13 +46,13 @@ struct Kind {
     RingChoice ring;
     bool callers_lead = false;
 };
-class Rings : public testing::TestWithParam<Kind> {
+class OsReactorRings : public testing::TestWithParam<Kind> {
   protected:
     OsReactorOptions options() const {
         return {.ring = GetParam().ring, .callers_lead = GetParam().callers_lead};
     }
 };
-INSTANTIATE_TEST_SUITE_P(Kinds, Rings,
+INSTANTIATE_TEST_SUITE_P(Kinds, OsReactorRings,
                          testing::Values(Kind{"io_uring", RingChoice::io_uring},
                                          Kind{"threads", RingChoice::threads},
                                          Kind{"io_uring_callers_lead", RingChoice::io_uring, true},
@@ -71,7 +71,7 @@ struct TemporaryFile {
 
 Task<int> seven() { co_return 7; }
 
-TEST_P(Rings, ReportsWhatItIs) {
+TEST_P(OsReactorRings, ChosenRingIsReported) {
     auto reactor = make(options());
     if (GetParam().ring == RingChoice::io_uring) {
         EXPECT_EQ(reactor->ring()->kind(), Ring::Kind::io_uring);
@@ -82,7 +82,7 @@ TEST_P(Rings, ReportsWhatItIs) {
     }
 }
 
-TEST_P(Rings, RunBlockingReturnsTheResult) {
+TEST_P(OsReactorRings, RunBlockingReturnsTheResult) {
     auto reactor = started(options());
     EXPECT_EQ(run_blocking(*reactor, [] { return seven(); }), 7);
 }
@@ -103,7 +103,7 @@ Task<> write_then_read(Ring& ring, int fd, int count) {
     const auto bad = co_await ring.read(-1, beyond.bytes(), 0);
     EXPECT_EQ(bad.error().os_errno, EBADF);
 }
-TEST_P(Rings, TransfersBytes) {
+TEST_P(OsReactorRings, WrittenBytesAreReadBack) {
     TemporaryFile file;
     auto reactor = make(options());
     reactor->run(write_then_read(*reactor->ring(), file.fd, 30));
@@ -114,7 +114,7 @@ Task<> read_into(Ring& ring, int fd, Bytes memory) {
     EXPECT_EQ(co_await ring.write(fd, as_bytes("five!"), 0), size_t{5});
     EXPECT_EQ(co_await ring.read(fd, memory, 0), size_t{5});
 }
-TEST_P(Rings, LengthsOf32BitsAndMoreAreNotCut) {
+TEST_P(OsReactorRings, LengthOf4GiBIsNotTruncated) {
     TemporaryFile file;
     auto reactor = make(options());
     const size_t bytes = size_t{1} << 32;
@@ -127,7 +127,7 @@ TEST_P(Rings, LengthsOf32BitsAndMoreAreNotCut) {
 
 // Completions are seen while the loop polls: a ring that shows them only in its wait would work,
 // and waste all polling.
-TEST_P(Rings, PollingSeesCompletions) {
+TEST_P(OsReactorRings, PollingFindsCompletions) {
     TemporaryFile file;
     auto long_poll = options();
     long_poll.poll_for = 10s;  // longer than any disk takes
@@ -152,7 +152,7 @@ Task<> many_reads(OsReactor& reactor, int fd, Bytes into, std::atomic<int>& done
     }
     co_await nursery.join();
 }
-TEST_P(Rings, TakesMoreOperationsThanTheKernelsQueue) {
+TEST_P(OsReactorRings, OperationsBeyondTheKernelQueueComplete) {
     TemporaryFile file;
     AlignedBuffer memory(5000 * 64);
     std::memset(memory.data(), 1, memory.size());
@@ -183,7 +183,7 @@ Task<> registered(Ring& ring, int fd) {
         ring.unregister_memory(memory.bytes());
     }
 }
-TEST_P(Rings, UsesRegisteredMemory) {
+TEST_P(OsReactorRings, RegisteredMemoryIsUsed) {
     TemporaryFile file;
     auto reactor = make(options());
     reactor->run(registered(*reactor->ring(), file.fd));
@@ -210,7 +210,7 @@ Task<> poll_pipe(OsReactor& reactor, int read_end, int write_end) {
     const auto never = co_await reactor.ring()->poll(read_end, POLLIN, source.token());
     EXPECT_EQ(never.error().code, Code::cancelled);
 }
-TEST_P(Rings, PollsDescriptors) {
+TEST_P(OsReactorRings, DescriptorsArePolled) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     auto reactor = make(options());
@@ -236,7 +236,7 @@ Task<> poll_beside_work(OsReactor& reactor, int read_end, int write_end) {
     EXPECT_TRUE(came);
     co_await nursery.join();
 }
-TEST_P(Rings, PollsDescriptorsBesideOtherWork) {
+TEST_P(OsReactorRings, DescriptorsArePolledDuringOtherWork) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     auto reactor = make(options());
@@ -249,7 +249,7 @@ Task<> wait_readable(Ring& ring, int fd, std::atomic<bool>& seen) {
     const auto events = co_await ring.poll(fd, POLLIN);
     seen = events.has_value();
 }
-TEST_P(Rings, APollWakesASleepingReactor) {
+TEST_P(OsReactorRings, PollWakesASleepingReactor) {
     int ends[2];
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     auto reactor = started(options());
@@ -266,7 +266,7 @@ TEST_P(Rings, APollWakesASleepingReactor) {
 }
 
 Task<int> add(int a, int b) { co_return a + b; }
-TEST_P(Rings, ManyThreadsCallAtOnce) {
+TEST_P(OsReactorRings, ConcurrentCallsAllComplete) {
     auto reactor = started(options());
     std::vector<std::thread> callers;
     std::atomic<int64_t> sum = 0;
@@ -283,7 +283,7 @@ TEST_P(Rings, ManyThreadsCallAtOnce) {
 
 // Calls at irregular distances around poll_for, so that they meet the loop at every stage of going
 // to sleep. A lost wake-up hangs (and the test's time limit ends it).
-TEST_P(Rings, NoWakeUpIsLost) {
+TEST_P(OsReactorRings, NoWakeUpIsLost) {
     auto short_poll = options();
     short_poll.poll_for = 5us;
     auto reactor = started(short_poll);
@@ -315,7 +315,7 @@ Duration processor_time() {
     };
     return of(usage.ru_utime) + of(usage.ru_stime);
 }
-TEST_P(Rings, AnIdleReactorSleeps) {
+TEST_P(OsReactorRings, IdleReactorSleeps) {
     auto reactor = started(options());
     run_blocking(*reactor, [] { return seven(); });
     std::this_thread::sleep_for(20ms);
@@ -328,7 +328,7 @@ TEST_P(Rings, AnIdleReactorSleeps) {
 Task<bool> sleep_a_while(Reactor& reactor, Duration duration) {
     co_return co_await sleep_for(reactor, duration);
 }
-TEST_P(Rings, TimersFireNeitherEarlyNorNever) {
+TEST_P(OsReactorRings, TimersFireButNeverEarly) {
     auto reactor = started(options());
     for (const auto duration : {0us, 50us, 700us, 3000us}) {
         const auto before = reactor->now();
@@ -343,7 +343,7 @@ Task<int> sum_of_jobs(OsReactor& reactor, BlockingPool& pool, int count) {
     EXPECT_TRUE(reactor.is_current());
     co_return sum;
 }
-TEST(ThreadPool, RunsJobsAndComesHome) {
+TEST(ThreadPool, JobResultsReturnToTheCaller) {
     auto reactor = started();
     ThreadPool pool(3);
     EXPECT_EQ(run_blocking(*reactor, [&] { return sum_of_jobs(*reactor, pool, 1000); }), 499'500);
@@ -402,7 +402,7 @@ class SlowToReturn final : public ForwardingReactor {
 };
 
 // Otherwise the thread uses a reactor that its owner has destroyed.
-TEST(OsReactor, ForeignPostsOutliveTheThreadsThatPost) {
+TEST(OsReactor, ForeignPostsOutliveThePostingThreads) {
     const auto reactor = started();
     SlowToReturn slow(*reactor);
     std::optional<ForeignPosts> posts(slow);
@@ -426,7 +426,7 @@ TEST(OsReactor, ForeignPostsOutliveTheThreadsThatPost) {
     thread.join();
 }
 
-TEST(OsReactor, APollerIsPolledAndWoken) {
+TEST(OsReactor, PollerIsPolledAndWoken) {
     auto reactor = started({.poll_for = 5us});
     CountingPoller poller;
     run_blocking(*reactor, [&] { return attach(*reactor, poller); });
@@ -461,7 +461,7 @@ struct Producer final : Poller {
     }
     bool prepare_sleep() noexcept override { return wanted.load() == 0; }
 };
-TEST(OsReactor, WhatOnePollerDidTheOthersSeeBeforeTheSleep) {
+TEST(OsReactor, PollersSeeNewWorkBeforeTheSleep) {
     auto reactor = started({.poll_for = 0us});
     Sender sender;
     Producer producer(sender);
@@ -478,7 +478,7 @@ TEST(OsReactor, WhatOnePollerDidTheOthersSeeBeforeTheSleep) {
     EXPECT_EQ(sender.asleep_with_queued, 0);
 }
 
-TEST(OsReactor, AForkedChildKnowsAndLosesTheDescriptors) {
+TEST(OsReactor, ForkedChildDetectsForkAndClosesDescriptors) {
     auto reactor = started();
     TemporaryFile file;
     const int listed = dup(file.fd);
@@ -512,7 +512,7 @@ void forbid(int system_call) {
     ASSERT_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
     ASSERT_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter), 0);
 }
-TEST(OsReactor, FallsBackToThreadsWhereIoUringIsForbiddenAndSaysSo) {
+TEST(OsReactor, ForbiddenIoUringFallsBackToThreads) {
     std::thread forbidden([] {
         forbid(SYS_io_uring_setup);
         auto reactor = make();
@@ -534,7 +534,7 @@ TEST(OsReactor, FallsBackToThreadsWhereIoUringIsForbiddenAndSaysSo) {
 Task<> spin(Reactor& reactor, std::atomic<bool>& end) {
     while (!end) co_await yield(reactor);
 }
-TEST(OsReactor, ABusyCoroutineDoesNotStarveOthers) {
+TEST(OsReactor, BusyCoroutineDoesNotStarveOthers) {
     auto reactor = started();
     std::atomic<bool> end = false;
     std::thread busy([&] { run_blocking(*reactor, [&] { return spin(*reactor, end); }); });

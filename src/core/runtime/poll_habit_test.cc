@@ -16,7 +16,7 @@ int polls_in_vain(PollHabit& habit, int waits) {
     return polls;
 }
 
-TEST(PollHabit, polls_each_wait_while_polls_find_work) {
+TEST(PollHabit, SuccessfulPollsKeepPollingEachWait) {
     PollHabit habit;
     for (int i = 0; i < 100; ++i) {
         ASSERT_TRUE(habit.begin());
@@ -24,14 +24,14 @@ TEST(PollHabit, polls_each_wait_while_polls_find_work) {
     }
 }
 
-TEST(PollHabit, leaves_out_twice_as_many_waits_after_each_poll_in_vain) {
+TEST(PollHabit, FailedPollDoublesTheSkippedWaits) {
     PollHabit habit;
     // Polled: waits 1, 3, 7, 15, 31, 63, 127, 255, 511, 1023, 2047, and then each 1,024th.
     EXPECT_EQ(polls_in_vain(habit, 1023), 10);
     EXPECT_EQ(polls_in_vain(habit, 100 * 1024), 100);
 }
 
-TEST(PollHabit, polls_each_wait_again_after_one_that_found_work) {
+TEST(PollHabit, SuccessResumesPollingEachWait) {
     PollHabit habit;
     (void)polls_in_vain(habit, 1000);
     while (!habit.begin()) {
@@ -43,7 +43,7 @@ TEST(PollHabit, polls_each_wait_again_after_one_that_found_work) {
     EXPECT_TRUE(habit.begin());
 }
 
-TEST(PollBan, doubles_while_polls_find_little) {
+TEST(PollBan, RareFindsDoubleTheBan) {
     PollBan ban;
     EXPECT_EQ(ban.contended(), PollBan::least);
     for (Duration last = PollBan::least; last < PollBan::most; last *= 2) {
@@ -54,7 +54,7 @@ TEST(PollBan, doubles_while_polls_find_little) {
 }
 
 // A program that computes now and then between many requests does not reduce polling.
-TEST(PollBan, is_short_if_polls_found_work_since_the_last_one) {
+TEST(PollBan, FrequentFindsKeepTheBanShort) {
     PollBan ban;
     for (int contended = 0; contended < 20; ++contended) {
         EXPECT_EQ(ban.contended(), PollBan::least);

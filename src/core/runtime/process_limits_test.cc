@@ -30,7 +30,7 @@ class Limited {
     rlimit before_{};
 };
 
-TEST(ProcessLimits, AShareOfDescriptorsIsSmallUnderASmallLimit) {
+TEST(ProcessLimits, SmallLimitGivesSmallDescriptorShare) {
     const Limited limited(RLIMIT_NOFILE, 48);
     EXPECT_EQ(descriptors_max(), 48u);
     EXPECT_EQ(descriptor_share(4, 1024), 4u);
@@ -40,7 +40,7 @@ TEST(ProcessLimits, AShareOfDescriptorsIsSmallUnderASmallLimit) {
     EXPECT_EQ(descriptor_share(4, 1024), 1u);
 }
 
-TEST(ProcessLimits, AFileLargerThanTheLimitIsRefused) {
+TEST(ProcessLimits, FileBeyondTheLimitIsRefused) {
     const Limited limited(RLIMIT_FSIZE, 4096);
     Report report;
     EXPECT_TRUE(check_file_bytes("f", 4096, report));
@@ -48,7 +48,7 @@ TEST(ProcessLimits, AFileLargerThanTheLimitIsRefused) {
     EXPECT_NE(report.text().find("ulimit -f"), std::string::npos) << report.text();
 }
 
-TEST(ProcessLimits, AWriteBeyondTheLimitFailsWithoutASignal) {
+TEST(ProcessLimits, WriteBeyondTheLimitRaisesNoSignal) {
     char path[] = "/tmp/ros2store-test-XXXXXX";
     const int file = ::mkostemp(path, O_CLOEXEC);
     ::unlink(path);
@@ -77,7 +77,7 @@ rlim_t address_space_used() {
 }
 
 // A stack has 8 MiB of address space.
-TEST(ProcessLimits, ThreadsThatDoNotFitAreRefusedBeforeALibraryNeedsThem) {
+TEST(ProcessLimits, ThreadsBeyondTheLimitAreRefused) {
     Report report;
     ASSERT_TRUE(check_threads(3, "a library", report)) << report.text();
     // The C library keeps the stacks of ended threads, 40 MiB of them at most.
@@ -87,7 +87,7 @@ TEST(ProcessLimits, ThreadsThatDoNotFitAreRefusedBeforeALibraryNeedsThem) {
     EXPECT_NE(report.text().find("ulimit -u"), std::string::npos) << report.text();
 }
 
-TEST(ProcessLimits, AddressSpaceThatIsLeftIsMeasured) {
+TEST(ProcessLimits, RemainingAddressSpaceIsMeasured) {
     EXPECT_EQ(address_space_left(), UINT64_MAX);
     const Limited limited(RLIMIT_AS, address_space_used() + (rlim_t{100} << 20));
     EXPECT_LE(address_space_left(), uint64_t{100} << 20);

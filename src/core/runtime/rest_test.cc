@@ -5,7 +5,7 @@
 namespace ros2s {
 namespace {
 
-TEST(RestWatch, SaysOnceAfterWork) {
+TEST(RestWatch, EndOfWorkIsReportedOnce) {
     RestWatch watch;
     EXPECT_TRUE(watch.came_to_rest(0)) << "after opening";
     EXPECT_FALSE(watch.came_to_rest(0));
@@ -24,7 +24,7 @@ TEST(RestWatch, SlowWorkAddsUp) {
 }
 
 // A heartbeat is not idle, and returns the memory of a burst all the same, once.
-TEST(RestWatch, LittleAfterMuchIsRest) {
+TEST(RestWatch, LittleWorkAfterABurstIsRest) {
     RestWatch watch;
     constexpr uint64_t burst = 1'000'000, beat = 10 * RestWatch::least_work;
     EXPECT_TRUE(watch.came_to_rest(0));

@@ -79,7 +79,7 @@ Task<int> sum_of(int n) {
     for (int i = 0; i < n; ++i) sum += co_await one();
     co_return sum;
 }
-TYPED_TEST(Runtime, AMillionSynchronousCompletionsDoNotGrowTheStack) {
+TYPED_TEST(Runtime, SynchronousCompletionsDoNotGrowTheStack) {
     EXPECT_EQ(this->machine_.run(sum_of(1'000'000)), 1'000'000);
 }
 
@@ -91,7 +91,7 @@ Task<int> yields(Reactor& reactor, int n) {
     }
     co_return sum;
 }
-TYPED_TEST(Runtime, YieldsAHundredThousandTimes) {
+TYPED_TEST(Runtime, RepeatedYieldsComplete) {
     EXPECT_EQ(this->machine_.run(yields(this->machine_.core(), 100'000)), 100'000);
 }
 
@@ -124,7 +124,7 @@ Task<> sleepers(Reactor& reactor, std::vector<int>& order) {
     EXPECT_EQ(nursery.running(), 2U);
     co_await nursery.join();
 }
-TYPED_TEST(Runtime, ANurseryBoundsItsChildren) {
+TYPED_TEST(Runtime, NurseryLimitsItsChildren) {
     std::vector<int> order;
     const Time before = this->machine_.core().now();
     this->machine_.run(sleepers(this->machine_.core(), order));
@@ -181,7 +181,7 @@ Task<bool> stopped_sleep(Reactor& reactor) {
     const bool slept_again = co_await sleep_for(reactor, std::chrono::hours(1), source.token());
     co_return slept || slept_again;
 }
-TYPED_TEST(Runtime, ASleepEndsWhenItIsStopped) {
+TYPED_TEST(Runtime, StoppedSleepEnds) {
     EXPECT_FALSE(this->machine_.run(stopped_sleep(this->machine_.core())));
 }
 
@@ -204,7 +204,7 @@ Task<bool> done(Task<> task) {
     co_await std::move(task);
     co_return true;
 }
-TYPED_TEST(Runtime, ACallEndsAtItsDeadlineOrWhenStopped) {
+TYPED_TEST(Runtime, CallEndsAtItsDeadlineOrWhenStopped) {
     EXPECT_TRUE(this->machine_.run(done(deadline_and_stop(this->machine_.core()))));
 }
 
@@ -227,7 +227,7 @@ Task<int> contended_semaphore(Reactor& reactor) {
     EXPECT_EQ(semaphore.available(), 3U);
     co_return most;
 }
-TYPED_TEST(Runtime, ASemaphoreLetsInAsManyAsItHas) {
+TYPED_TEST(Runtime, SemaphoreAdmitsUpToItsCount) {
     EXPECT_EQ(this->machine_.run(contended_semaphore(this->machine_.core())), 3);
 }
 
@@ -262,7 +262,7 @@ Task<> semaphore_with_deadlines(Reactor& reactor) {
     semaphore.release();
     EXPECT_TRUE(semaphore.try_acquire()) << "the queue is empty";
 }
-TYPED_TEST(Runtime, AWaiterForASemaphoreLeavesWhenItsCallEnds) {
+TYPED_TEST(Runtime, SemaphoreWaiterLeavesWhenItsCallEnds) {
     EXPECT_TRUE(this->machine_.run(done(semaphore_with_deadlines(this->machine_.core()))));
 }
 
@@ -282,7 +282,7 @@ Task<int> ping(Reactor& home, Reactor& other, int n) {
     for (int i = 0; i < n; ++i) sum += co_await on(other, home, one());
     co_return sum;
 }
-TYPED_TEST(Runtime, CallsAnotherCore) {
+TYPED_TEST(Runtime, CallOnAnotherCoreReturnsItsResult) {
     EXPECT_EQ(this->machine_.run(ping(this->machine_.core(), this->machine_.other_core(), 2000)),
               2000);
 }
@@ -293,7 +293,7 @@ Task<int> blocking(Reactor& home, BlockingPool& pool) {
     EXPECT_TRUE(home.is_current());
     co_return sum;
 }
-TYPED_TEST(Runtime, ABlockingPoolReturnsWhatTheJobReturned) {
+TYPED_TEST(Runtime, BlockingPoolReturnsTheResultOfTheJob) {
     EXPECT_EQ(this->machine_.run(blocking(this->machine_.core(), this->machine_.pool())), 4950);
 }
 
@@ -308,11 +308,11 @@ Task<size_t> traced(Reactor& reactor) {
     EXPECT_GE(trace.steps().at(0).end - trace.steps().at(0).begin, 1ms);
     co_return trace.steps().size();
 }
-TYPED_TEST(Runtime, ASpanMeasuresItsScope) {
+TYPED_TEST(Runtime, SpanMeasuresItsScope) {
     EXPECT_EQ(this->machine_.run(traced(this->machine_.core())), 2U);
 }
 
-TEST(Sim, VirtualTimeJumps) {
+TEST(SimWorld, SleepAdvancesVirtualTime) {
     sim::World world(1);
     std::vector<int> order;
     world.run(note(world.core(), order, 1, std::chrono::hours(3)));
@@ -320,7 +320,7 @@ TEST(Sim, VirtualTimeJumps) {
 }
 
 #ifndef ROS2S_SANITIZED
-TEST(FramePool, GivesAFreedFrameOutAgain) {
+TEST(FramePool, FreedFrameIsReused) {
     void* first = allocate_frame(200);
     free_frame(first, 200);
     void* second = allocate_frame(250);  // the same class of sizes
@@ -332,13 +332,13 @@ TEST(FramePool, GivesAFreedFrameOutAgain) {
     EXPECT_EQ(large, again);
     free_frame(again, 5000);
 }
-TEST(FramePool, KeepsABoundedNumber) {
+TEST(FramePool, PooledBytesAreBounded) {
     std::vector<void*> frames;
     for (int i = 0; i < 50'000; ++i) frames.push_back(allocate_frame(1000));
     for (void* frame : frames) free_frame(frame, 1000);
     EXPECT_LE(pooled_frame_bytes(), size_t{4} << 20);
 }
-TEST(FramePool, AClassCannotTakeTheRoomOfTheOthers) {
+TEST(FramePool, FullSizeClassLeavesRoomForOthers) {
     std::thread([] {
         std::vector<void*> frames;
         for (int i = 0; i < 5000; ++i) frames.push_back(allocate_frame(1000));
@@ -349,7 +349,7 @@ TEST(FramePool, AClassCannotTakeTheRoomOfTheOthers) {
         EXPECT_GT(pooled_frame_bytes(), full);
     }).join();
 }
-TEST(FramePool, KeepsTheLargeFramesOfManyRequests) {
+TEST(FramePool, LargeFramesOfManyRequestsArePooled) {
     constexpr size_t count = size_t{3} * 256;
     // On a thread of its own, whose pool is empty.
     std::thread([] {

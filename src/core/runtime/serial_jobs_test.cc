@@ -23,7 +23,7 @@ class Note final : public SerialJob {
     const char what_;
 };
 
-class Serial : public testing::Test {
+class SerialJobsTest : public testing::Test {
   public:
     std::shared_ptr<Note> submit(char what, Time begin_by = Time::max()) {
         auto note = std::make_shared<Note>(done_, what);
@@ -35,8 +35,8 @@ class Serial : public testing::Test {
     SerialJobs jobs_{world_.core(), world_.blocking()};
 };
 
-TEST_F(Serial, JobsRunInTheirOrder) {
-    world_.run([](Serial& self) -> Task<> {
+TEST_F(SerialJobsTest, JobsRunInOrder) {
+    world_.run([](SerialJobsTest& self) -> Task<> {
         const auto a = self.submit('a'), b = self.submit('b'), c = self.submit('c');
         EXPECT_TRUE(co_await self.jobs_.wait({}, c));
         EXPECT_TRUE(a->is_done() && b->is_done());
@@ -46,8 +46,8 @@ TEST_F(Serial, JobsRunInTheirOrder) {
     }(*this));
 }
 
-TEST_F(Serial, WhatNobodyWaitsForIsNotBegun) {
-    world_.run([](Serial& self) -> Task<> {
+TEST_F(SerialJobsTest, AbandonedJobIsNotStarted) {
+    world_.run([](SerialJobsTest& self) -> Task<> {
         const auto a = self.submit('a');
         (void)self.submit('b');
         const auto c = self.submit('c', self.world_.now());  // 'a' takes longer
@@ -60,8 +60,8 @@ TEST_F(Serial, WhatNobodyWaitsForIsNotBegun) {
     }(*this));
 }
 
-TEST_F(Serial, ACallerLeavesAtItsDeadlineOrWhenItIsStopped) {
-    world_.run([](Serial& self) -> Task<> {
+TEST_F(SerialJobsTest, WaitEndsAtDeadlineOrStop) {
+    world_.run([](SerialJobsTest& self) -> Task<> {
         const auto a = self.submit('a');
         const Call now{.deadline = self.world_.now()};
         EXPECT_EQ((co_await self.jobs_.wait(now, a)).error().code, Code::deadline);

@@ -40,7 +40,7 @@ struct Stage {
 
 constexpr size_t size = 100 * slice_bytes + 1;
 
-TEST(Slices, OthersRunBetweenThem) {
+TEST(Slices, OtherWorkRunsBetweenSlices) {
     EXPECT_GE(Stage().turns_during([](Stage& stage) -> Task<> {
         size_t end = 0;
         EXPECT_TRUE(co_await in_slices(stage.slices, {}, size, [&end](size_t at, size_t count) {
@@ -70,7 +70,7 @@ TEST(Slices, OthersRunBetweenThem) {
               200U);
 }
 
-TEST(Slices, WhatIsStoppedGoesNoFurther) {
+TEST(Slices, StoppedWorkEndsAtTheNextSlice) {
     Stage stage;
     stage.world.run([](Stage& self) -> Task<> {
         StopSource stop;
@@ -94,7 +94,7 @@ Task<> do_job(Stage& stage, size_t bytes, char name, std::string& ended) {
     ended += name;
 }
 
-TEST(Slices, JobsFollowEachOther) {
+TEST(Slices, LongJobLetsShorterJobsGoFirst) {
     Stage stage;
     stage.world.run([](Stage& self) -> Task<> {
         constexpr size_t turn = SliceTurns::turn_bytes;

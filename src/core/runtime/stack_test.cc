@@ -59,7 +59,7 @@ class StackTest : public testing::Test {
     std::unique_ptr<OsReactor> reactor_ = *OsReactor::create({}, report_);
 };
 
-TEST_F(StackTest, EachLayerIsClosedAndDestroyedBeforeTheOneBelow) {
+TEST_F(StackTest, LayersCloseFromTheTopDown) {
     Stack stack;
     stack.push("a", noted<Closed>(events_, "a"));
     stack.push("b", noted<Plain>(events_, "b"));
@@ -70,7 +70,7 @@ TEST_F(StackTest, EachLayerIsClosedAndDestroyedBeforeTheOneBelow) {
     EXPECT_TRUE(reactor_->run(stack.close())) << "nothing is left to close";
 }
 
-TEST_F(StackTest, AFailureIsReturnedAndTheRestIsClosedAnyway) {
+TEST_F(StackTest, FailedCloseIsReturnedAndTheRestCloses) {
     Stack stack;
     stack.push("a", noted<Closed>(events_, "a"));
     stack.push("b", noted<Failing>(events_, "b"));
@@ -83,7 +83,7 @@ TEST_F(StackTest, AFailureIsReturnedAndTheRestIsClosedAnyway) {
                                "a is gone"}));
 }
 
-TEST_F(StackTest, WhatCouldNotBeOpenedIsNoLayer) {
+TEST_F(StackTest, FailedOpenAddsNoLayer) {
     Stack stack;
     const auto pushed = stack.push("a", Result<std::unique_ptr<Closed>>(fail(Code::busy)));
     ASSERT_FALSE(pushed);
@@ -91,7 +91,7 @@ TEST_F(StackTest, WhatCouldNotBeOpenedIsNoLayer) {
     EXPECT_EQ(stack.names(), "");
 }
 
-TEST_F(StackTest, OneLayerIsClosedAlone) {
+TEST_F(StackTest, SingleLayerIsClosedAlone) {
     Stack stack;
     stack.push("a", noted<Closed>(events_, "a"));
     auto* const b = stack.push("b", noted<Closed>(events_, "b"));
@@ -103,7 +103,7 @@ TEST_F(StackTest, OneLayerIsClosedAlone) {
     EXPECT_TRUE(reactor_->run(stack.close()));
 }
 
-TEST_F(StackTest, NamesAndCountersAreThoseOfEveryLayerFromTheTopDown) {
+TEST_F(StackTest, NamesAndCountersListAllLayersTopDown) {
     Stack stack;
     stack.push("a", noted<Closed>(events_, "a"));
     auto* const composed = stack.push("composed", std::make_unique<Composed>());

@@ -108,7 +108,7 @@ class SyncOfRing : public SyncedFile {
     std::unique_ptr<KernelRing> ring_;
 };
 
-TEST_F(SyncOfRing, IsExecutedHereOrByTheKernel) {
+TEST_F(SyncOfRing, SyncRunsInTheLoopOrInTheKernel) {
     EXPECT_TRUE(soon([this] { return is_executed_here(); }));
     for (const bool goes_on_working : {false, true}) {
         const int before = syncs_here;
@@ -123,7 +123,7 @@ TEST_F(SyncOfRing, IsExecutedHereOrByTheKernel) {
     }
 }
 
-TEST_F(SyncOfRing, TheLoopYieldsOnceToTheKernelsThread) {
+TEST_F(SyncOfRing, LoopYieldsOnceToTheKernelThread) {
     Ring::Operation read{.opcode = Ring::Opcode::read, .fd = fd()}, first = sync(), second = sync();
     const int before = processor_yields;
     ring_->submit(read);
@@ -138,7 +138,7 @@ TEST_F(SyncOfRing, TheLoopYieldsOnceToTheKernelsThread) {
     EXPECT_EQ(processor_yields, before + 1);
 }
 
-TEST_F(SyncOfRing, AShortOneIsExecutedAtOnce) {
+TEST_F(SyncOfRing, ShortSyncRunsAtOnce) {
     const auto is_at_once = [this] {
         Ring::Operation read{.opcode = Ring::Opcode::read, .fd = fd()}, operation = sync();
         operation.is_short = true;
@@ -161,7 +161,7 @@ TEST_F(SyncOfRing, AShortOneIsExecutedAtOnce) {
     EXPECT_LT(here, 8) << "it is not short";
 }
 
-TEST_F(SyncOfRing, TransfersAreNotKeptWaiting) {
+TEST_F(SyncOfRing, TransfersDoNotWaitForASync) {
     std::array<char, 8> bytes{};
     for (const bool sync_first : {true, false}) {
         Ring::Operation first = sync(), second = sync();
@@ -180,7 +180,7 @@ TEST_F(SyncOfRing, TransfersAreNotKeptWaiting) {
     EXPECT_TRUE(soon([this] { return is_executed_here(); })) << "once they have ended";
 }
 
-TEST_F(SyncOfRing, ASlowDeviceIsLeftToTheKernel) {
+TEST_F(SyncOfRing, SlowDeviceIsLeftToTheKernel) {
     sync_takes = 2ms;
     int here = 0;
     for (int i = 0; i < 100; ++i) here += is_executed_here() ? 1 : 0;
@@ -199,7 +199,7 @@ TEST_F(SyncOfRing, ASlowDeviceIsLeftToTheKernel) {
     EXPECT_GE(here, 2);
 }
 
-TEST_F(SyncOfRing, ASignalIsNoFailureOfTheDevice) {
+TEST_F(SyncOfRing, SignalIsNotADeviceError) {
     for (const int error : {EINTR, EIO}) {
         Ring::Operation operation = sync();
         EXPECT_TRUE(soon([&] {
@@ -240,7 +240,7 @@ class SyncInLoop : public SyncedFile {
     std::unique_ptr<OsReactor> reactor_;
 };
 
-TEST_F(SyncInLoop, ACallerThatIsAloneSyncsItself) {
+TEST_F(SyncInLoop, SoleCallerRunsTheSyncItself) {
     EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
 }
 
@@ -257,7 +257,7 @@ TEST_F(SyncInLoop, OtherCallersDoNotWait) {
 }
 
 // It brings work from time to time, and waits in a poll of its own.
-TEST_F(SyncInLoop, ThreadsThatDoNotWaitHereAreSeen) {
+TEST_F(SyncInLoop, ThreadPollingElsewhereIsDetected) {
     EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
     std::atomic<bool> ends = false;
     std::atomic<int> calls = 0;
@@ -273,7 +273,7 @@ TEST_F(SyncInLoop, ThreadsThatDoNotWaitHereAreSeen) {
     other.join();
 }
 
-TEST_F(SyncInLoop, ACallThatHasEndedDoesNotWait) {
+TEST_F(SyncInLoop, EndedCallDoesNotWait) {
     EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
     for (int i = 0; i < 20; ++i) {
         const int before = syncs_here;
@@ -298,7 +298,7 @@ Begun sync_at_once(Ring& ring, int fd, bool& done) {
     EXPECT_TRUE(co_await ring.fdatasync(fd));
     done = true;
 }
-TEST_F(SyncInLoop, ACallerWithATimeLimitDoesNot) {
+TEST_F(SyncInLoop, CallerWithTimeLimitLeavesSyncToKernel) {
     EXPECT_TRUE(soon([this] { return executed_here(1) == 1; }));
     std::optional<Lead> lead;
     ASSERT_TRUE(soon([&] { return static_cast<bool>(lead.emplace(*reactor_)); }));

@@ -10,7 +10,7 @@ namespace ros2s {
 namespace {
 
 // With work it looks at descriptors less often.
-TEST(ThreadRing, LooksAtDescriptorsWheneverTheLoopPolls) {
+TEST(ThreadRing, EachPollOfTheLoopChecksDescriptors) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::pipe(ends.data()), 0);
     Report report;

@@ -153,12 +153,12 @@ class SharedThreads : public testing::Test {
     }
 };
 
-TEST_F(SharedThreads, ATenantLeavesHalfOfThemToOthers) { world.run(leaves_half()); }
-TEST_F(SharedThreads, ThoseWithEquallyManyTakeTurns) { world.run(takes_turns()); }
+TEST_F(SharedThreads, TenantLeavesHalfToOthers) { world.run(leaves_half()); }
+TEST_F(SharedThreads, TenantsWithEqualUseTakeTurns) { world.run(takes_turns()); }
 // Calls that block for ever leave threads to those that do not.
-TEST_F(SharedThreads, HungCallsOfATenantStopNobodyElse) { world.run(goes_on_beside_hung_calls()); }
-TEST_F(SharedThreads, WhatIsStoppedWhileItWaitsEndsAtOnce) { world.run(stops_those_that_wait()); }
-TEST_F(SharedThreads, NobodyIsLost) {
+TEST_F(SharedThreads, HungCallsBlockOnlyTheirTenant) { world.run(goes_on_beside_hung_calls()); }
+TEST_F(SharedThreads, StoppedWaiterEndsAtOnce) { world.run(stops_those_that_wait()); }
+TEST_F(SharedThreads, EveryWaiterIsServed) {
     for (uint64_t seed = 1; seed <= 50; ++seed) world.run(loses_nobody(seed));
 }
 

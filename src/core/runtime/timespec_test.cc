@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t year = 31'556'952;
 
-TEST(Timespec, KeepsWhatNanosecondsCanSay) {
+TEST(Timespec, NanosecondsRoundTrip) {
     for (const int64_t seconds : {-290 * year, int64_t{-1}, int64_t{0}, 55 * year, 290 * year}) {
         for (const long ns : {0L, 1L, 999'999'999L}) {
             const timespec time{.tv_sec = seconds, .tv_nsec = ns};
@@ -19,7 +19,7 @@ TEST(Timespec, KeepsWhatNanosecondsCanSay) {
     }
 }
 
-TEST(Timespec, CutsWhatTheyCannot) {
+TEST(Timespec, OutOfRangeTimeIsClamped) {
     const timespec after{.tv_sec = 430 * year, .tv_nsec = 5},
         end{.tv_sec = INT64_MAX, .tv_nsec = 0};
     for (const timespec& time : {after, end}) {

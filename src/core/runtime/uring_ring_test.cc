@@ -56,7 +56,7 @@ class UringRing : public testing::Test {
     Pipe readable_;
 };
 
-TEST_F(UringRing, HandsOverInGroupsAndTheRestAtTheEndOfTheTurn) {
+TEST_F(UringRing, OperationsAreSubmittedInGroupsAndAtTurnEnd) {
     std::array<Ring::Operation, 5> operations;
     operations.fill(readable_.poll());
     for (size_t i = 0; i < 3; ++i) {
@@ -71,7 +71,7 @@ TEST_F(UringRing, HandsOverInGroupsAndTheRestAtTheEndOfTheTurn) {
     EXPECT_EQ(reaped(), 1U);
 }
 
-TEST_F(UringRing, ALargeTransferIsHandedOverAtOnce) {
+TEST_F(UringRing, LargeTransferIsSubmittedAtOnce) {
     const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);
     const AlignedBuffer memory(size_t{1} << 20);
     const auto read = [&](size_t bytes) {
@@ -96,7 +96,7 @@ TEST_F(UringRing, ALargeTransferIsHandedOverAtOnce) {
 }
 
 // The kernel wakes it, finds nothing, and arms it anew; who cancels in between is told "already".
-TEST_F(UringRing, APollThatWasWokenInVainCanBeCancelled) {
+TEST_F(UringRing, PollAfterSpuriousWakeUpIsCancelled) {
     const Pipe pipe;
     Ring::Operation operation = pipe.poll();
     ring_->submit(operation);
@@ -132,7 +132,7 @@ Nothing poll_until(Ring& ring, int fd, StopToken stop, bool& ended) {
 }
 // It has completed, and whoever waits for it runs later in this turn. To cancel it then would leave
 // its address behind, for the next operation at that address.
-TEST_F(UringRing, APollThatHasCompletedIsNotCancelled) {
+TEST_F(UringRing, CompletedPollIsNotCancelled) {
     StopSource stop;
     bool ended = false;
     poll_until(*ring_, readable_.ends[0], stop.token(), ended);
@@ -197,7 +197,7 @@ struct OtherRing {
     io_uring ring{};
 };
 
-TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
+TEST_F(UringRing, FollowerKnowsRegisteredMemory) {
     OtherRing other;
     FixedBuffers table;
     table.open(other.ring);
@@ -221,7 +221,7 @@ TEST_F(UringRing, AFollowerKnowsTheMemoryThatIsRegistered) {
     EXPECT_GE(table.slot_of(after.data(), block_bytes), 0);
 }
 
-TEST(FixedBuffers, WithoutARingThatTakesThemThereAreNone) {
+TEST(FixedBuffers, MissingRingRegistersNothing) {
     FixedBuffers table;
     AlignedBuffer memory(block_bytes);
     EXPECT_FALSE(table.add(memory.bytes()));

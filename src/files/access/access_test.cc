@@ -41,7 +41,7 @@ Task<> drop_set_ids(CheckedDfs& subject) {
     EXPECT_EQ(co_await change_mode(fs, {}, file, 04774), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0774), EPERM) << "may not write";
 }
-TEST(CheckedFileSystem, AWriterMayDropSetIdBits) {
+TEST(CheckedFileSystem, WriterMayDropSetIdBits) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(drop_set_ids(subject));
 }
@@ -120,7 +120,7 @@ Task<> act_on_many(CheckedDfs& subject) {
     EXPECT_TRUE((co_await fs.unlink_many(as_other, top, {})).empty());
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, EachOfManyNamesIsCheckedAsIfAlone) {
+TEST(CheckedFileSystem, EachNameOfBatchIsChecked) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(act_on_many(subject));
 }
@@ -164,7 +164,7 @@ Task<> repeat(CheckedDfs& subject) {
     }
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, ARemovalThatIsRepeatedIsNotRefused) {
+TEST(CheckedFileSystem, RepeatedRemovalIsNotRefused) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(repeat(subject));
 }
@@ -207,7 +207,7 @@ Task<> count_requests(CheckedDfs& subject, const Caller* caller, std::vector<uin
     co_await fs.close_all();
 }
 
-TEST(CheckedFileSystem, NeedsNoRequestsAfterLookUps) {
+TEST(CheckedFileSystem, CheckAfterLookupNeedsNoRequest) {
     std::vector<uint64_t> unchecked, as_owner;
     const Caller owner = as_user(1000);
     for (const auto& [caller, counts] :
@@ -243,7 +243,7 @@ Task<> wait_and_look(CheckedDfs& subject) {
     EXPECT_TRUE(co_await fs.set_attributes(as_owner, top->node, {.mode = 0700}));
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), EACCES);
 }
-TEST(CheckedFileSystem, CachesModesForASecond) {
+TEST(CheckedFileSystem, ModesAreCachedForASecond) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(wait_and_look(subject));
 }
@@ -267,7 +267,7 @@ Task<> change_sizes(CheckedDfs& subject) {
     const auto changed = co_await fs.set_attributes(as_writer, node, {.size = 6});
     EXPECT_EQ(changed ? 0 : to_errno(changed.error()), EACCES);
 }
-TEST(CheckedFileSystem, AnOpenFileCanChangeItsSize) {
+TEST(CheckedFileSystem, OpenFileCanChangeItsSize) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(change_sizes(subject));
 }
@@ -301,7 +301,7 @@ Task<> execute_files(CheckedDfs& subject) {
                   EACCES);
     }
 }
-TEST(CheckedFileSystem, AFileIsExecutedWithTheRightToExecuteIt) {
+TEST(CheckedFileSystem, ExecutionNeedsTheExecuteRight) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(execute_files(subject));
 }
@@ -368,7 +368,7 @@ Task<> link_files(CheckedDfs& subject) {
     EXPECT_EQ(code(co_await fs.link(as_other, file, open->node, "f")), EEXIST);
     EXPECT_EQ(code(co_await fs.link(as_other, file, closed->node, "f")), EACCES);
 }
-TEST(CheckedFileSystem, LinkingNeedsTheDirectoryOnly) {
+TEST(CheckedFileSystem, LinkNeedsOnlyDirectoryRights) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(link_files(subject));
 }
@@ -394,7 +394,7 @@ Task<> make_as_root(CheckedDfs& subject) {
     }
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, RootNeedsItsGrantForSomeThings) {
+TEST(CheckedFileSystem, RootNeedsGrantForPrivilegedActions) {
     CheckedDfs subject(1);
     subject.world().run(make_as_root(subject));
 }

@@ -261,7 +261,7 @@ bool is_asked(const Step& step, Modes modes, const Answer& of_root) {
     return !(is_sticky && creates && std::string_view(step.path) == "d/f");
 }
 
-TEST(CheckedFileSystem, AnswersAsTheKernelDoes) {
+TEST(CheckedFileSystem, AnswersMatchTheKernel) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
     const mode_t umask_before = ::umask(0);
     KeptTree<KernelTree> kernel;

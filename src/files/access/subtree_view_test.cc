@@ -69,9 +69,9 @@ const bool registered_through_a_view = fs::contract::register_contract(
     [](uint64_t seed) { return std::make_unique<ViewOfAll>(seed); });
 
 // /a/b/c/f and /a/b/link, /a/x/secret, /y.
-class View : public testing::Test {
+class SubtreeViewAccess : public testing::Test {
   protected:
-    View() {
+    SubtreeViewAccess() {
         a = directory(root_node, "a");
         b = directory(a, "b");
         c = directory(b, "c");
@@ -80,7 +80,7 @@ class View : public testing::Test {
         secret = file(x, "secret");
         y = directory(root_node, "y");
     }
-    ~View() override {
+    ~SubtreeViewAccess() override {
         view.reset();
         run(all.close_all());
     }
@@ -132,7 +132,7 @@ class View : public testing::Test {
     NodeId a, b, c, f, x, secret, y;
 };
 
-TEST_F(View, ShowsOnlyTheDirectoriesOnTheWay) {
+TEST_F(SubtreeViewAccess, RootShowsOnlyDirectoriesOnThePath) {
     mount({{.path = "a/b", .writable = true}});
     EXPECT_THAT(names(root_node), ElementsAre("a"));
     const NodeId way = find("/a")->node;
@@ -162,7 +162,7 @@ TEST_F(View, ShowsOnlyTheDirectoriesOnTheWay) {
 }
 
 // The attack: every call, with the number of a node outside of the view.
-TEST_F(View, ANumberFromOutsideIsStale) {
+TEST_F(SubtreeViewAccess, NodeOutsideIsStale) {
     mount({{.path = "a/b", .writable = true}});
     for (const NodeId outside : {secret, x, a, y, NodeId{0}, NodeId{2}, NodeId{3}, NodeId{4711},
                                  NodeId{uint64_t{1} << 62}, NodeId{UINT64_MAX}}) {
@@ -205,7 +205,7 @@ TEST_F(View, ANumberFromOutsideIsStale) {
 // After a restart of the DPU, a host uses node numbers from an earlier mount. For the parent of a
 // granted directory it gets the same as from lookup(): a directory on the way if nothing above is
 // granted, without its real number.
-TEST_F(View, ManyNamesDoNotLeadOut) {
+TEST_F(SubtreeViewAccess, LookupManyDoesNotLeadOut) {
     mount({{.path = "a/b", .writable = true}});
     const std::string_view names[] = {"c", "..", "."};
     const auto found = run(view->lookup_many(call, b, names));
@@ -220,7 +220,7 @@ TEST_F(View, ManyNamesDoNotLeadOut) {
     EXPECT_EQ(stat(x), Code::stale);
 }
 
-TEST_F(View, ANewMountAcceptsNumbersOfNodesInside) {
+TEST_F(SubtreeViewAccess, NewMountAcceptsNodesInside) {
     mount({{.path = "a/b"}});
     wait();
     EXPECT_EQ(stat(f), std::nullopt);
@@ -232,7 +232,7 @@ TEST_F(View, ANewMountAcceptsNumbersOfNodesInside) {
     EXPECT_EQ(stat(way), std::nullopt);
 }
 
-TEST_F(View, WhatOthersMoveOutIsGoneAfterASecond) {
+TEST_F(SubtreeViewAccess, NodeMovedOutIsStaleAfterASecond) {
     mount({{.path = "a/b", .writable = true}});
     ASSERT_EQ(find("/a/b/c/f")->node, f);
     const auto listing = run(view->open(call, c, {}));
@@ -269,7 +269,7 @@ TEST_F(View, WhatOthersMoveOutIsGoneAfterASecond) {
     EXPECT_EQ(stat(f), Code::stale);
 }
 
-TEST_F(View, TheGrantIsAPathAndNotTheDirectoryThatWasThere) {
+TEST_F(SubtreeViewAccess, GrantFollowsThePathNotTheDirectory) {
     mount({{.path = "a/b", .writable = true}});
     ASSERT_EQ(find("/a/b/c")->node, c);
     ASSERT_TRUE(run(all.rename(call, a, "b", y, "kept", {})));
@@ -296,7 +296,7 @@ TEST_F(View, TheGrantIsAPathAndNotTheDirectoryThatWasThere) {
     EXPECT_TRUE(run(view->mkdir(call, third, "new", 0755, {})));
 }
 
-TEST_F(View, SymbolicLinksDoNotLeadOut) {
+TEST_F(SubtreeViewAccess, SymbolicLinksDoNotLeadOut) {
     mount({{.path = "a/b", .writable = true}});
     for (const auto& [name, target] : std::initializer_list<std::pair<const char*, const char*>>{
              {"up", "../x/secret"},
@@ -312,7 +312,7 @@ TEST_F(View, SymbolicLinksDoNotLeadOut) {
     EXPECT_EQ(find("/a/b/good")->node, f);
 }
 
-TEST_F(View, HardLinksAreInsideByTheNameThatIsInside) {
+TEST_F(SubtreeViewAccess, HardLinkInsideIsAccessible) {
     mount({{.path = "a/b", .writable = true}});
     // A link from outside into it, made by a user with rights on both.
     ASSERT_TRUE(run(all.link(call, secret, b, "given")));
@@ -338,7 +338,7 @@ TEST_F(View, HardLinksAreInsideByTheNameThatIsInside) {
     EXPECT_EQ(stat(f), Code::stale);
 }
 
-TEST_F(View, AFileWithoutANameCanBeOpenedAgain) {
+TEST_F(SubtreeViewAccess, UnlinkedOpenFileCanBeReopened) {
     mount({{.path = "a/b", .writable = true}});
     const auto opened = run(view->open(call, f, {}));
     ASSERT_TRUE(run(view->unlink(call, c, "f")));
@@ -349,7 +349,7 @@ TEST_F(View, AFileWithoutANameCanBeOpenedAgain) {
     EXPECT_TRUE(run(all.close(call, opened->handle)));
 }
 
-TEST_F(View, SeveralDirectoriesWithTheirRights) {
+TEST_F(SubtreeViewAccess, SeveralDirectoriesKeepTheirRights) {
     mount({{.path = "a/b"}, {.path = "y", .writable = true}, {.path = "a/b/c", .writable = true}});
     EXPECT_THAT(names(root_node), ElementsAre("a", "y"));
     EXPECT_EQ(code(run(view->mkdir(call, b, "n", 0755, {}))), Code::read_only);
@@ -384,7 +384,7 @@ TEST_F(View, SeveralDirectoriesWithTheirRights) {
     EXPECT_EQ(code(run(view->mkdir(call, later, "m", 0755, {}))), Code::read_only);
 }
 
-TEST_F(View, ReadsManyFromTheRoot) {
+TEST_F(SubtreeViewAccess, ReadManyWorksFromTheRoot) {
     mount({{.path = "a/b"}, {.path = "y"}});
     file(y, "g");
     std::vector<fs::ReadManyItem> items(8);
@@ -398,7 +398,7 @@ TEST_F(View, ReadsManyFromTheRoot) {
     for (size_t i = 0; i < items.size(); ++i) EXPECT_EQ(code(items[i].status), expected[i]) << i;
 }
 
-TEST_F(View, OpensOnlyWhatExists) {
+TEST_F(SubtreeViewAccess, MissingDirectoryIsRefused) {
     struct Case {
         std::vector<Subtree> subtrees;
         Code code;
@@ -422,7 +422,7 @@ TEST_F(View, OpensOnlyWhatExists) {
     EXPECT_THAT(names(find("/a")->node), ElementsAre());
 }
 
-TEST_F(View, ANodeBelowTheDepthLimitIsStale) {
+TEST_F(SubtreeViewAccess, NodeBelowDepthLimitIsStale) {
     NodeId deep = c;
     for (int i = 0; i < SubtreeView::levels_max - 2; ++i) deep = directory(deep, "d");
     const NodeId deeper = directory(directory(deep, "d"), "d");
@@ -432,7 +432,7 @@ TEST_F(View, ANodeBelowTheDepthLimitIsStale) {
 }
 
 // As a kernel does: it looks up a path name by name, and then uses the node.
-TEST_F(View, NeedsNoRequestsAfterLookUps) {
+TEST_F(SubtreeViewAccess, UseAfterLookupNeedsNoRequest) {
     mount({{.path = "a/b", .writable = true}});
     const auto requests = [&](auto task) {
         const uint64_t before = container.store().requests;

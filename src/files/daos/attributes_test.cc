@@ -6,7 +6,7 @@
 namespace ros2s::daos {
 namespace {
 
-TEST(ReadXattr, AValueOfMoreBytesThanItsMemoryIsRefused) {
+TEST(DaosXattr, OversizedValueIsRefused) {
     Libdfs dfs{};
     dfs.dfs_getxattr = [](dfs_t*, dfs_obj_t*, const char* name, void*, daos_size_t* size) {
         *size = *name == 'l' ? *size + 1 : *size;

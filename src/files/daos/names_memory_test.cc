@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t mib = size_t{1} << 20;
 
-TEST(NamesOfTenants, EachLeavesHalfOfTheRest) {
+TEST(NamesMemory, EachTenantLeavesHalfOfTheRest) {
     sim::World world{1};
     NamesMemory memory(world.core());
     const auto first = memory.share_of(1), second = memory.share_of(2), third = memory.share_of(3);
@@ -27,7 +27,7 @@ TEST(NamesOfTenants, EachLeavesHalfOfTheRest) {
     EXPECT_GT(memory.take_all(*first), 30 * mib);
 }
 
-TEST(NamesOfTenants, ThoseWhoHaveNothingAreForgotten) {
+TEST(NamesMemory, EmptySharesAreForgotten) {
     sim::World world{1};
     NamesMemory memory(world.core());
     const std::weak_ptr<NamesMemory::Share> gone = memory.share_of(1);

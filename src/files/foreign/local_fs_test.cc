@@ -88,13 +88,13 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
 
 // ---- only LocalFs: tenants share threads
 
-class LocalFsOfTenants : public testing::Test {
+class LocalFsTenantThreads : public testing::Test {
   protected:
     static constexpr uint64_t other = 1, mine = 2;
     static std::optional<Code> error_of(const Result<>& done) {
         return done ? std::nullopt : std::optional(done.error().code);
     }
-    static Task<> open(LocalFsOfTenants& self, Call call, Result<>& done) {
+    static Task<> open(LocalFsTenantThreads& self, Call call, Result<>& done) {
         Report report;
         auto opened =
             co_await open_local_fs(self.directory.path(), self.world.core(), self.world.blocking(),
@@ -102,16 +102,17 @@ class LocalFsOfTenants : public testing::Test {
         if (opened) self.fs = std::move(*opened);
         done = opened ? Result<>() : fail(opened.error());
     }
-    static Task<> make(LocalFsOfTenants& self, Call call, Result<>& done) {
+    static Task<> make(LocalFsTenantThreads& self, Call call, Result<>& done) {
         const auto made = co_await self.fs->mkdir(call, fs::root_node, "made", 0755, {});
         done = made ? Result<>() : fail(made.error());
     }
-    static Task<> open_root(LocalFsOfTenants& self, fs::FileHandle& handle) {
+    static Task<> open_root(LocalFsTenantThreads& self, fs::FileHandle& handle) {
         const auto opened = co_await self.fs->open({}, fs::root_node, {.read = true});
         EXPECT_TRUE(opened);
         if (opened) handle = opened->handle;
     }
-    static Task<> close(LocalFsOfTenants& self, Call call, fs::FileHandle handle, Result<>& done) {
+    static Task<> close(LocalFsTenantThreads& self, Call call, fs::FileHandle handle,
+                        Result<>& done) {
         done = co_await self.fs->close(call, handle);
     }
     Task<> let_pass() { (void)co_await sleep_for(world.core(), 100ms); }
@@ -179,20 +180,20 @@ class LocalFsOfTenants : public testing::Test {
     }
 };
 
-TEST_F(LocalFsOfTenants, OpeningOneTakesAThreadOfItsTenant) {
+TEST_F(LocalFsTenantThreads, OpenUsesAThreadOfItsTenant) {
     world.run(waits_to_open());
     world.run(fs->close_all());
 }
 // A request that ended while it waited for a thread.
-TEST_F(LocalFsOfTenants, WhatEndedBeforeItHadAThreadIsNotDone) {
+TEST_F(LocalFsTenantThreads, RequestEndedBeforeItsThreadIsNotDone) {
     world.run(does_not_begin_late());
     world.run(fs->close_all());
 }
-TEST_F(LocalFsOfTenants, WhatIsStoppedWhileItWaitsForAThreadEnds) {
+TEST_F(LocalFsTenantThreads, StoppedRequestLeavesTheQueue) {
     world.run(ends_when_it_is_stopped());
     world.run(fs->close_all());
 }
-TEST_F(LocalFsOfTenants, AFileIsClosedHoweverLate) {
+TEST_F(LocalFsTenantThreads, LateCloseStillClosesTheFile) {
     world.run(closes_late());
     world.run(fs->close_all());
 }
@@ -204,7 +205,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> try_open(std::string path, sim::Wo
     return open_local_fs(std::move(path), world.core(), world.blocking(), report);
 }
 
-TEST(LocalFs, SaysWhyADirectoryCannotBeOpened) {
+TEST(LocalFs, MissingDirectoryIsReported) {
     const TemporaryDirectory directory;
     sim::World world(1);
     Report report;
@@ -215,7 +216,7 @@ TEST(LocalFs, SaysWhyADirectoryCannotBeOpened) {
 }
 
 // The owner of a directory that is served could have others read /etc.
-TEST(LocalFs, ALinkOfAnotherUserIsNotFollowedToTheDirectory) {
+TEST(LocalFs, LinkOfAnotherUserIsNotFollowed) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
     const TemporaryDirectory directory;
     sim::World world(1);
@@ -275,7 +276,7 @@ void make_deep(const std::string& path) {
 
 // Otherwise each node of a tenant's deep tree would cost as many system calls as it has parents, on
 // threads that all tenants share.
-TEST(LocalFs, ATreeHasABoundedDepth) {
+TEST(LocalFs, TreeDepthIsBounded) {
     const TemporaryDirectory directory;
     make_deep(directory.path());
     sim::World world(1);
@@ -327,7 +328,7 @@ Task<> find_more_than_fits(fs::FileSystem& fs, const std::string& path) {
 }
 
 // Only this counts the directories above those that a client refers to.
-TEST(LocalFs, HasABoundedNumberOfNodes) {
+TEST(LocalFs, NumberOfNodesIsBounded) {
     const TemporaryDirectory directory;
     for (const char* const name : {"0", "1", "2", "3"}) {
         std::ofstream(directory.path() + "/" + name) << name;
@@ -368,7 +369,7 @@ Task<> look_into_a_mount(fs::FileSystem& fs, bool enters) {
     EXPECT_EQ(item.status.error().os_errno, EXDEV);
 }
 
-TEST(LocalFs, EntersNoMountUnlessItIsTold) {
+TEST(LocalFs, MountPointIsEnteredOnlyIfAllowed) {
     for (const bool enters : {false, true}) {
         sim::World world(1);
         std::unique_ptr<fs::FileSystem> fs;
@@ -395,7 +396,7 @@ Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
 
 // It is unknown whether the change was made. A repeated append would write twice, and a repeated
 // removal might remove another program's new file.
-TEST(LocalFs, RefusesWhatWasSentBefore) {
+TEST(LocalFs, RepeatedChangeIsRefused) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -417,7 +418,7 @@ Task<> ask_for_a_node(fs::FileSystem& fs, fs::NodeId node) {
 }
 
 // The number of an earlier process's node must not lead to another file.
-TEST(LocalFs, NodesOfAnotherProcessMeanNothing) {
+TEST(LocalFs, NodeOfAnotherProcessIsStale) {
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory.path() + "/other");
     fs::NodeId node{};
@@ -430,12 +431,12 @@ TEST(LocalFs, NodesOfAnotherProcessMeanNothing) {
     }
 }
 
-TEST(LocalFs, TheKindOfFileSystemIsTheKernelsWord) {
+TEST(LocalFs, FileSystemKindComesFromKernel) {
     EXPECT_EQ(file_system_kind("/proc"), Result<std::string>("proc"));
     EXPECT_EQ(file_system_kind("/none/such").error().code, Code::not_found);
 }
 
-TEST(LocalFs, NeverLeavesItsDirectory) {
+TEST(LocalFs, SwappedLinkNeverLeavesTheDirectory) {
     const TemporaryDirectory directory;
     std::filesystem::create_directory(directory.path() + "/dir");
     sim::World world(1);
@@ -479,7 +480,7 @@ Task<> look_up_many(fs::FileSystem& fs, uint32_t count) {
 }
 
 // Earlier, each look-up took a descriptor, until there were none left.
-TEST(LocalFs, LookUpsTakeABoundedNumberOfDescriptors) {
+TEST(LocalFs, LookupsUseBoundedDescriptors) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -506,7 +507,7 @@ Task<> replace_a_file(fs::FileSystem& fs, const std::string& path) {
     }
 }
 
-TEST(LocalFs, ALaterFileIsAnotherNode) {
+TEST(LocalFs, ReplacedFileIsAnotherNode) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -560,7 +561,7 @@ Task<> append_more_than_fits(fs::FileSystem& fs) {
 }
 
 // A caller that got only the error would append the beginning again.
-TEST(LocalFs, AWriteThatDoesNotFitSaysHowMuchIsWritten) {
+TEST(LocalFs, PartialWriteReportsBytesWritten) {
     const TemporaryDirectory directory;
     sim::World world(1);
     std::unique_ptr<fs::FileSystem> fs;
@@ -588,7 +589,7 @@ Task<> give_owners(fs::FileSystem& fs) {
     }
 }
 
-TEST(LocalFs, GivesNobodyItsOwnPower) {
+TEST(LocalFs, DaemonPrivilegesAreNotPassedOn) {
     if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
     const TemporaryDirectory directory;
     sim::World world(1);

@@ -57,7 +57,7 @@ std::vector<std::string> numbered(size_t count) {
 }
 
 // In tmpfs, where all existing names are cached in memory, and no others.
-class LocalFsInMemory : public testing::Test {
+class LocalFsLookups : public testing::Test {
   protected:
     void SetUp() override {
         std::string pattern = "/dev/shm/ros2store-test-XXXXXX";
@@ -74,14 +74,14 @@ class LocalFsInMemory : public testing::Test {
         std::error_code ignored;
         if (!path.empty()) std::filesystem::remove_all(path, ignored);
     }
-    static Task<> open(LocalFsInMemory& self, std::string path) {
+    static Task<> open(LocalFsLookups& self, std::string path) {
         Report report;
         auto opened = co_await open_local_fs(path, self.world.core(), self.pool, report);
         EXPECT_TRUE(opened) << report.text();
         if (opened) self.fs = std::move(*opened);
         (void)self.pool.jobs();
     }
-    static Task<> look_up(LocalFsInMemory& self, std::string name, Result<fs::Attributes>& found) {
+    static Task<> look_up(LocalFsLookups& self, std::string name, Result<fs::Attributes>& found) {
         found = co_await self.fs->lookup({}, root_node, name);
     }
 
@@ -234,18 +234,18 @@ class LocalFsInMemory : public testing::Test {
     }
 };
 
-TEST_F(LocalFsInMemory, NeedsNoThread) { world.run(finds_without_threads()); }
-TEST_F(LocalFsInMemory, WhatIsNotThereIsAskedForOnAThread) {
+TEST_F(LocalFsLookups, CachedNameNeedsNoThread) { world.run(finds_without_threads()); }
+TEST_F(LocalFsLookups, UncachedNameIsLookedUpOnAThread) {
     world.run(waits_for_what_is_not_in_memory());
 }
-TEST_F(LocalFsInMemory, LooksUpNothingBehindLinks) { world.run(stops_at_links()); }
-TEST_F(LocalFsInMemory, RefusesNamesThatAreNone) { world.run(refuses_names()); }
+TEST_F(LocalFsLookups, LookupStopsAtLinks) { world.run(stops_at_links()); }
+TEST_F(LocalFsLookups, InvalidNamesAreRefused) { world.run(refuses_names()); }
 // Closing it may free blocks.
-TEST_F(LocalFsInMemory, ARemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
+TEST_F(LocalFsLookups, RemovedFileIsClosedOnAThread) { world.run(removes_and_forgets()); }
 // A host can make a chain of any length by moving one chain to the end of another.
-TEST_F(LocalFsInMemory, AChainOfDirectoriesIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
-TEST_F(LocalFsInMemory, AChainIsDroppedBeforeTheFileSystemEnds) { world.run(forgets_a_chain()); }
-TEST_F(LocalFsInMemory, ManyNamesAreOneJob) { world.run(counts_jobs()); }
+TEST_F(LocalFsLookups, DirectoryChainIsDroppedInSlices) { world.run(lets_go_of_a_chain()); }
+TEST_F(LocalFsLookups, DirectoryChainIsDroppedBeforeTheEnd) { world.run(forgets_a_chain()); }
+TEST_F(LocalFsLookups, ManyNamesAreOneJob) { world.run(counts_jobs()); }
 
 Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
     Report report;
@@ -268,7 +268,7 @@ Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
 }
 
 // A file system that may contact a server even for names that the kernel has cached.
-TEST(LocalFs, OtherFileSystemsAreAskedOnThreads) {
+TEST(LocalFs, OtherFileSystemIsAskedOnAThread) {
     sim::World world(1);
     CountedPool pool(world.blocking());
     world.run(walk_in_proc(pool, world));
@@ -310,7 +310,7 @@ Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
 }
 
 // Otherwise they would be kept until the process ends, because no client knows them.
-TEST(LocalFs, AStoppedWalkGivesBackWhatItFoundAhead) {
+TEST(LocalFs, StoppedWalkReleasesNodesFoundAhead) {
     sim::World world(1);
     CountedPool pool(world.blocking());
     world.run(stop_a_walk(pool, world));

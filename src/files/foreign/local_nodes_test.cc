@@ -12,9 +12,9 @@ FoundNode file_numbered(ino_t number) {
     return found;
 }
 
-class ChainOfNodes : public testing::Test {
+class LocalNodeChains : public testing::Test {
   protected:
-    ChainOfNodes() { nodes.add_root(file_numbered(1)); }
+    LocalNodeChains() { nodes.add_root(file_numbered(1)); }
     // Below `above`. Nothing else refers to it.
     LocalNode* add_chain(LocalNode* above, size_t length) {
         for (size_t i = 0; i < length; ++i) {
@@ -33,7 +33,7 @@ class ChainOfNodes : public testing::Test {
     ino_t last_ = 1;
 };
 
-TEST_F(ChainOfNodes, IsDroppedInSlices) {
+TEST_F(LocalNodeChains, ChainIsDroppedInSlices) {
     constexpr size_t slice = LocalNodes::slice_of_nodes;
     LocalNode* const end = add_chain(nodes.find(fs::root_node), 1 + 4 * slice);
     ASSERT_EQ(nodes.count(), 2 + 4 * slice);
@@ -48,7 +48,7 @@ TEST_F(ChainOfNodes, IsDroppedInSlices) {
     EXPECT_FALSE(nodes.drop_some());
 }
 
-TEST_F(ChainOfNodes, ManyShareASlice) {
+TEST_F(LocalNodeChains, ManyChainsShareASlice) {
     constexpr size_t slice = LocalNodes::slice_of_nodes;
     std::vector<fs::NodeId> ends;
     for (int i = 0; i < 10; ++i) {
@@ -63,7 +63,7 @@ TEST_F(ChainOfNodes, ManyShareASlice) {
     EXPECT_EQ(nodes.count(), 1U);
 }
 
-TEST_F(ChainOfNodes, WhatIsUsedAgainStays) {
+TEST_F(LocalNodeChains, NodeUsedAgainStays) {
     constexpr size_t slice = LocalNodes::slice_of_nodes;
     LocalNode* const kept = add_chain(nodes.find(fs::root_node), 10);
     LocalNode* const end = add_chain(kept, 1 + slice);

@@ -30,7 +30,7 @@ class Store final : public object::ForwardingStore {
 
 constexpr uint64_t chunk_bytes = 8192;
 
-class ExactlyOnce : public testing::Test {
+class DfsExactlyOnce : public testing::Test {
   protected:
     void SetUp() override { world_.run(start()); }
     void TearDown() override {
@@ -112,7 +112,7 @@ class ExactlyOnce : public testing::Test {
     std::unique_ptr<Dfs> first_, second_;
 };
 
-TEST_F(ExactlyOnce, AnAppendIsDoneOnce) {
+TEST_F(DfsExactlyOnce, RepeatedAppendIsDoneOnce) {
     const NodeId log = made(*first_, "log");
     EXPECT_EQ(write(next(), *first_, opened(*first_, log, true), "one "), Result<uint64_t>(4));
     EXPECT_EQ(write({}, *first_, opened(*first_, log, true), "two "), Result<uint64_t>(4));
@@ -122,7 +122,7 @@ TEST_F(ExactlyOnce, AnAppendIsDoneOnce) {
     EXPECT_EQ(store_.replayed, 1U);
 }
 
-TEST_F(ExactlyOnce, AStoreThatForgetsNamesIsSeen) {
+TEST_F(DfsExactlyOnce, StoreWithoutStoredRepliesIsDetected) {
     store_.forgets = true;
     const NodeId log = made(*first_, "log");
     (void)write(next(), *first_, opened(*first_, log, true), "one ");
@@ -130,7 +130,7 @@ TEST_F(ExactlyOnce, AStoreThatForgetsNamesIsSeen) {
     EXPECT_EQ(contents(log), "one one ");
 }
 
-TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
+TEST_F(DfsExactlyOnce, RepetitionOfUndoneAppendIsDone) {
     const NodeId log = made(*first_, "log");
     (void)next();
     EXPECT_EQ(write(again(), *second_, opened(*second_, log, true), "one"), Result<uint64_t>(3));
@@ -139,7 +139,7 @@ TEST_F(ExactlyOnce, ARepetitionOfWhatWasNotDoneDoesIt) {
 }
 
 // Data that another client wrote in between stays, in each part.
-TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
+TEST_F(DfsExactlyOnce, RepeatedWriteOverChunksIsDoneOnceInEach) {
     const NodeId file = made(*first_, "f");
     const std::string old(3 * chunk_bytes, 'o'), fresh(3 * chunk_bytes, 'n');
     EXPECT_TRUE(write(next(), *first_, opened(*first_, file), old));
@@ -149,7 +149,7 @@ TEST_F(ExactlyOnce, AWriteOverChunksIsDoneOnceInEach) {
     EXPECT_EQ(store_.replayed, 3U);
 }
 
-TEST_F(ExactlyOnce, AnExclusiveCreationFindsItsOwnFile) {
+TEST_F(DfsExactlyOnce, RepeatedExclusiveCreateFindsItsFile) {
     const OpenFlags exclusive{.write = true, .exclusive = true};
     const auto created = run(first_->create(next(), root_node, "f", 0600, exclusive, {.uid = 5}));
     ASSERT_TRUE(created);
@@ -165,7 +165,7 @@ TEST_F(ExactlyOnce, AnExclusiveCreationFindsItsOwnFile) {
 }
 
 // Its file is gone, and another client's file under its name is not its own.
-TEST_F(ExactlyOnce, ACreationWhoseNameWentMeanwhileIsNotRepeated) {
+TEST_F(DfsExactlyOnce, RepeatedCreateOfRemovedNameIsStale) {
     for (const bool taken : {false, true}) {
         ASSERT_TRUE(run(first_->mkdir(next(), root_node, "d", 0700, {})));
         ASSERT_TRUE(run(first_->rmdir({}, root_node, "d")));
@@ -175,7 +175,7 @@ TEST_F(ExactlyOnce, ACreationWhoseNameWentMeanwhileIsNotRepeated) {
     }
 }
 
-TEST_F(ExactlyOnce, NamesAreAddedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedCreateAddsNameOnce) {
     const auto directory = run(first_->mkdir(next(), root_node, "d", 0700, {}));
     EXPECT_EQ(run(second_->mkdir(again(), root_node, "d", 0700, {}))->node, directory->node);
     const auto text = run(first_->symlink(next(), root_node, "s", "target", {}));
@@ -190,7 +190,7 @@ TEST_F(ExactlyOnce, NamesAreAddedOnce) {
 }
 
 // A file that was created under the name meanwhile stays.
-TEST_F(ExactlyOnce, NamesAreRemovedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedRemoveRemovesNameOnce) {
     for (const bool taken : {false, true}) {
         made(*first_, "f");
         ASSERT_TRUE(run(first_->unlink(next(), root_node, "f")));
@@ -207,7 +207,7 @@ TEST_F(ExactlyOnce, NamesAreRemovedOnce) {
 
 // The file was open at a mount that has ended. Only the store knows the orphan, and that the
 // repeated removal made it.
-TEST_F(ExactlyOnce, ARepeatedRemovalReapsTheOrphanOfTheFirst) {
+TEST_F(DfsExactlyOnce, RepeatedRemoveReapsOrphan) {
     constexpr bool leaves_orphans = true;
     for (const bool replaced : {false, true}) {
         const auto ended = run(mount(&leaves_orphans));
@@ -233,7 +233,7 @@ TEST_F(ExactlyOnce, ARepeatedRemovalReapsTheOrphanOfTheFirst) {
 
 // A repetition knows what the first execution did with each name, whether they shared transactions
 // or were done one by one.
-TEST_F(ExactlyOnce, ManyNamesAreCreatedAndRemovedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedBatchOfNamesIsDoneOnce) {
     constexpr size_t count = 60;  // three groups of a removal
     std::vector<std::string> names;
     for (size_t i = 0; i < count; ++i) names.push_back(fmt::format("f{}", 100 + i));
@@ -281,7 +281,7 @@ TEST_F(ExactlyOnce, ManyNamesAreCreatedAndRemovedOnce) {
 }
 
 // The first execution ended after the first name, which it had done by itself.
-TEST_F(ExactlyOnce, ANameThatWasDoneByItselfIsNotTakenForAGroup) {
+TEST_F(DfsExactlyOnce, NameDoneAloneIsNotTakenForBatch) {
     const std::vector<std::string_view> names{"a", "b", "c"};
     const Call first = next();
     const std::span one = std::span(names).first(1);
@@ -299,7 +299,7 @@ TEST_F(ExactlyOnce, ANameThatWasDoneByItselfIsNotTakenForAGroup) {
     }
 }
 
-TEST_F(ExactlyOnce, APathIsCreatedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedPathCreateIsDoneOnce) {
     EXPECT_TRUE(run(first_->mkdir({}, root_node, "d", 0755, {})));
     for (const bool exclusive : {true, false}) {
         const std::string path = exclusive ? "/d/one" : "/d/two";
@@ -318,7 +318,7 @@ TEST_F(ExactlyOnce, APathIsCreatedOnce) {
 }
 
 // A creation has the mount's cached knowledge of the directory as a condition.
-TEST_F(ExactlyOnce, ADirectoryThatOthersChangeOrRemove) {
+TEST_F(DfsExactlyOnce, DirectoryChangedByOthersIsSeenByCreate) {
     const auto dir = run(first_->mkdir({}, root_node, "d", 0755, {}));
     ASSERT_TRUE(dir);
     const auto create = [&](const char* name) {
@@ -337,7 +337,7 @@ TEST_F(ExactlyOnce, ADirectoryThatOthersChangeOrRemove) {
     EXPECT_EQ(outcome_of(create("late")), Outcome(Code::not_found));
 }
 
-TEST_F(ExactlyOnce, ARenameIsDoneOnce) {
+TEST_F(DfsExactlyOnce, RepeatedRenameIsDoneOnce) {
     const NodeId moved = made(*first_, "a");
     made(*first_, "b");
     ASSERT_TRUE(run(first_->rename(next(), root_node, "a", root_node, "b", {})));
@@ -355,7 +355,7 @@ TEST_F(ExactlyOnce, ARenameIsDoneOnce) {
     EXPECT_EQ(look("b")->node, moved);
 }
 
-TEST_F(ExactlyOnce, ATruncationIsDoneOnce) {
+TEST_F(DfsExactlyOnce, RepeatedTruncateIsDoneOnce) {
     const NodeId file = made(*first_, "f");
     ASSERT_TRUE(write({}, *first_, opened(*first_, file), std::string(20'000, 'x')));
     const SetAttributes changes{.mode = 0600, .size = 10'000};
@@ -377,7 +377,7 @@ TEST_F(ExactlyOnce, ATruncationIsDoneOnce) {
     }
 }
 
-TEST_F(ExactlyOnce, AHoleIsPunchedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedPunchIsDoneOnce) {
     const NodeId file = made(*first_, "f");
     const std::string bytes(3 * chunk_bytes, 'x');
     ASSERT_TRUE(write({}, *first_, opened(*first_, file), bytes));
@@ -387,7 +387,7 @@ TEST_F(ExactlyOnce, AHoleIsPunchedOnce) {
     EXPECT_EQ(contents(file), bytes);
 }
 
-TEST_F(ExactlyOnce, AnExtendedAttributeIsChangedOnce) {
+TEST_F(DfsExactlyOnce, RepeatedXattrChangeIsDoneOnce) {
     const NodeId file = made(*first_, "f");
     const auto set = [&](const Call& call, FileSystem& files, const char* value, SetXattr how) {
         return run(files.set_xattr(call, file, "user.x", as_bytes(std::string_view(value)), how));
@@ -405,7 +405,7 @@ TEST_F(ExactlyOnce, AnExtendedAttributeIsChangedOnce) {
 }
 
 // A named append must be one transaction, because the rest would have no name.
-TEST_F(ExactlyOnce, AnAppendThatIsTooLargeForOneTransactionIsRefused) {
+TEST_F(DfsExactlyOnce, AppendOverOneTransactionIsRefused) {
     const NodeId log = made(*first_, "log");
     const std::string large((object::transaction_operations_max + 1) * chunk_bytes, 'x');
     EXPECT_EQ(write(next(), *first_, opened(*first_, log, true), large).error().code,

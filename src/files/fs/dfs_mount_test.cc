@@ -8,7 +8,7 @@
 namespace ros2s::fs {
 namespace {
 
-TEST_F(DfsMountTest, WantsAFileSystemInTheContainer) {
+TEST_F(DfsMounts, ContainerWithoutFileSystemIsRefused) {
     EXPECT_EQ(mount(), Code::not_found);
     EXPECT_NE(report_.text().find("no file system"), std::string::npos) << report_.text();
     container_ = {};
@@ -16,7 +16,7 @@ TEST_F(DfsMountTest, WantsAFileSystemInTheContainer) {
     EXPECT_FALSE(report_.empty());
 }
 
-TEST_F(DfsMountTest, FormatsOnce) {
+TEST_F(DfsMounts, SecondFormatIsRefused) {
     EXPECT_EQ(format(), std::nullopt);
     EXPECT_EQ(format(), Code::exists);
     EXPECT_NE(report_.text().find("already has a file system: mount it"), std::string::npos)
@@ -28,7 +28,7 @@ TEST_F(DfsMountTest, FormatsOnce) {
     unmount();
 }
 
-TEST_F(DfsMountTest, RefusesStoresThatLackWhatItNeeds) {
+TEST_F(DfsMounts, StoreWithoutNeededFeaturesIsRefused) {
     store_.claimed.conditions = false;
     EXPECT_EQ(format(), Code::unsupported);
     EXPECT_NE(report_.text().find("conditional transactions"), std::string::npos);
@@ -37,7 +37,7 @@ TEST_F(DfsMountTest, RefusesStoresThatLackWhatItNeeds) {
     EXPECT_NE(report_.text().find("several objects"), std::string::npos);
 }
 
-TEST_F(DfsMountTest, RefusesWhatItDoesNotKnow) {
+TEST_F(DfsMounts, UnknownFormatOrFeatureIsRefused) {
     ASSERT_EQ(format(), std::nullopt);
     put_record(root_node, superblock_akey(), Superblock{.format = 2, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
@@ -56,7 +56,7 @@ TEST_F(DfsMountTest, RefusesWhatItDoesNotKnow) {
     unmount();
 }
 
-TEST_F(DfsMountTest, RefusesRecordsThatAreNone) {
+TEST_F(DfsMounts, InvalidInodeRecordIsRefused) {
     start();
     const NodeId node = create("file").attributes.node;
     put_record(node, inode_akey(), EntryRecord{});
@@ -66,7 +66,7 @@ TEST_F(DfsMountTest, RefusesRecordsThatAreNone) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AttributesOfANodeAreBounded) {
+TEST_F(DfsMounts, XattrsPerNodeAreBounded) {
     start();
     const NodeId node = create("file").attributes.node;
     const auto set = [&](int number, SetXattr how = SetXattr::any) {
@@ -85,7 +85,7 @@ TEST_F(DfsMountTest, AttributesOfANodeAreBounded) {
 }
 
 // A client with rights at the engine can store anything where an attribute is expected.
-TEST_F(DfsMountTest, AnArrayIsNoAttribute) {
+TEST_F(DfsMounts, ArrayInPlaceOfXattrIsCorrupt) {
     start();
     const NodeId node = create("file").attributes.node;
     object::Transaction transaction;
@@ -99,7 +99,7 @@ TEST_F(DfsMountTest, AnArrayIsNoAttribute) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AListingSkipsWhatIsNoEntry) {
+TEST_F(DfsMounts, ListingSkipsInvalidEntries) {
     start();
     for (const char* name : {"b", "d"}) {
         ASSERT_TRUE(world_.run(fs_->close(call_, create(name).handle)));
@@ -133,7 +133,7 @@ TEST_F(DfsMountTest, AListingSkipsWhatIsNoEntry) {
     unmount();
 }
 
-TEST_F(DfsMountTest, KeysThatAreNoEntriesAreFoundAndFreed) {
+TEST_F(DfsMounts, KeysWithoutEntriesAreFoundAndFreed) {
     start();
     const auto made = world_.run(fs_->mkdir(call_, root_node, "d", 0755, {}));
     ASSERT_TRUE(made);
@@ -165,7 +165,7 @@ TEST_F(DfsMountTest, KeysThatAreNoEntriesAreFoundAndFreed) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
+TEST_F(DfsMounts, WriteWithoutSpaceKeepsItsBeginning) {
     start({.write_bytes_max = 4 * 8192});
     const Opened file = create("file");
     write(file.handle, 100, 0);
@@ -200,7 +200,7 @@ TEST_F(DfsMountTest, AWriteThatFindsNoSpaceLeavesItsBeginning) {
 
 // An append that is refused half way reports how far it came. One that may have been done does not,
 // because the caller would append the rest twice.
-TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
+TEST_F(DfsMounts, RefusedAppendReportsBytesDone) {
     start();
     (void)create("file");
     const NodeId node = world_.run(fs_->lookup(call_, root_node, "file"))->node;
@@ -224,7 +224,7 @@ TEST_F(DfsMountTest, AnAppendThatIsRefusedTellsItsBeginning) {
 }
 
 // A file's record names a directory that has one of its names, through every change of its names.
-TEST_F(DfsMountTest, AFileKnowsADirectoryThatHasIt) {
+TEST_F(DfsMounts, FileRecordNamesAParentDirectory) {
     start();
     const Owner owner;
     const NodeId a = world_.run(fs_->mkdir(call_, root_node, "a", 0755, owner))->node;
@@ -267,7 +267,7 @@ TEST_F(DfsMountTest, AFileKnowsADirectoryThatHasIt) {
     unmount();
 }
 
-TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
+TEST_F(DfsMounts, OrphansOfLostMountAreReapedByNext) {
     start();
     const Opened file = create("file");
     const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
@@ -287,7 +287,7 @@ TEST_F(DfsMountTest, OrphansOfALostMountAreReapedByTheNext) {
 }
 
 // By a caller that found it before. A file that is open here gets no name: see the contract.
-TEST_F(DfsMountTest, AReplacedFileCanBeLinked) {
+TEST_F(DfsMounts, ReplacedFileCanBeLinked) {
     start();
     const auto make = [&](std::string name, uint64_t bytes) {
         const Opened file = create(name);
@@ -310,7 +310,7 @@ TEST_F(DfsMountTest, AReplacedFileCanBeLinked) {
 }
 
 // During the time of grace they exist for clients that open them again, until the last close.
-TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
+TEST_F(DfsMounts, ReopenedOrphanStays) {
     start();
     const Opened kept = create("kept"), dropped = create("dropped");
     write(kept.handle, 30'000, 0);
@@ -349,7 +349,7 @@ TEST_F(DfsMountTest, OrphansThatAreOpenedAgainStay) {
 }
 
 // A mount that ends for a regular restart of its process leaves them, too.
-TEST_F(DfsMountTest, OrphansAreLeftToTheNextMountWhereThatIsTold) {
+TEST_F(DfsMounts, OrphansAreLeftToNextMountIfConfigured) {
     bool leaves = false;
     start({.leaves_orphans = &leaves});
     const Opened kept = create("kept"), dropped = create("dropped");
@@ -376,7 +376,7 @@ TEST_F(DfsMountTest, OrphansAreLeftToTheNextMountWhereThatIsTold) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AReadOnlyPoolMountsForReading) {
+TEST_F(DfsMounts, ReadOnlyPoolMountsForReading) {
     start();
     const Opened file = create("file");
     write(file.handle, 100, 0);
@@ -391,7 +391,7 @@ TEST_F(DfsMountTest, AReadOnlyPoolMountsForReading) {
     unmount();
 }
 
-TEST_F(DfsMountTest, NodeIdsAreNotReusedByTheNextMount) {
+TEST_F(DfsMounts, NodeIdsAreNotReusedByNextMount) {
     start({.node_ids_per_lease = 2});
     std::vector<NodeId> nodes;
     for (int i = 0; i < 5; ++i) nodes.push_back(create("a" + std::to_string(i)).attributes.node);
@@ -403,7 +403,7 @@ TEST_F(DfsMountTest, NodeIdsAreNotReusedByTheNextMount) {
     unmount();
 }
 
-TEST_F(DfsMountTest, MetricsCount) {
+TEST_F(DfsMounts, MetricsCountOperations) {
     start();
     const FileHandle handle = create("file").handle;
     write(handle, 10, 0);
@@ -420,7 +420,7 @@ TEST_F(DfsMountTest, MetricsCount) {
 // The attack: a client that can guess a mount's next name has an empty update done under it. The
 // stored reply would then pass for the reply to the transaction that takes node ids, and two mounts
 // would give the same ids to their files.
-TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
+TEST_F(DfsMounts, ReplyToAnotherRequestStopsUpdates) {
     start();
     (void)create("before");
     unmount();
@@ -444,7 +444,7 @@ TEST_F(DfsMountTest, AnAnswerToAnothersRequestStopsItsUpdates) {
 
 // A store keeps replies by owner, so mounts of one container do not displace replies of another
 // container's mounts.
-TEST_F(DfsMountTest, ItsNamesBelongToTheContainer) {
+TEST_F(DfsMounts, UpdateNamesBelongToTheContainer) {
     std::set<Uuid> containers;
     for (int i = 0; i < 2; ++i) {
         container_ = world_.run(store_.create_container(call_, {.label = std::to_string(i)}))->id;

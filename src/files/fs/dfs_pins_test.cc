@@ -199,7 +199,7 @@ class DfsPins : public testing::Test {
     uint64_t empty_ = 0;
 };
 
-TEST_F(DfsPins, AnotherMountUnlinksWhatIsOpen) {
+TEST_F(DfsPins, FileUnlinkedByAnotherMountStaysUsable) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     unlink(*b_, "f");
@@ -210,7 +210,7 @@ TEST_F(DfsPins, AnotherMountUnlinksWhatIsOpen) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-TEST_F(DfsPins, AnotherMountRenamesOverWhatIsOpen) {
+TEST_F(DfsPins, FileReplacedByAnotherMountStaysUsable) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     close(*b_, create(*b_, "g"));
@@ -222,7 +222,7 @@ TEST_F(DfsPins, AnotherMountRenamesOverWhatIsOpen) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-TEST_F(DfsPins, AMountLeavesWhatIsOpenElsewhere) {
+TEST_F(DfsPins, FileOpenElsewhereIsNotReaped) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     unlink(*a_, "f");
@@ -235,7 +235,7 @@ TEST_F(DfsPins, AMountLeavesWhatIsOpenElsewhere) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-TEST_F(DfsPins, TheLastOfTwoMountsReaps) {
+TEST_F(DfsPins, LastOfTwoMountsReaps) {
     for (const bool a_first : {true, false}) {
         const FileHandle in_a = create(*a_, "f");
         ASSERT_TRUE(write(*a_, in_a, "before"));
@@ -256,7 +256,7 @@ TEST_F(DfsPins, TheLastOfTwoMountsReaps) {
 }
 
 // Larger than one transaction punches: it is removed in steps, and cannot be found after the first.
-TEST_F(DfsPins, ALargeFileGoesInSteps) {
+TEST_F(DfsPins, LargeFileIsRemovedInSteps) {
     unmount(a_);
     a_ = mount({.punch_chunks_max = 2});
     const FileHandle file = create(*a_, "f");
@@ -273,7 +273,7 @@ TEST_F(DfsPins, ALargeFileGoesInSteps) {
 }
 
 // A restart of the store forgets pins. Existing files are pinned again before they are written to.
-TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
+TEST_F(DfsPins, AfterRestartExistingFileIsPinnedAgain) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     store_.restart();
@@ -294,7 +294,7 @@ TEST_F(DfsPins, WhatIsStillThereIsPinnedAgain) {
 }
 
 // An engine awaits its clients until they say so.
-TEST_F(DfsPins, AMountSaysThatItHasPinnedAgain) {
+TEST_F(DfsPins, MountReportsThatPinsAreRestored) {
     store_.container = container_;
     std::vector<FileHandle> files;
     for (const char* name : {"f", "g", "h"}) {
@@ -323,7 +323,7 @@ TEST_F(DfsPins, AMountSaysThatItHasPinnedAgain) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-TEST_F(DfsPins, WhatIsGoneIsStale) {
+TEST_F(DfsPins, AfterRestartRemovedFileIsStale) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     store_.restart();
@@ -340,7 +340,7 @@ TEST_F(DfsPins, WhatIsGoneIsStale) {
 }
 
 // Its mount has died: the mount that unlinked the file checks again.
-TEST_F(DfsPins, WhatADeadMountHadOpenIsSwept) {
+TEST_F(DfsPins, OrphanOfDeadMountIsSwept) {
     const bool dies = true;
     unmount(a_);
     a_ = mount({.leaves_orphans = &dies});
@@ -355,7 +355,7 @@ TEST_F(DfsPins, WhatADeadMountHadOpenIsSwept) {
     EXPECT_EQ(free_bytes(), empty_);
 }
 
-TEST_F(DfsPins, AMountThatOnlyLooksReapsNothing) {
+TEST_F(DfsPins, MountWithoutReapingReapsNothing) {
     const bool dies = true;
     unmount(a_);
     a_ = mount({.leaves_orphans = &dies});
@@ -372,7 +372,7 @@ TEST_F(DfsPins, AMountThatOnlyLooksReapsNothing) {
 }
 
 // Chunks of a node that was punched, as written by a mount that did not know of the punch.
-TEST_F(DfsPins, ALeakIsFoundAndFreed) {
+TEST_F(DfsPins, LeakIsFoundAndFreed) {
     const FileHandle kept = create(*a_, "kept"), orphan = create(*a_, "orphan");
     EXPECT_TRUE(write(*a_, kept, "x"));
     EXPECT_TRUE(write(*a_, orphan, "x"));
@@ -412,7 +412,7 @@ Task<> remove_f_at_once(Dfs& mount) {
 }
 
 // In requests to the store, for a file that is open only here.
-TEST_F(DfsPins, WhatGoesDuringReadManyIsNotReadAsZeros) {
+TEST_F(DfsPins, FileRemovedDuringReadManyIsNotFound) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     close(*a_, file);
@@ -440,7 +440,7 @@ Task<> write_f_anew(FarStore& store, Dfs& mount) {
 }
 
 // While its size was queried and its contents were read, a file lost its contents.
-TEST_F(DfsPins, WhatIsTruncatedDuringReadManyIsNotReadAsZeros) {
+TEST_F(DfsPins, FileTruncatedDuringReadManyShowsNoZeros) {
     close(*a_, create(*a_, "f"));
     world_.run(write_f(*a_, "before", 0));
     store_.meanwhile = [this] { return truncate_f(*b_, 0); };
@@ -465,7 +465,7 @@ TEST_F(DfsPins, WhatIsTruncatedDuringReadManyIsNotReadAsZeros) {
     EXPECT_EQ(text, sparse);
 }
 
-TEST_F(DfsPins, WhatIsTruncatedDuringAReadIsNotReadAsZeros) {
+TEST_F(DfsPins, FileTruncatedDuringReadShowsNoZeros) {
     const FileHandle file = create(*a_, "f");
     ASSERT_TRUE(write(*a_, file, "before"));
     store_.before_query = [this] { return write_f(*b_, std::string(44, 'x'), 6); };
@@ -475,7 +475,7 @@ TEST_F(DfsPins, WhatIsTruncatedDuringAReadIsNotReadAsZeros) {
 }
 
 // Where the data goes is not known to be free until it is there.
-TEST_F(DfsPins, AnAppendOverwritesNothing) {
+TEST_F(DfsPins, AppendOverwritesNothing) {
     const std::string text(3 * chunk, 'a');
     for (const std::string before : {"", "before"}) {
         const FileHandle file = create(*a_, "f");
@@ -494,7 +494,7 @@ TEST_F(DfsPins, AnAppendOverwritesNothing) {
     }
 }
 
-TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
+TEST_F(DfsPins, PunchBesideTruncationKeepsTheSize) {
     for (const uint32_t step : {1024U, 2U}) {
         unmount(a_);
         a_ = mount({.punch_chunks_max = step});
@@ -515,7 +515,7 @@ TEST_F(DfsPins, AHoleBesideATruncationLeavesTheSize) {
 }
 
 // The file was created and pinned, but its mount does not know this. The pin does not stay.
-TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
+TEST_F(DfsPins, CreateWithoutReplyLeavesNoPin) {
     pass(removed_after);
     close(*a_, create(*a_, "first"));  // leases ids
     store_.loses_answers = true;
@@ -525,7 +525,7 @@ TEST_F(DfsPins, ACreationWithoutAnAnswerPinsNothing) {
     EXPECT_EQ(cost([&] { unlink(*b_, "f"); }), 2U);
 }
 
-TEST_F(DfsPins, WhatItCosts) {
+TEST_F(DfsPins, PinsAddFewRequests) {
     FileHandle file;
     EXPECT_EQ(cost([&] { file = create(*a_, "f"); }), 1U);      // as without pins
     EXPECT_EQ(cost([&] { (void)write(*a_, file, "x"); }), 1U);  // as without
@@ -561,7 +561,7 @@ Task<> write_and_remove(Dfs& mount) {
 }
 
 // The first request's answer was lost. It pinned the file all the same.
-TEST_F(DfsPins, ACreationThatWasRepeatedAndFailsLeavesNoPin) {
+TEST_F(DfsPins, FailedRepeatedCreateLeavesNoPin) {
     store_.before_repetition = [this] { return write_and_remove(*b_); };
     const auto made = world_.run(a_->create(call_, root_node, "f", 0644, {.write = true}, {}));
     EXPECT_EQ(made.error().code, Code::stale);

@@ -5,7 +5,7 @@ namespace ros2s::fs {
 namespace {
 
 // The reason for DFS's speed: a small read is one item, a small write one operation, and no more.
-TEST_F(DfsMountTest, ASmallReadOrWriteIsOneRequest) {
+TEST_F(DfsMounts, SmallReadOrWriteIsOneRequest) {
     start();
     const FileHandle handle = create("file").handle;
     write(handle, 20'000, 0);
@@ -31,7 +31,7 @@ TEST_F(DfsMountTest, ASmallReadOrWriteIsOneRequest) {
     unmount();
 }
 
-TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
+TEST_F(DfsMounts, ReadManyTakesFewBatches) {
     start();
     std::vector<ReadManyItem> items(100);
     for (size_t i = 0; i < items.size(); ++i) {
@@ -51,7 +51,7 @@ TEST_F(DfsMountTest, ReadManyIsAFewBatches) {
     unmount();
 }
 
-TEST_F(DfsMountTest, TracesItsReadsAndWrites) {
+TEST_F(DfsMounts, ReadsAndWritesAreTraced) {
     start();
     const FileHandle handle = create("file").handle;
     Trace trace;
@@ -65,7 +65,7 @@ TEST_F(DfsMountTest, TracesItsReadsAndWrites) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AWholePathIsOneRequest) {
+TEST_F(DfsMounts, WholePathTakesOneRequest) {
     start();
     std::string path;
     for (int i = 0; i < 70; ++i) {
@@ -101,7 +101,7 @@ TEST_F(DfsMountTest, AWholePathIsOneRequest) {
 }
 
 // To find the names and the nodes, and for the operation itself.
-TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
+TEST_F(DfsMounts, RenameTakesTwoRoundTrips) {
     start();
     (void)create("a");
     store_.reset();
@@ -114,7 +114,7 @@ TEST_F(DfsMountTest, ARenameTakesTwoTrips) {
     unmount();
 }
 
-TEST_F(DfsMountTest, ManyNamesTakeFewRequests) {
+TEST_F(DfsMounts, ManyNamesTakeFewRequests) {
     start();
     (void)create("first");  // leases ids, and reads the directory
     std::vector<std::string> names;
@@ -146,12 +146,12 @@ TEST_F(DfsMountTest, ManyNamesTakeFewRequests) {
 }
 
 // In steps of four chunks, by their number or by their bytes.
-class DfsSteps : public DfsMountTest, public testing::WithParamInterface<DfsOptions> {};
+class DfsSteps : public DfsMounts, public testing::WithParamInterface<DfsOptions> {};
 INSTANTIATE_TEST_SUITE_P(Of, DfsSteps,
                          testing::Values(DfsOptions{.punch_chunks_max = 4},
                                          DfsOptions{.punch_bytes_max = uint64_t{4} * 8192}));
 
-TEST_P(DfsSteps, RemoveALargeFile) {
+TEST_P(DfsSteps, LargeFileIsRemovedInSteps) {
     start(GetParam());
     const Opened file = create("file");
     const uint64_t free_before = world_.run(fs_->space(call_))->free_bytes;
@@ -168,7 +168,7 @@ TEST_P(DfsSteps, RemoveALargeFile) {
     unmount();
 }
 
-TEST_F(DfsMountTest, AVastSparseFileGoesInFewSteps) {
+TEST_F(DfsMounts, SparseFileIsPunchedInFewSteps) {
     start({.punch_chunks_max = 4});
     const Opened file = create("file");
     for (uint64_t i = 0; i < 20; ++i) write(file.handle, 1, i << 50);

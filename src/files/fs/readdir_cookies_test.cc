@@ -25,7 +25,7 @@ uint64_t read_on(ReaddirCookies& cookies, uint64_t from, size_t count, uint64_t 
     return last;
 }
 
-TEST(ReaddirCookies, FindTheirNames) {
+TEST(ReaddirCookies, CookieFindsItsName) {
     ListingMemory memory;
     ReaddirCookies cookies(memory);
     EXPECT_FALSE(cookies.find(1));
@@ -43,7 +43,7 @@ TEST(ReaddirCookies, FindTheirNames) {
 }
 
 // As telldir and seekdir use them: positions stay good however often there is a seek.
-TEST(ReaddirCookies, ANameThatIsReadAgainKeepsItsCookie) {
+TEST(ReaddirCookies, NameReadAgainKeepsItsCookie) {
     ListingMemory memory;
     ReaddirCookies cookies(memory);
     uint64_t last = 0;
@@ -59,7 +59,7 @@ TEST(ReaddirCookies, ANameThatIsReadAgainKeepsItsCookie) {
 }
 
 // Names that were removed are skipped. A new one gets a new cookie.
-TEST(ReaddirCookies, ANameThatIsReadAgainBesideChangesKeepsItsCookie) {
+TEST(ReaddirCookies, NameReadAgainAfterChangesKeepsItsCookie) {
     ListingMemory memory;
     ReaddirCookies cookies(memory);
     read_on(cookies, 0, 100);
@@ -75,7 +75,7 @@ TEST(ReaddirCookies, ANameThatIsReadAgainBesideChangesKeepsItsCookie) {
     EXPECT_EQ(cookies.find(100), name_of(100));
 }
 
-TEST(ReaddirCookies, AHandleForgetsItsOldestNames) {
+TEST(ReaddirCookies, OldestNamesOfHandleAreEvicted) {
     ListingMemory memory;
     ReaddirCookies cookies(memory);
     uint64_t last = 0;
@@ -87,7 +87,7 @@ TEST(ReaddirCookies, AHandleForgetsItsOldestNames) {
     EXPECT_LE(memory.bytes(), ReaddirCookies::bytes_max);
 }
 
-TEST(ReaddirCookies, ManyHandlesForgetAllButTheirLastCalls) {
+TEST(ReaddirCookies, ManyHandlesKeepOnlyTheirLastCalls) {
     ListingMemory memory;
     std::vector<std::unique_ptr<ReaddirCookies>> handles;
     for (int i = 0; i < 100; ++i) {
@@ -108,7 +108,7 @@ TEST(ReaddirCookies, ManyHandlesForgetAllButTheirLastCalls) {
     EXPECT_EQ(memory.bytes(), 0u);
 }
 
-TEST(ReaddirCookies, TheLastNameStaysWhateverComes) {
+TEST(ReaddirCookies, LastNameOfEachHandleStays) {
     ListingMemory memory;
     std::vector<std::unique_ptr<ReaddirCookies>> handles;
     for (int i = 0; i < 1000; ++i) {
@@ -120,7 +120,7 @@ TEST(ReaddirCookies, TheLastNameStaysWhateverComes) {
     EXPECT_EQ(handles.front()->find(1000), name_of(1000));
 }
 
-TEST(ReaddirCookies, ATenantWithManyNamesCostsNobodyElseTheirs) {
+TEST(ReaddirCookies, LargeTenantEvictsOnlyItsOwnNames) {
     constexpr uint64_t alice = 1, bob = 2;
     ListingMemory memory;
     ReaddirCookies bobs(memory);
@@ -183,7 +183,7 @@ Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
 }
 
 // They used to take 10.6 MiB each.
-TEST(ReaddirCookies, OpenDirectoriesCostLittle) {
+TEST(ReaddirCookies, OpenDirectoriesUseLittleMemory) {
     sim::World world(1);
     object::MemoryStore store(world.core());
     world.run(open_and_walk(world, store));
@@ -212,7 +212,7 @@ Task<> seek_in_a_large_directory(sim::World& world, object::MemoryStore& store) 
 }
 
 // The seeks failed where a directory had more than 65,536 names.
-TEST(ReaddirCookies, ASeekBehindTheEndOfALargeDirectoryFindsNothing) {
+TEST(ReaddirCookies, SeekBehindLargeDirectoryFindsNothing) {
     sim::World world(1);
     object::MemoryStore store(world.core());
     world.run(seek_in_a_large_directory(world, store));
@@ -240,7 +240,7 @@ Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
 }
 
 // As those of a server, whose tenants may mount many containers.
-TEST(ReaddirCookies, MountsShareALimit) {
+TEST(ReaddirCookies, MountsShareOneLimit) {
     sim::World world(1);
     object::MemoryStore store(world.core());
     world.run(walk_in_several_mounts(world, store));

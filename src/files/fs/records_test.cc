@@ -14,7 +14,7 @@ constexpr std::string_view golden =
 #include "fs_records_fuzz_seeds.txt"
     ;
 
-TEST(Records, HaveTheirBytes) {
+TEST(DfsRecords, GoldenBytesMatch) {
     std::string lines = "\n";
     const auto add = [&lines](const auto& record) {
         for (const std::byte byte : object_bytes(record)) {
@@ -42,7 +42,7 @@ TEST(Records, HaveTheirBytes) {
     EXPECT_EQ(lines, golden);
 }
 
-TEST(Records, KeysSortChunksBeforeRecords) {
+TEST(DfsRecords, ChunkKeysSortBeforeRecords) {
     EXPECT_LT(chunk_dkey(0), chunk_dkey(1));
     EXPECT_LT(chunk_dkey(file_bytes_max / block_bytes), chunks_end());
     EXPECT_LT(chunks_end(), record_dkey());
@@ -50,12 +50,12 @@ TEST(Records, KeysSortChunksBeforeRecords) {
 }
 
 // A removal replaces an entry by an orphan, also in a container that uses more than its cap.
-TEST(Records, AnOrphanIsNotLargerThanTheEntryOfAName) {
+TEST(DfsRecords, OrphanIsNotLargerThanNameEntry) {
     EXPECT_LE(Dkey::integer(1).bytes.size() + orphan_akey().bytes.size() + sizeof(OrphanRecord),
               name_dkey("n").bytes.size() + entry_akey().bytes.size() + sizeof(EntryRecord));
 }
 
-TEST(Records, RefusesWhatIsNone) {
+TEST(DfsRecords, InvalidRecordIsRefused) {
     EntryRecord entry = EntryRecord::of(NodeId{5}, S_IFREG);
     EXPECT_TRUE(decode<EntryRecord>(object_bytes(entry)).has_value());
     EXPECT_EQ(decode<EntryRecord>(object_bytes(entry).first(15)).error().code, Code::corrupt);

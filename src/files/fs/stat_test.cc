@@ -6,7 +6,7 @@
 namespace ros2s::fs {
 namespace {
 
-TEST(Stat, HasAllAttributes) {
+TEST(FileStat, AllAttributesRoundTrip) {
     const Attributes attributes{.node = NodeId{7},
                                 .mode = S_IFCHR | 0640,
                                 .links = 2,

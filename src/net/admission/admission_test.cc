@@ -124,7 +124,7 @@ Task<> bytes(Stage& stage) {
     EXPECT_EQ(stage.entered.back(), 8);
     co_await stage.leave(8);
 }
-TEST(Admission, BytesAreBoundedByLineByTenantAndInAll) { Stage().run(bytes); }
+TEST(Admission, BytesAreBoundedPerLineTenantAndTotal) { Stage().run(bytes); }
 
 Task<> reply(Stage& stage) {
     Line line(stage.admission, 1);
@@ -143,7 +143,7 @@ Task<> reply(Stage& stage) {
     EXPECT_EQ(line.metrics().requests.value(), 1U);
     EXPECT_EQ(line.metrics().bytes.value(), 200U);
 }
-TEST(Admission, MemoryOfReplyBodiesIsBoundedButIsNoPayload) { Stage().run(reply); }
+TEST(Admission, ReplyMemoryIsBoundedButIsNotPayload) { Stage().run(reply); }
 
 // Tenants that take as much as they can, and keep it.
 Task<> conspire(Stage& stage) {
@@ -160,7 +160,7 @@ Task<> conspire(Stage& stage) {
     co_await sleep_for(stage.world.core(), 1us);
     stage.places.clear();
 }
-TEST(Admission, ATenantThatKeepsItsRequestsLeavesRoomForAnother) {
+TEST(Admission, TenantHoldingRequestsLeavesRoomForAnother) {
     Limits limits = small;
     limits.all.requests = limits.one.requests = 10'000;
     limits.shared = 1s;
@@ -205,7 +205,7 @@ Task<> stall(Stage& stage) {
     co_await sleep_for(stage.world.core(), 1us);
     stage.places.clear();
 }
-TEST(Admission, RequestsThatStallTakeNoPartsOfOtherTenants) {
+TEST(Admission, StalledRequestsTakeNoShareOfOtherTenants) {
     Stage(Limits{.asked_least = 1}).run(stall<1>);
     Stage(Limits{.asked_least = 1}).run(stall<6>);
 }
@@ -222,7 +222,7 @@ Task<> looks_in(Stage& stage) {
     }
     while (!first.is_idle()) co_await stage.leave(1);
 }
-TEST(Admission, OccasionalRequestsOfAnotherTenantReduceNoLimit) {
+TEST(Admission, RareRequestsOfAnotherTenantReduceNoLimit) {
     Limits limits = small;
     limits.asked_least = 8;
     Stage(limits).run(looks_in);
@@ -247,7 +247,7 @@ Task<> stopped(Stage& stage) {
     EXPECT_EQ(stage.entered.back(), 6);
     stage.places.clear();
 }
-TEST(Admission, AStoppedRequestWaitsNoLonger) { Stage().run(stopped); }
+TEST(Admission, StoppedRequestLeavesTheQueue) { Stage().run(stopped); }
 
 }  // namespace
 }  // namespace ros2s::admission

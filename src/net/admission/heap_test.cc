@@ -44,7 +44,7 @@ void matches_the_model(uint64_t seed) {
     }
     while (!heap.empty()) heap.erase(heap.front().node);
 }
-TEST(Heap, FindsTheLeastAndOfEqualOnesTheOldest) {
+TEST(AdmissionHeap, LeastAndOldestComesFirst) {
     for (uint64_t seed = 1; seed <= 50 && !testing::Test::HasFailure(); ++seed) {
         matches_the_model(seed);
     }

@@ -53,7 +53,7 @@ Task<> limit_requests(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlight, RequestsOverTheLimitWait) {
+TEST(InFlightLimits, RequestsOverTheLimitWait) {
     Flight flight;
     flight.world.run(limit_requests(flight));
 }
@@ -81,7 +81,7 @@ Task<> limit_bytes(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlight, PayloadOverTheLimitWaits) {
+TEST(InFlightLimits, PayloadOverTheLimitWaits) {
     Flight flight;
     flight.world.run(limit_bytes(flight));
 }
@@ -95,7 +95,7 @@ Task<> limit_elsewhere(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlight, IsLimitedOnceOnTheWay) {
+TEST(InFlightLimits, LimitAppliesOnceOnThePath) {
     Flight flight;
     flight.world.run(limit_elsewhere(flight));
 }
@@ -122,7 +122,7 @@ Task<> limit_large(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlight, NamesPassALargeRequestThatWaitsAndPayloadDoesNot) {
+TEST(InFlightLimits, NameRequestPassesWaitingLargeRequest) {
     Flight flight;
     flight.world.run(limit_large(flight));
 }
@@ -145,7 +145,7 @@ Task<> limit_cancelled(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlight, ACancelledRequestHoldsUpNobody) {
+TEST(InFlightLimits, CancelledRequestDelaysNobody) {
     Flight flight;
     flight.world.run(limit_cancelled(flight));
 }
@@ -181,7 +181,7 @@ void limits_hold_up_nobody(uint64_t seed) {
     }
     EXPECT_LE(inside, few.requests_in_flight);
 }
-TEST(InFlight, LimitsHoldUpNobodyElse) {
+TEST(InFlightLimits, LimitsDelayNobodyElse) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         limits_hold_up_nobody(seed);
     }
@@ -229,7 +229,7 @@ void limits_hold(uint64_t seed) {
         }
     }
 }
-TEST(InFlight, LimitsHoldAndNobodyStarves) {
+TEST(InFlightLimits, LimitsHoldWithoutStarvation) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         limits_hold(seed);
     }
@@ -364,7 +364,7 @@ struct Throng : OneTenant {
     std::vector<std::unique_ptr<Line>> lines;
     std::vector<std::unique_ptr<Request>> requests, left;
 };
-TEST(InFlight, TheCostOfAnEndDoesNotDependOnWaitingLines) {
+TEST(InFlightLimits, EndCostIsIndependentOfWaitingLines) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         SCOPED_TRACE(fmt::format("seed {}", seed));
         Throng throng(seed);
@@ -372,7 +372,7 @@ TEST(InFlight, TheCostOfAnEndDoesNotDependOnWaitingLines) {
     }
 }
 
-TEST(InFlight, SessionsOverALimitHaveEqualShares) {
+TEST(InFlightLimits, SessionsOverLimitHaveEqualShares) {
     Crowd crowd(1, {{.requests_in_flight = 2}});
     const auto account = crowd.accounts.open(subject_of(0));
     const auto lines = [&](uint64_t session, size_t count) {

@@ -10,7 +10,7 @@ double rate(const Crowd::Source& source, Duration span) {
     return sum * 1e9 / static_cast<double>(span.count());
 }
 
-TEST(Rates, AreKeptAndLeaveTheRestToOthers) {
+TEST(RateLimits, RateIsKeptAndRestIsLeftToOthers) {
     for (const Allowance& limited : {Allowance{.requests = 2000, .burst = 10ms},
                                      Allowance{.bytes = 2000 * 4096, .burst = 10ms}}) {
         Crowd crowd(1, {limited, {}});
@@ -24,7 +24,7 @@ TEST(Rates, AreKeptAndLeaveTheRestToOthers) {
     }
 }
 
-TEST(Rates, OfNamesAndOfDataAreTwo) {
+TEST(RateLimits, NamesAndDataHaveSeparateRates) {
     const Allowance limited{.requests = 1000, .names = 3000, .burst = 10ms};
     for (const uint64_t bytes : {uint64_t{0}, uint64_t{4096}}) {
         Crowd crowd(1, {limited});
@@ -35,7 +35,7 @@ TEST(Rates, OfNamesAndOfDataAreTwo) {
 }
 
 // A look-up whose reply has payload counts as a request on names, and its bytes count.
-TEST(Rates, OfNamesHoldWithPayload) {
+TEST(RateLimits, NameRateHoldsWithPayload) {
     sim::World world(1);
     Accounts accounts(world.core(),
                       allowances_of({{.requests = 1, .bytes = 4096, .names = 2, .burst = 0ms}}));
@@ -51,7 +51,7 @@ TEST(Rates, OfNamesHoldWithPayload) {
 }
 
 // A batch is admitted as one name, and afterwards charged for all its names.
-TEST(Rates, NamesOfABatchCount) {
+TEST(RateLimits, BatchIsChargedForAllItsNames) {
     OneTenant tenant({.names = 1000, .burst = 10ms});
     Line line(tenant.admission, tenant.account->number);
     const Time before = tenant.world.core().now();
@@ -68,7 +68,7 @@ TEST(Rates, NamesOfABatchCount) {
 
 // Without any rates: refused requests of 100 us are at most an eighth of the time. What was paid
 // for is forgotten.
-TEST(Rates, RefusedRequestsArePaidFor) {
+TEST(RateLimits, RefusedRequestsAreCharged) {
     OneTenant tenant({});
     Line line(tenant.admission, tenant.account->number);
     const Time before = tenant.world.core().now();
@@ -89,7 +89,7 @@ TEST(Rates, RefusedRequestsArePaidFor) {
     EXPECT_FALSE(tenant.account->has_rates());
 }
 
-TEST(Rates, BelowItNobodyWaits) {
+TEST(RateLimits, RequestsBelowTheRateDoNotWait) {
     Crowd crowd(1, {{.requests = 200'000, .bytes = uint64_t{1} << 40}});
     const Crowd::Source& source = crowd.add(4096, 1, 16);
     crowd.run();
@@ -97,7 +97,7 @@ TEST(Rates, BelowItNobodyWaits) {
     EXPECT_GE(crowd.served(), 0.99 * 400e6);
 }
 
-TEST(Rates, AreKeptOnceOnTheWay) {
+TEST(RateLimits, RateAppliesOnceOnThePath) {
     OneTenant tenant({.requests = 1}, {.keeps_accounts = false});
     Line line(tenant.admission, tenant.account->number);
     tenant.world.run([](Line& its) -> Task<> {
@@ -122,7 +122,7 @@ Task<> wait_for(OneTenant& tenant) {
     }
     co_await nursery.join();
 }
-TEST(Rates, WaitingForThemAndForATurnAreCountedApart) {
+TEST(RateLimits, ThrottledAndQueuedTimeAreCountedApart) {
     struct Case {
         uint64_t rate;
         Duration throttled, queued;
@@ -159,7 +159,7 @@ Task<> give_up(OneTenant& tenant) {
     stop.request_stop();
     co_await nursery.join();
 }
-TEST(Rates, AWaitThatWasCancelledIsCounted) {
+TEST(RateLimits, CancelledWaitIsCounted) {
     OneTenant tenant({.requests = 1, .burst = 0ms});
     tenant.world.run(give_up(tenant));
     EXPECT_EQ(Duration(tenant.account->metrics.throttled_ns.value()), 60ms);
@@ -181,7 +181,7 @@ Task<> end_rates(OneTenant& tenant) {
     co_await nursery.join();
     EXPECT_EQ(tenant.world.core().now(), begun);
 }
-TEST(Rates, DoNotDelayTheEndOfALine) {
+TEST(RateLimits, RateDoesNotDelayTheEndOfALine) {
     OneTenant tenant({.requests = 1, .burst = 1s});
     tenant.world.run(end_rates(tenant));
 }
@@ -206,7 +206,7 @@ Task<> cancel_many(OneTenant& tenant) {
     EXPECT_TRUE(co_await other.enter(1, {}));
     EXPECT_LE(tenant.world.core().now() - begun, 100ms);
 }
-TEST(Rates, ACancelledRequestUsesNothing) {
+TEST(RateLimits, CancelledRequestUsesNothing) {
     OneTenant tenant({.requests = 10, .burst = 1ms});
     tenant.world.run(cancel_many(tenant));
 }
@@ -240,7 +240,7 @@ Task<> correct_rates(OneTenant& tenant) {
         EXPECT_EQ(tenant.world.core().now() - begun, to_none ? 0s : 1s);
     }
 }
-TEST(Rates, ThatAreRaisedLetWaitingRequestsBegin) {
+TEST(RateLimits, RaisedRateReleasesWaitingRequests) {
     OneTenant tenant;
     tenant.world.run(correct_rates(tenant));
 }
@@ -263,7 +263,7 @@ Task<> use_up(sim::World& world, Accounts& accounts) {
     EXPECT_NE(accounts.open("CN=0")->number, number);
     EXPECT_EQ(accounts.find(number), nullptr);
 }
-TEST(Accounts, AreKeptWhileTheyOweSomethingOrAreUsed) {
+TEST(Accounts, AccountIsKeptWhileUsedOrIndebted) {
     sim::World world(1);
     Allowances allowances = allowances_of({{.requests = 1}});
     allowances.others.weight = 3;
@@ -271,7 +271,7 @@ TEST(Accounts, AreKeptWhileTheyOweSomethingOrAreUsed) {
     world.run(use_up(world, accounts));
 }
 
-TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
+TEST(Accounts, NewAllowancesApplyAtOnceAndClearDebt) {
     OneTenant tenant({.bytes = 1, .burst = 1ms});
     Accounts& accounts = tenant.accounts;
     const auto account = tenant.account;
@@ -290,7 +290,7 @@ TEST(Accounts, NewAllowancesApplyAtOnceAndForgetDebts) {
     EXPECT_EQ(accounts.name_for(subject_of(0), "pool"), "alice");
 }
 
-TEST(Accounts, ASubjectHasOneInEachPoolWhereItHasATenant) {
+TEST(Accounts, SubjectHasOneAccountPerPool) {
     sim::World world(1);
     Allowances allowances;
     allowances.accounts["CN=s"] = {{"p1", "guests"}, {"p2", "batch"}};

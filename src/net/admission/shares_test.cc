@@ -41,12 +41,12 @@ void shares_by_weight(uint64_t seed, uint32_t weight_most) {
         }
     }
 }
-TEST(Shares, AreEqualWhateverTheRequestsAre) {
+TEST(AdmissionShares, EqualWeightsGiveEqualShares) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         shares_by_weight(seed, 1);
     }
 }
-TEST(Shares, FollowTheWeights) {
+TEST(AdmissionShares, SharesFollowWeights) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         shares_by_weight(seed, 4);
     }
@@ -68,7 +68,7 @@ Task<> use_up_the_clock(Crowd& crowd) {
         co_await sleep_for(crowd.world.core(), 60ms);
     }
 }
-TEST(Shares, FollowTheWeightsForEver) {
+TEST(AdmissionShares, SharesFollowWeightsAfterLongTime) {
     Crowd crowd(1, {{.weight = 1}, {.weight = 4}});
     crowd.add(4096, 1, 320);
     crowd.add(4096, 1, 320);
@@ -100,14 +100,14 @@ void no_starvation(uint64_t seed) {
     // The processor is never idle while somebody waits.
     EXPECT_GE(crowd.served(), 0.99 * static_cast<double>(crowd.span.count()));
 }
-TEST(Shares, NobodyStarvesWhateverTheOthersDo) {
+TEST(AdmissionShares, NobodyStarves) {
     for (uint64_t seed = 1; seed <= seeds() && !testing::Test::HasFailure(); ++seed) {
         no_starvation(seed);
     }
 }
 
 // Two writes may be inside, and the reader's own request follows.
-TEST(Shares, AReaderPassesAFloodOfLargeWrites) {
+TEST(AdmissionShares, ReaderPassesFloodOfLargeWrites) {
     Crowd crowd(1, {{}, {}});
     crowd.add(4096, 1, 1);
     crowd.add(1 << 20, 4, 64);
@@ -119,7 +119,7 @@ TEST(Shares, AReaderPassesAFloodOfLargeWrites) {
 }
 
 // A list is admitted with the cost of one name. The names that it finds are charged afterwards.
-TEST(Shares, CountWhatRequestsTurnedOutToCost) {
+TEST(AdmissionShares, SharesCountActualCost) {
     for (const size_t depth : {size_t{1}, size_t{64}}) {
         Crowd crowd(1, {{}, {}});
         crowd.span = 2s;
@@ -132,7 +132,7 @@ TEST(Shares, CountWhatRequestsTurnedOutToCost) {
 
 // ---- small and large requests of one line ------------------------------------------------------
 
-TEST(Sizes, ASmallReadPassesTheStreamOfItsLine) {
+TEST(RequestSizes, SmallReadPassesStreamOfItsLine) {
     Crowd crowd(1, {{}});
     Crowd::Source& stream = crowd.add(1 << 20, 1, 64);
     Crowd::Source& reader = crowd.add_on(stream.account, stream.lines, 4096, 1);
@@ -144,7 +144,7 @@ TEST(Sizes, ASmallReadPassesTheStreamOfItsLine) {
     EXPECT_GE(crowd.served(), 0.99 * 400e6);
 }
 
-TEST(Sizes, SmallReadsDoNotStarveTheStreamOfTheirLine) {
+TEST(RequestSizes, SmallReadsDoNotStarveTheStream) {
     Crowd crowd(1, {{}});
     Crowd::Source& stream = crowd.add(1 << 20, 1, 8);
     Crowd::Source& readers = crowd.add_on(stream.account, stream.lines, 4096, 256);
@@ -154,7 +154,7 @@ TEST(Sizes, SmallReadsDoNotStarveTheStreamOfTheirLine) {
 }
 
 // A tenant that is alone with large requests can have all of them in flight.
-TEST(Sizes, WithoutSmallReadsAStreamHasItsWholeQueueInside) {
+TEST(RequestSizes, StreamAloneIsAdmittedCompletely) {
     Crowd crowd(1, {{}});
     Crowd::Source& stream = crowd.add(1 << 20, 1, 64);
     crowd.run();
@@ -165,7 +165,7 @@ TEST(Sizes, WithoutSmallReadsAStreamHasItsWholeQueueInside) {
 // ---- sessions ----------------------------------------------------------------------------------
 
 // One session has three lines, the other one.
-TEST(Sessions, OfATenantHaveEqualSharesHoweverManyLinesTheyHave) {
+TEST(SessionShares, SharesDoNotDependOnNumberOfLines) {
     Crowd crowd(1, {{}, {}});
     Crowd::Source& many = crowd.add(4096, 3, 64);
     const auto single = std::make_shared<Line>(crowd.admission, many.account->number, 7);
@@ -176,7 +176,7 @@ TEST(Sessions, OfATenantHaveEqualSharesHoweverManyLinesTheyHave) {
     EXPECT_NEAR(crowd.sources[1]->all() / crowd.served(), 0.25, 0.01);
 }
 
-TEST(Sessions, SixteenOfEachOf64TenantsHaveTheirShares) {
+TEST(SessionShares, ManySessionsOfManyTenantsHaveTheirShares) {
     std::vector<Allowance> tenants(64);
     double weights = 0;
     for (size_t i = 0; i < tenants.size(); ++i) {
@@ -198,7 +198,7 @@ TEST(Sessions, SixteenOfEachOf64TenantsHaveTheirShares) {
 
 // The core works on long requests in slices of 64 KiB (runtime/slices.h). A processor that is the
 // reader's alone, at its share of the time, takes twice as long for a request.
-TEST(Shares, AReaderKeepsItsLatencyDuringAFlood) {
+TEST(AdmissionShares, ReaderKeepsLatencyDuringFlood) {
     Crowd crowd(1, {{}, {}});
     crowd.slice_ns = time_of(4096);
     Crowd::Source& reader = crowd.add(4096, 1, 1);

@@ -10,7 +10,7 @@
 namespace ros2s::fabric {
 namespace {
 
-TEST(RemoteKey, survives_the_wire_and_no_flipped_bit) {
+TEST(RemoteKey, RoundTripsAndFlippedBitIsRefused) {
     RemoteKey key{.rights = Rights::write, .domain = 1, .session = 2, .lease = 3, .slot = 4};
     key.seal();
     std::array<std::byte, sizeof key> bytes{};
@@ -25,7 +25,7 @@ TEST(RemoteKey, survives_the_wire_and_no_flipped_bit) {
     EXPECT_FALSE(RemoteKey::decode(ConstBytes(bytes).first(95)));
 }
 
-TEST(RemoteKey, says_which_version_it_does_not_know) {
+TEST(RemoteKey, UnknownVersionIsReported) {
     RemoteKey key;
     key.version = 2;
     key.seal();
@@ -39,7 +39,7 @@ constexpr std::string_view golden =
 #include "fabric_hello_fuzz_seeds.txt"
     ;
 
-TEST(Formats, golden) {
+TEST(FabricFormats, GoldenBytesMatch) {
     std::string lines = "\n";
     const auto add = [&lines](auto object) {
         object.seal();
@@ -76,7 +76,7 @@ TEST(Formats, golden) {
 }
 
 // Against the rule in one line, for keys with false fields.
-TEST(GrantTable, lets_through_exactly_what_was_granted) {
+TEST(GrantTable, OnlyGrantedAccessIsAllowed) {
     constexpr uint64_t seed = 11;
     Random random(seed);
     std::array<std::byte, 4096> memory{};
@@ -128,7 +128,7 @@ TEST(GrantTable, lets_through_exactly_what_was_granted) {
     EXPECT_GT(allowed, 500U);
 }
 
-TEST(Hello, names_what_is_wrong) {
+TEST(Hello, MismatchedProviderOrVersionIsReported) {
     Hello hello{.domain = 7};
     hello.set_provider("ucx+tcp");
     hello.seal();
@@ -152,7 +152,7 @@ TEST(Hello, names_what_is_wrong) {
     EXPECT_EQ(answer_to(Hello::decode(object_bytes(hello)), "ucx+tcp"), Answer::other_version);
 }
 
-TEST(Hello, takes_any_bytes) {
+TEST(Hello, RandomProviderDecodesOnlyIfPrintable) {
     Random random(5);
     for (int i = 0; i < 1000; ++i) {
         Hello hello;

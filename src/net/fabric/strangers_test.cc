@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 Peer at_host(const std::string& host) { return {.name = host, .host = host}; }
 
-class StrangersTest : public testing::Test {
+class PendingPeers : public testing::Test {
   protected:
     sim::World world{1};
     Strangers strangers{world.core(), 8};
@@ -42,7 +42,7 @@ class StrangersTest : public testing::Test {
     }
 };
 
-TEST_F(StrangersTest, AListenerHasAtMostItsShare) {
+TEST_F(PendingPeers, FullListenerEvictsFloodingAddress) {
     for (int i = 0; i < 4; ++i) arrive(0, "flood");
     arrive(0, "one");
     arrive(0, "two");
@@ -53,7 +53,7 @@ TEST_F(StrangersTest, AListenerHasAtMostItsShare) {
     EXPECT_EQ(shares[0].now, 6U);
 }
 
-TEST_F(StrangersTest, AFloodAtSomeListenersLeavesRoomAtOthers) {
+TEST_F(PendingPeers, FloodAtOneListenerLeavesRoomAtOthers) {
     Stranger& client = arrive(2, "client");
     for (int i = 0; i < 100; ++i) arrive(i % 2, "flood " + std::to_string(i));
     EXPECT_FALSE(client.makes_room);
@@ -63,7 +63,7 @@ TEST_F(StrangersTest, AFloodAtSomeListenersLeavesRoomAtOthers) {
 }
 
 // The flooding address and the client have one connection at each listener.
-TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
+TEST_F(PendingPeers, AddressAtAllListenersIsEvictedFirst) {
     for (size_t listener = 0; listener < 8; ++listener) arrive(listener, "flood");
     Stranger& client = arrive(3, "client");
     for (size_t i = 0; i < 100; ++i) arrive(i % 9, "flood");
@@ -72,7 +72,7 @@ TEST_F(StrangersTest, AnAddressThatIsAtAllListenersMakesRoomForOneThatIsNot) {
     EXPECT_EQ(left("flood"), 7U);
 }
 
-TEST_F(StrangersTest, AdmittedPeersDoNotCount) {
+TEST_F(PendingPeers, AdmittedPeerDoesNotCount) {
     Stranger& admitted = arrive(0, "client");
     admitted.leave();
     for (int i = 0; i < 100; ++i) arrive(0, "client");
@@ -96,7 +96,7 @@ Task<> refuse_many(Reactor& core) {
     EXPECT_EQ(two.take_line(), 80U) << "left out";
     EXPECT_EQ(one.take_line(), 0U);
 }
-TEST(StrangersLines, AreLimitedForAllListeners) {
+TEST(PendingPeerLog, LinesAreLimitedAcrossListeners) {
     sim::World world(1);
     world.run(refuse_many(world.core()));
 }
@@ -149,7 +149,7 @@ Task<> flood_listeners(Reactor& core) {
     co_await nursery.join();
     EXPECT_LE(core.now() - stopped, with_rest) << "those that wait end at once";
 }
-TEST(StrangersSteps, ListenersTakeTurnsInAQuarterOfTheTime) {
+TEST(PendingPeerSteps, ListenersShareQuarterOfTime) {
     sim::World world(1);
     world.run(flood_listeners(world.core()));
 }
@@ -180,7 +180,7 @@ Task<> accept_at_many(Reactor& core) {
     }
     EXPECT_EQ(before, listeners * 100);
 }
-TEST(StrangersAccepts, AFewOfAllListenersInATurnOfTheLoop) {
+TEST(PendingPeerAccepts, AcceptsPerTurnAreBounded) {
     sim::World world(1);
     world.run(accept_at_many(world.core()));
 }

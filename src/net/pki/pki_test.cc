@@ -81,7 +81,7 @@ class Pki : public testing::Test {
     Report report_;
 };
 
-TEST_F(Pki, AnAuthorityAndWhatItSigns) {
+TEST_F(Pki, AuthorityAndCertificatesAreCreated) {
     const auto issued = make_authority(directory_, usual(), now, report_);
     ASSERT_TRUE(issued) << report_.text();
     ASSERT_EQ(issued->size(), 3u);
@@ -105,7 +105,7 @@ TEST_F(Pki, AnAuthorityAndWhatItSigns) {
     EXPECT_TRUE(authority->authority);
 }
 
-TEST_F(Pki, TheOpensslProgramAgrees) {
+TEST_F(Pki, OpensslVerifiesTheCertificates) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
     const auto good = [](const std::pair<int, std::string>& answer) {
         return answer.first == 0 ? std::string() : answer.second;
@@ -124,7 +124,7 @@ TEST_F(Pki, TheOpensslProgramAgrees) {
     EXPECT_THAT(text, HasSubstr("DNS:localhost, IP Address:127.0.0.1"));
 }
 
-TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
+TEST_F(Pki, VerifiedTimeEndsWithFirstOfChain) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
     ASSERT_TRUE(make_authority(base_ + "/others", usual(), now, report_)) << report_.text();
     const auto file = [](const std::string& path) {
@@ -149,7 +149,7 @@ TEST_F(Pki, AClientIsVouchedForUntilTheFirstOfItsChainEnds) {
     EXPECT_THAT(report_.text(), HasSubstr("it is not a certificate"));
 }
 
-class Revoked : public Pki {
+class RevokedCertificates : public Pki {
   protected:
     void SetUp() override {
         Pki::SetUp();
@@ -178,7 +178,7 @@ class Revoked : public Pki {
     }
 };
 
-TEST_F(Revoked, ACertificateIsRefusedAndAnotherOneOfItsSubjectIsNot) {
+TEST_F(RevokedCertificates, RevokedCertificateIsRefusedAndRenewedIsNot) {
     const std::string stolen = directory_ + "/stolen.crt";
     std::filesystem::copy_file(directory_ + "/host-1.crt", stolen);
     ASSERT_TRUE(issue(directory_, {.name = "host-1"}, true, now, report_)) << report_.text();
@@ -205,7 +205,7 @@ TEST_F(Revoked, ACertificateIsRefusedAndAnotherOneOfItsSubjectIsNot) {
 }
 
 // Both authorities have the same name.
-TEST_F(Revoked, AListCountsForTheCertificatesOfItsAuthority) {
+TEST_F(RevokedCertificates, ListAppliesToItsAuthorityOnly) {
     const std::string others = base_ + "/others";
     ASSERT_TRUE(make_authority(others, usual(), now, report_)) << report_.text();
     ASSERT_TRUE(revoke(others, "host-1", now, report_)) << report_.text();
@@ -226,7 +226,7 @@ TEST_F(Revoked, AListCountsForTheCertificatesOfItsAuthority) {
     EXPECT_EQ(verified("host-2").error().code, Code::denied);
 }
 
-TEST_F(Revoked, AListThatIsLateOrEarlyIsUsed) {
+TEST_F(RevokedCertificates, ListOutsideItsTimeIsUsed) {
     for (const Seconds at : {now - days(3700), now + days(1)}) {
         std::filesystem::remove(directory_ + "/ca.crl");
         revoke_at("host-1", at);
@@ -236,7 +236,7 @@ TEST_F(Revoked, AListThatIsLateOrEarlyIsUsed) {
     }
 }
 
-TEST_F(Revoked, ADamagedListIsRefused) {
+TEST_F(RevokedCertificates, DamagedListIsRefused) {
     revoke_at("host-1", now);
     const std::string whole = list();
     EXPECT_TRUE(check_identity(identity("host-2"), now, report_)) << report_.text();
@@ -261,7 +261,7 @@ TEST_F(Revoked, ADamagedListIsRefused) {
 }
 
 // The development authority signs no other one, so the openssl program makes these.
-TEST_F(Revoked, AnIntermediateTakesWhatItSignedWithIt) {
+TEST_F(RevokedCertificates, RevokedIntermediateRevokesWhatItSigned) {
     const std::string chain = base_ + "/chain", settings = base_ + "/settings";
     std::filesystem::create_directory(chain);
     std::ofstream(settings) << "[req]\ndistinguished_name = dn\nx509_extensions = ca\n[dn]\n[ca]\n"
@@ -301,7 +301,7 @@ TEST_F(Revoked, AnIntermediateTakesWhatItSignedWithIt) {
     EXPECT_THAT(report_.text(), HasSubstr("the certificate of CN=middle was revoked"));
 }
 
-TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
+TEST_F(Pki, CertificateOfAnotherAuthorityIsRefused) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
     ASSERT_TRUE(make_authority(base_ + "/other", usual(), now, report_)) << report_.text();
     EXPECT_NE(contents(directory_ + "/engine.key"), contents(base_ + "/other/engine.key"));
@@ -312,7 +312,7 @@ TEST_F(Pki, OfTwoAuthoritiesEachSignsItsOwn) {
     EXPECT_THAT(report_.text(), HasSubstr("was not signed by the authority"));
 }
 
-TEST_F(Pki, NothingIsOverwritten) {
+TEST_F(Pki, ExistingFilesAreNotOverwritten) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
     const std::string before = contents(directory_ + "/ca.key");
     EXPECT_EQ(make_authority(directory_ + "/", usual(), now, report_).error().code, Code::exists);
@@ -328,12 +328,12 @@ TEST_F(Pki, NothingIsOverwritten) {
     EXPECT_THAT(beside, ElementsAre("certs")) << "nothing is left of the refused one";
 }
 
-TEST_F(Pki, AnEmptyDirectoryThatIsThereIsUsed) {
+TEST_F(Pki, EmptyDirectoryIsUsed) {
     std::filesystem::create_directory(directory_);
     EXPECT_TRUE(make_authority(directory_, usual(), now, report_)) << report_.text();
 }
 
-TEST_F(Pki, ReplacingGivesANewKeyAndFits) {
+TEST_F(Pki, ReplacedCertificateHasANewKey) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
     const std::string before = contents(directory_ + "/host-1.key");
     const auto issued =
@@ -346,7 +346,7 @@ TEST_F(Pki, ReplacingGivesANewKeyAndFits) {
     EXPECT_FALSE(std::filesystem::exists(directory_ + "/host-1.key.new"));
 }
 
-TEST_F(Pki, ACertificateEndsWithItsAuthority) {
+TEST_F(Pki, CertificateEndsWithItsAuthority) {
     AuthorityRequest brief{.lifetime = days(30)};
     ASSERT_TRUE(make_authority(directory_, brief, now, report_));
     const auto issued = issue(directory_, {.name = "host-1"}, false, now, report_);
@@ -356,7 +356,7 @@ TEST_F(Pki, ACertificateEndsWithItsAuthority) {
               Code::deadline);
 }
 
-TEST_F(Pki, SenselessRequestsAreRefusedWithASentence) {
+TEST_F(Pki, InvalidRequestIsExplained) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
     struct Case {
         CertificateRequest request;
@@ -386,7 +386,7 @@ TEST_F(Pki, SenselessRequestsAreRefusedWithASentence) {
     EXPECT_THAT(report.text(), HasSubstr("ros2store certs init"));
 }
 
-TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
+TEST_F(Pki, UnusableIdentityIsExplained) {
     ASSERT_TRUE(make_authority(directory_, usual(), now, report_));
     const auto wrong = [&](Identity used, Seconds at, Code code, const char* says) {
         Report report;
@@ -416,7 +416,7 @@ TEST_F(Pki, AnIdentityThatDoesNotServeSaysWhy) {
     wrong(mixed, now, Code::invalid, "is too large for a certificate or key file");
 }
 
-TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
+TEST_F(Pki, UnwritableDirectoryIsReported) {
     EXPECT_EQ(make_authority(base_ + "/no/such/place", usual(), now, report_).error().code,
               Code::not_found);
     EXPECT_THAT(report_.text(), HasSubstr("make it first: mkdir -p " + base_ + "/no/such"));
@@ -424,7 +424,7 @@ TEST_F(Pki, WhatCannotBeWrittenIsSaid) {
 
 // The descriptors run out while the files change. Nothing of the files shows that there are some
 // again.
-TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
+TEST_F(Pki, UnreadableFilesAreTriedAgain) {
     const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     ASSERT_TRUE(make_authority(directory_, usual(), today, report_)) << report_.text();
     std::vector<std::string> lines;
@@ -459,7 +459,7 @@ TEST_F(Pki, FilesThatCouldNotBeUsedAreTriedAgain) {
     EXPECT_THAT(lines, SizeIs(1));
 }
 
-TEST_F(Pki, ListsOfRevokedCertificatesAreWatchedToo) {
+TEST_F(Pki, RevocationListsAreWatched) {
     const auto today = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     ASSERT_TRUE(make_authority(directory_, usual(), today, report_)) << report_.text();
     std::vector<std::string> lines;

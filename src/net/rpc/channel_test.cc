@@ -90,7 +90,7 @@ Task<> echo_all_sizes(Connected& stage) {
     EXPECT_GT(metrics.staged_bytes.value(), 40U << 20);
     EXPECT_EQ(stage.server->metrics().memory_bytes.value(), 0U);
 }
-TEST(Channel, PayloadOfAnySizeInAnyNumberOfPieces) { Connected(1).run(echo_all_sizes); }
+TEST(Channel, PayloadOfAnySizeRoundTrips) { Connected(1).run(echo_all_sizes); }
 
 // Payload in the reply's frame is copied directly to the sink if it fills the sink, and if the rest
 // of the frame is short. Any other payload is given to the reader in place.
@@ -111,7 +111,7 @@ Task<> read_where_it_arrives(Connected& stage) {
     EXPECT_EQ(stage.channel->metrics().window_bytes.value(), 0U);
     EXPECT_EQ(stage.channel->metrics().inline_bytes.value(), 10U * 4096);
 }
-TEST(Channel, PayloadIsReadWhereItArrives) { Connected(1).run(read_where_it_arrives); }
+TEST(Channel, PayloadIsReadInPlace) { Connected(1).run(read_where_it_arrives); }
 
 Task<> echo_bodies(Connected& stage) {
     for (const size_t body : {0, 1, 10000, 16384, 100000, 250000}) {
@@ -132,7 +132,7 @@ Task<> echo_bodies(Connected& stage) {
     EXPECT_EQ(co_await stage.channel->call({}, larger, reader),
               Result<>(fail(Code::too_large, body_bytes_max)));
 }
-TEST(Channel, BodiesOfAnySize) { Connected(2).run(echo_bodies); }
+TEST(Channel, BodyOfAnySizeRoundTrips) { Connected(2).run(echo_bodies); }
 
 Task<> too_much(Connected& stage) {
     std::vector<std::byte> memory((64 << 20) + 1);
@@ -144,7 +144,7 @@ Task<> too_much(Connected& stage) {
               refused);
     EXPECT_EQ(co_await stage.channel->call({}, {.method = echo, .sink = sink}, reader), refused);
 }
-TEST(Channel, MorePayloadThanTheServerTakesIsRefusedHere) { Connected(3).run(too_much); }
+TEST(Channel, OversizedPayloadIsRefusedLocally) { Connected(3).run(too_much); }
 
 Task<> little_staging(Connected& stage) {
     struct One {
@@ -166,7 +166,7 @@ Task<> little_staging(Connected& stage) {
         co_await stage.channel->call({}, {.method = echo, .sink = sink}, reader);
     EXPECT_EQ(called, Result<>(fail(Code::no_memory, 2 << 20)));
 }
-TEST(Channel, RequestsWaitForStagingInTurn) {
+TEST(Channel, RequestsWaitForStagingMemory) {
     Connected stage(4);
     stage.channel_options.staging_bytes_max = 2 << 20;
     stage.run(little_staging);
@@ -188,14 +188,14 @@ Task<> call_many(Connected& stage) {
     EXPECT_EQ(done, 300);
     EXPECT_EQ(stage.service.running_max, 4U);
 }
-TEST(Channel, AsManyRequestsAsThereAreCredits) {
+TEST(Channel, RequestsAreLimitedByCredits) {
     Connected stage(5);
     stage.server_options.requests_max = 4;
     stage.run(call_many);
 }
 
 // A server may grant more than the client wants to use.
-TEST(Channel, NoMoreRequestsThanTheClientWants) {
+TEST(Channel, RequestsAreLimitedByClientOption) {
     Connected stage(5);
     stage.channel_options.requests_max = 4;
     stage.run(call_many);
@@ -205,7 +205,7 @@ Task<> narrow_memory(Connected& stage) {
     co_await call_many(stage);
     EXPECT_EQ(stage.server->metrics().memory_bytes.value(), 0U);
 }
-TEST(Channel, AServerWithLittleMemoryServesInTurn) {
+TEST(Channel, ServerWithLittleMemoryServesInTurn) {
     Connected stage(6);
     stage.server_options.requests_max = 4;
     stage.server_options.admission.all.bytes = 300000;
@@ -225,7 +225,7 @@ Task<> failures(Connected& stage) {
     EXPECT_EQ(co_await stage.channel->call({}, {.method = 77}, reader),
               Result<>(fail(Code::unsupported)));
 }
-TEST(Channel, ErrorsKeepCodeDetailAndText) { Connected(7).run(failures); }
+TEST(Channel, ErrorKeepsCodeDetailAndText) { Connected(7).run(failures); }
 
 // ---- giving up ------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ Task<> deadlines(Connected& stage) {
               Result<>(fail(Code::deadline)));
     EXPECT_EQ(stage.server->metrics().requests.value(), 1U);
 }
-TEST(Channel, ADeadlineEndsTheRequestAtTheServerToo) { Connected(8).run(deadlines); }
+TEST(Channel, DeadlineEndsRequestAtServer) { Connected(8).run(deadlines); }
 
 struct Cancelled {
     static Task<> run(Connected& stage, const Call& call, TestMethod method, Bytes memory,
@@ -278,7 +278,7 @@ Task<> late_reply(Connected& stage) {
     EXPECT_TRUE(memory == expected);
     EXPECT_EQ(co_await echo_once(stage, 4096, 1, 40), Reply::Payload::placed);
 }
-TEST(Channel, ALateReplyLeavesTheMemoryAlone) {
+TEST(Channel, LateReplyLeavesMemoryUnchanged) {
     Connected stage(10);
     stage.server_options.requests_max = 1;
     stage.run(late_reply);
@@ -299,7 +299,7 @@ Task<> cancellation(Connected& stage) {
     EXPECT_EQ(stage.service.stopped, 1U);
     EXPECT_EQ(stage.server->metrics().cancels.value(), 1U);
 }
-TEST(Channel, ACancelledRequestEndsByItsAnswer) { Connected(9).run(cancellation); }
+TEST(Channel, CancelledRequestEndsWithItsReply) { Connected(9).run(cancellation); }
 
 // The server goes on. The memory is the caller's again, but the credit is not returned until the
 // reply comes.
@@ -327,7 +327,7 @@ Task<> fence(Connected& stage) {
               Result<>(fail(Error{Code::no_space, 28, 5})));
     EXPECT_TRUE(std::ranges::all_of(memory, [](std::byte b) { return b == std::byte{2}; }));
 }
-TEST(Channel, AfterACancellationTheMemoryIsTheCallers) {
+TEST(Channel, CancelledRequestReturnsMemoryToCaller) {
     Connected stage(10);
     stage.server_options.requests_max = 1;
     stage.run(fence);
@@ -361,7 +361,7 @@ Task<> silent(Connected& stage, bool stalls) {
 }
 Task<> silent_service(Connected& stage) { return silent(stage, false); }
 Task<> silent_process(Connected& stage) { return silent(stage, true); }
-TEST(Channel, ASilentServerEndsRequestsAtTheClientsLimit) {
+TEST(Channel, SilentServerEndsRequestAtClientLimit) {
     for (const auto run : {silent_service, silent_process}) {
         Connected stage(13);
         stage.channel_options.call_within = 5s;
@@ -379,7 +379,7 @@ Task<> answers_and_goes_on(Connected& stage) {
     EXPECT_EQ(stage.server->metrics().over_credit.value(), 0U);
     EXPECT_LE(stage.service.running_max, 4U);
 }
-TEST(Channel, AnAnswerFreesItsCredit) {
+TEST(Channel, ReplyFreesItsCredit) {
     Connected stage(12);
     stage.server_options.requests_max = 2;
     stage.run(answers_and_goes_on);
@@ -402,7 +402,7 @@ Task<> close_with_calls(Connected& stage) {
     EXPECT_EQ(co_await stage.channel->call({}, {.method = echo}, reader),
               Result<>(fail(Code::closed)));
 }
-TEST(Channel, ClosingEndsWhatIsUnderWay) {
+TEST(Channel, CloseEndsOutstandingRequests) {
     Connected stage(11);
     stage.server_options.requests_max = 3;
     stage.run(close_with_calls);

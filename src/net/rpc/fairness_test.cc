@@ -154,7 +154,7 @@ Task<> many_requests(SharedStage& stage) {
     co_await nursery.join();
     for (auto& channel : channels) co_await channel->close();
 }
-TEST(Fairness, ABystanderOfAThousandsOfRequests) { SharedStage().run(many_requests); }
+TEST(RpcFairness, ManyRequestsLeaveBystanderServed) { SharedStage().run(many_requests); }
 
 // All credits are in use, so the requests wait at the server, where weights apply, and not at the
 // clients. Returns what the attacker got, as a multiple of the bystander's.
@@ -182,7 +182,7 @@ Task<double> heavy_beside_light(SharedStage& stage, int connections_of_heavy) {
     co_return of_heavy / of_light;
 }
 Task<> weights(SharedStage& stage) { EXPECT_NEAR(co_await heavy_beside_light(stage, 1), 4, 0.12); }
-TEST(Fairness, WeightsHoldForOneConnectionEach) {
+TEST(RpcFairness, WeightsHoldForOneConnectionEach) {
     SharedStage({.by_account = {{"attacker", {.weight = 4}}}}).run(weights);
 }
 
@@ -190,13 +190,13 @@ TEST(Fairness, WeightsHoldForOneConnectionEach) {
 Task<> more_connections(SharedStage& stage) {
     EXPECT_NEAR(co_await heavy_beside_light(stage, 3), 1, 0.03);
 }
-TEST(Fairness, MoreConnectionsBringATenantNoMore) {
+TEST(RpcFairness, MoreConnectionsGiveTenantNoMore) {
     SharedStage({}, at_an_engine).run(more_connections);
 }
 Task<> weights_of_more(SharedStage& stage) {
     EXPECT_NEAR(co_await heavy_beside_light(stage, 3), 4, 0.12);
 }
-TEST(Fairness, WeightsHoldOverMoreConnections) {
+TEST(RpcFairness, WeightsHoldOverManyConnections) {
     SharedStage({.by_account = {{"attacker", {.weight = 4}}}}, at_an_engine).run(weights_of_more);
 }
 
@@ -221,7 +221,7 @@ Task<> lists_and_looks(SharedStage& stage) {
     co_await looks->close();
     co_await lists->close();
 }
-TEST(Fairness, ListsCostWhatTheyReturned) { SharedStage().run(lists_and_looks); }
+TEST(RpcFairness, ListingCostsItsResultSize) { SharedStage().run(lists_and_looks); }
 
 // Claims a sink, and grants no window for it.
 Task<> claim(SharedStage& stage, const bool& stop, std::map<Code, uint64_t>& answers) {
@@ -271,7 +271,7 @@ Task<> no_windows(SharedStage& stage) {
     // Each takes 9 µs of the core, and longer beside the attack.
     EXPECT_GE(times.sum_ns, stage.service.served[1] * 9000);
 }
-TEST(Fairness, WhatCouldNotBeDeliveredIsNotBegun) { SharedStage().run(no_windows); }
+TEST(RpcFairness, UndeliverableRequestIsNotBegun) { SharedStage().run(no_windows); }
 
 }  // namespace
 }  // namespace ros2s::rpc

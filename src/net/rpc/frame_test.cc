@@ -48,7 +48,7 @@ constexpr std::string_view golden =
 #include "rpc_frame_fuzz_seeds.txt"
     ;
 
-TEST(Frame, Golden) {
+TEST(Frame, GoldenBytesMatch) {
     std::string lines = "\n";
     const auto add = [&lines](ConstBytes bytes) {
         for (const std::byte byte : bytes) {
@@ -72,7 +72,7 @@ TEST(Frame, Golden) {
     EXPECT_EQ(lines, golden);
 }
 
-TEST(Frame, RequestComesBackAsItWas) {
+TEST(Frame, RequestRoundTrips) {
     FrameHeader header = request_header();
     header.payload_bytes = 3;
     const auto message = make(header, {}, {window(0, 4096)}, "body", "pay");
@@ -85,7 +85,7 @@ TEST(Frame, RequestComesBackAsItWas) {
     EXPECT_EQ(frame->sink(0), window(0, 4096));
 }
 
-TEST(Frame, AReplysTraceLiesBehindItsBody) {
+TEST(Frame, ReplyTraceFollowsBody) {
     FrameHeader header;
     header.kind = Kind::reply;
     header.payload_bytes = 3;
@@ -113,7 +113,7 @@ TEST(Frame, AReplysTraceLiesBehindItsBody) {
     EXPECT_FALSE(decode_frame(message).has_value());
 }
 
-TEST(Frame, AReplysPayloadMayLieElsewhere) {
+TEST(Frame, ReplyPayloadMayBeSeparate) {
     FrameHeader header;
     header.kind = Kind::reply;
     header.payload_bytes = 3;
@@ -134,7 +134,7 @@ TEST(Frame, AReplysPayloadMayLieElsewhere) {
     EXPECT_EQ(decode_frame(message, 3).error().code, Code::invalid);
 }
 
-TEST(Frame, BodyAndPayloadInWindows) {
+TEST(Frame, BodyAndPayloadMayBeInWindows) {
     FrameHeader header = request_header();
     header.set(Flag::in_source);
     header.set(Flag::body_in_source);
@@ -148,7 +148,7 @@ TEST(Frame, BodyAndPayloadInWindows) {
     EXPECT_EQ(frame->source(1), window(0, 300));
 }
 
-TEST(Frame, AnyFlippedBitOutsideThePayloadIsSeen) {
+TEST(Frame, FlippedBitOutsidePayloadIsDetected) {
     FrameHeader header = request_header();
     header.payload_bytes = 3;
     const auto good = make(header, {}, {window(0, 4096)}, "body", "pay");
@@ -159,7 +159,7 @@ TEST(Frame, AnyFlippedBitOutsideThePayloadIsSeen) {
     }
 }
 
-TEST(Frame, AnyOtherLengthIsRefused) {
+TEST(Frame, WrongLengthIsRefused) {
     FrameHeader header = request_header();
     header.payload_bytes = 3;
     auto message = make(header, {}, {window(0, 4096)}, "body", "pay");
@@ -170,7 +170,7 @@ TEST(Frame, AnyOtherLengthIsRefused) {
     EXPECT_FALSE(decode_frame(message).has_value());
 }
 
-TEST(Frame, NonsenseUnderARightCrcIsInvalid) {
+TEST(Frame, InvalidFieldUnderValidCrcIsRefused) {
     struct Case {
         const char* what;
         void (*change)(FrameHeader&);
@@ -203,7 +203,7 @@ TEST(Frame, NonsenseUnderARightCrcIsInvalid) {
     EXPECT_EQ(other.error(), (Error{Code::bad_version, 0, FrameHeader::current_version + 1}));
 }
 
-TEST(Frame, WindowsHaveTheLengthThatTheHeaderSays) {
+TEST(Frame, WindowLengthMismatchIsRefused) {
     const std::vector<std::vector<WindowDescriptor>> wrong = {
         {window(0, 4095)},
         {window(0, 4096), window(0, 1)},
@@ -221,7 +221,7 @@ TEST(Frame, WindowsHaveTheLengthThatTheHeaderSays) {
     EXPECT_FALSE(decode_frame(make(header, {window(0, 9)}, {}, "", "")).has_value());
 }
 
-TEST(Frame, BodiesComeBackAndCutOnesAreRefused) {
+TEST(Frame, BodiesRoundTripAndTruncatedBodyIsRefused) {
     std::array<std::byte, failure_bytes_max> memory;
     const auto cut = [](ConstBytes bytes, auto decode) {
         for (size_t size = 0; size < bytes.size(); ++size) {
@@ -251,7 +251,7 @@ TEST(Frame, BodiesComeBackAndCutOnesAreRefused) {
 }
 
 // The numbers on the wire never change.
-TEST(Frame, CodesKeepTheirNumbers) {
+TEST(Frame, ErrorCodesKeepTheirNumbers) {
     EXPECT_EQ(to_wire(Code::not_found), 1);
     EXPECT_EQ(to_wire(Code::no_space), 9);
     EXPECT_EQ(to_wire(Code::io), 16);

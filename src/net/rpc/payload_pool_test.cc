@@ -41,7 +41,7 @@ struct PoolStage {
 };
 
 #ifndef ROS2S_SANITIZED
-TEST(PayloadPool, APieceIsUsedAgainByRequestsOfAboutItsSize) {
+TEST(PayloadPool, PieceIsReusedBySimilarSizes) {
     PoolStage stage;
     const auto first = stage.use(pool_mib, 1);
     EXPECT_EQ(stage.use(pool_mib - 4096, 1), first);
@@ -73,7 +73,7 @@ TEST(PayloadPool, PiecesShareHugePages) {
     EXPECT_EQ(stage.pool.kept_bytes(), 4 * pool_mib);
 }
 
-TEST(PayloadPool, SmallPiecesAreBlocksSideBySide) {
+TEST(PayloadPool, SmallPiecesAreAdjacentBlocks) {
     PoolStage stage;
     const auto first = stage.use(4096, 16);
     for (size_t i = 1; i < first.size(); ++i) EXPECT_EQ(first[i], first[0] + i * 4096);
@@ -81,7 +81,7 @@ TEST(PayloadPool, SmallPiecesAreBlocksSideBySide) {
     EXPECT_EQ(stage.pool.kept_bytes(), uint64_t{128} << 10);
 }
 
-TEST(PayloadPool, TheFirstSmallPagesAreRegistered) {
+TEST(PayloadPool, FirstSmallPagesAreRegistered) {
     Report report;
     const auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -106,7 +106,7 @@ TEST(PayloadPool, TheFirstSmallPagesAreRegistered) {
     }
 }
 
-TEST(PayloadPool, LargePiecesTakeTheRoomOfUnusedPages) {
+TEST(PayloadPool, LargePieceReusesUnusedPages) {
     PoolStage stage;
     stage.use(pool_mib, 64);
     EXPECT_EQ(stage.pool.kept_bytes(), 64 * pool_mib);
@@ -114,7 +114,7 @@ TEST(PayloadPool, LargePiecesTakeTheRoomOfUnusedPages) {
     EXPECT_EQ(stage.use(32 * pool_mib, 1), large);
 }
 
-TEST(PayloadPool, WhatIsKeptFollowsWhatIsAskedFor) {
+TEST(PayloadPool, KeptMemoryFollowsDemand) {
     PoolStage stage;
     stage.use(64 << 10, 2048);
     EXPECT_EQ(stage.pool.kept_bytes(), stage.pool.kept_bytes_max());
@@ -168,13 +168,13 @@ TEST(PayloadPool, PiecesOfAllSizesDoNotOverlap) {
     for (const Piece& piece : pieces) check(piece);
 }
 
-TEST(PayloadPool, MoreIsGivenBackThanIsKept) {
+TEST(PayloadPool, ReturnedMemoryOverLimitIsFreed) {
     PoolStage stage;
     stage.use(2 * pool_mib, 128);
     stage.use(100 * pool_mib, 1);
 }
 
-TEST(PayloadPool, AllPoolsOfAGroupKeepNoMoreThanItMay) {
+TEST(PayloadPool, KeptMemoryOfGroupIsBounded) {
     PoolStage stage;
     std::vector<std::unique_ptr<PayloadPool>> pools;
     for (int i = 0; i < 10; ++i) {

@@ -59,7 +59,7 @@ Task<uint64_t> one_lost_connection(Stage& stage, uint64_t after_bytes) {
     co_return repeated;
 }
 
-TEST(Reconnect, ALossAtAnyByteOfEightRequests) {
+TEST(Reconnect, AfterLossAtAnyByteRequestsComplete) {
     uint64_t repeated = 0;
     for (uint64_t seed = 1; seed <= 150; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -93,7 +93,7 @@ Task<> not_repeatable(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, WhatHasNoOperationIdMayHaveBeenDone) {
+TEST(Reconnect, RequestWithoutOperationIdIsNotRepeated) {
     Stage stage(1);
     stage.world.run(not_repeatable(stage));
 }
@@ -121,7 +121,7 @@ Task<> never_sent(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, WhatWasNeverSentIsNoRepetition) {
+TEST(Reconnect, UnsentRequestIsNotARepetition) {
     Stage stage(1);
     stage.channel_options.requests_max = 1;
     stage.world.run(never_sent(stage));
@@ -151,7 +151,7 @@ Task<> restarted(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, ARequestWaitsForARestartedServer) {
+TEST(Reconnect, RequestWaitsForRestartedServer) {
     Stage stage(2);
     stage.world.run(restarted(stage));
 }
@@ -178,7 +178,7 @@ Task<> abandoned(Stage& stage) {
     co_await stage.stop();
     EXPECT_EQ(stage.gate.inside, 0);
 }
-TEST(Reconnect, AnAbandonedServerBeginsNothing) {
+TEST(Reconnect, AbandonedServerBeginsNoRequest) {
     Stage stage(8);
     stage.world.run(abandoned(stage));
 }
@@ -211,7 +211,7 @@ Task<> moved(Stage& stage, bool another_stands_there) {
     co_await others_domain->close();
     co_await stage.stop();
 }
-TEST(Reconnect, AServerThatMovedIsFound) {
+TEST(Reconnect, MovedServerIsFound) {
     for (const bool another_stands_there : {false, true}) {
         SCOPED_TRACE(another_stands_there);
         Stage stage(7);
@@ -245,7 +245,7 @@ Task<> patience(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, PatienceEnds) {
+TEST(Reconnect, AbsentServerTimesOut) {
     Stage stage(3);
     stage.channel_options.absence_errno = absent_behind;
     stage.world.run(patience(stage));
@@ -264,7 +264,7 @@ Task<> drained(Stage& stage) {
     EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
     co_await stage.leave(*channel);
 }
-TEST(Reconnect, ADrainAnswersWhatWasBegun) {
+TEST(Reconnect, DrainAnswersBegunRequests) {
     Stage stage(4);
     stage.world.run(drained(stage));
 }
@@ -284,7 +284,7 @@ Task<> refused_once(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, ATicketOfBeforeARestartIsFollowedByAFreshOne) {
+TEST(Reconnect, TicketFromBeforeRestartIsReplaced) {
     Stage stage(12);
     stage.world.run(refused_once(stage));
 }
@@ -339,7 +339,7 @@ Task<> outdated(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, AnotherSessionOrCapabilityIsWaitedFor) {
+TEST(Reconnect, OutdatedSessionOrCapabilityIsAwaited) {
     Stage stage(13);
     stage.world.run(outdated(stage));
 }
@@ -362,7 +362,7 @@ Task<> refused_again(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, ARefusedTicketIsNotWaitedFor) {
+TEST(Reconnect, RefusedTicketIsNotRetried) {
     Stage stage(5);
     stage.world.run(refused_again(stage));
 }
@@ -396,7 +396,7 @@ Task<> cannot_open(Stage& stage) {
     co_await stage.leave(none);
     co_await stage.stop();
 }
-TEST(Reconnect, WhyAConnectionIsRefusedIsSaid) {
+TEST(Reconnect, RefusedConnectionIsExplained) {
     Stage stage(6);
     stage.world.run(cannot_open(stage));
 }
@@ -451,7 +451,7 @@ Task<uint64_t> all_of_it(Stage& stage, uint64_t seed) {
     EXPECT_EQ(stage.gate.inside, 0);
     co_return repeated;
 }
-TEST(Reconnect, LossesRestartsAndStallsAtRandom) {
+TEST(Reconnect, RandomLossesRestartsAndStallsAreSurvived) {
     uint64_t repeated = 0;
     for (uint64_t seed = 1; seed <= 30; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));

@@ -18,7 +18,7 @@ size_t count(std::string_view text, std::string_view word) {
     return found;
 }
 
-TEST(SampledTraces, KeepsTheLatestRequestsAndTheirFirstSteps) {
+TEST(SampledTraces, LatestRequestsAndFirstStepsAreKept) {
     SampledTraces traces;
     EXPECT_FALSE(traces.take_next()) << "off by default";
     traces.set_every(3);
@@ -56,7 +56,7 @@ Task<> call_ten_times(Stage& stage) {
     co_await stage.stop();
 }
 
-TEST(SampledTraces, EveryNthRequestOfAServersGroup) {
+TEST(SampledTraces, EveryNthRequestOfGroupIsSampled) {
     Stage stage(1);
     ServerGroup group{stage.core()};
     group.traces.set_every(5);

@@ -131,7 +131,7 @@ Task<> garbage(Stage& stage, Raw& raw) {
     EXPECT_EQ(stage.server->metrics().malformed.value(), 3U);
     EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
 }
-TEST(Server, SomethingElseThanAHello) { attack(garbage); }
+TEST(RpcServer, PeerWithoutHelloIsRefused) { attack(garbage); }
 
 Task<> other_versions(Stage& stage, Raw& raw) {
     const Error wanted{Code::bad_version, 0, FrameHeader::current_version};
@@ -147,7 +147,7 @@ Task<> other_versions(Stage& stage, Raw& raw) {
     EXPECT_EQ(raw.refusal(), wanted);
     EXPECT_EQ(stage.server->metrics().refused_version.value(), 2U);
 }
-TEST(Server, AnotherVersionIsToldWhichOneIsSpoken) { attack(other_versions); }
+TEST(RpcServer, OtherVersionIsRefusedWithOwnVersion) { attack(other_versions); }
 
 Task<> used_ticket(Stage& stage, Raw& raw) {
     // The good client's.
@@ -155,7 +155,7 @@ Task<> used_ticket(Stage& stage, Raw& raw) {
     const auto error = raw.refusal();
     EXPECT_TRUE(error && error->code == Code::denied);
 }
-TEST(Server, ATicketThatWasUsed) { attack(used_ticket); }
+TEST(RpcServer, UsedTicketIsRefused) { attack(used_ticket); }
 
 // A client cannot infer the number of other connections from its own number.
 Task<> connect_again(Stage& stage, Raw& raw) {
@@ -169,7 +169,7 @@ Task<> connect_again(Stage& stage, Raw& raw) {
         EXPECT_GT(std::abs(numbers[i] - numbers[i - 1]), 1000);
     }
 }
-TEST(Server, NumbersOfConnectionsTellNothingOfOthers) { attack(connect_again); }
+TEST(RpcServer, ConnectionNumbersRevealNothing) { attack(connect_again); }
 
 // It was admitted, but does not connect.
 Task<> let_in_and_gone(Stage& stage, Raw& raw) {
@@ -190,7 +190,7 @@ Task<> let_in_and_gone(Stage& stage, Raw& raw) {
     while (stage.gate.inside > 1) co_await sleep_for(stage.core(), 1ms);
     EXPECT_GT(stage.gate.used.size(), 2U);
 }
-TEST(Server, SomebodyWhoIsLetInAndGone) { attack(let_in_and_gone); }
+TEST(RpcServer, AdmittedPeerThatLeavesIsReleased) { attack(let_in_and_gone); }
 
 Task<> other_session(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -199,7 +199,7 @@ Task<> other_session(Stage& stage, Raw& raw) {
     co_await raw.expect_thrown_out();
     EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
 }
-TEST(Server, ARequestForAnotherSession) { attack(other_session); }
+TEST(RpcServer, RequestForAnotherSessionEndsConnection) { attack(other_session); }
 
 Task<> odd_frames(Stage& stage, Raw& raw) {
     uint64_t malformed = 0;
@@ -225,7 +225,7 @@ Task<> odd_frames(Stage& stage, Raw& raw) {
     }
     EXPECT_EQ(stage.server->metrics().requests.value(), 0U);
 }
-TEST(Server, FramesThatMakeNoSense) { attack(odd_frames); }
+TEST(RpcServer, MalformedFrameEndsConnection) { attack(odd_frames); }
 
 Task<> beyond_credit(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -236,7 +236,7 @@ Task<> beyond_credit(Stage& stage, Raw& raw) {
     while (stage.service.running > 0) co_await sleep_for(stage.core(), 1ms);
     EXPECT_EQ(stage.service.stopped, 2U);
 }
-TEST(Server, MoreRequestsThanCredits) { attack(beyond_credit, {.requests_max = 2}); }
+TEST(RpcServer, RequestOverCreditsEndsConnection) { attack(beyond_credit, {.requests_max = 2}); }
 
 Task<> cancels_of_nothing(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -247,7 +247,7 @@ Task<> cancels_of_nothing(Stage& stage, Raw& raw) {
     EXPECT_EQ(co_await raw.failure(), (Error{Code::no_space, 28, 5}));
     EXPECT_EQ(stage.server->metrics().cancels.value(), 0U);
 }
-TEST(Server, CancellingWhatIsNotThereIsHarmless) { attack(cancels_of_nothing); }
+TEST(RpcServer, CancelOfUnknownRequestIsHarmless) { attack(cancels_of_nothing); }
 
 Task<> false_keys(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -260,7 +260,7 @@ Task<> false_keys(Stage& stage, Raw& raw) {
     co_await raw.expect_thrown_out();
     EXPECT_EQ(stage.server->metrics().malformed.value(), 1U);
 }
-TEST(Server, AKeyThatIsNone) { attack(false_keys); }
+TEST(RpcServer, InvalidKeyEndsConnection) { attack(false_keys); }
 
 Task<> never_served(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -284,7 +284,7 @@ Task<> never_served(Stage& stage, Raw& raw) {
     co_await region->revoke();
     raw.endpoint->free(*memory);
 }
-TEST(Server, AWindowThatIsNeverServed) { attack(never_served); }
+TEST(RpcServer, UnservedWindowEndsConnection) { attack(never_served); }
 
 Task<> never_reads(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -295,7 +295,7 @@ Task<> never_reads(Stage& stage, Raw& raw) {
     while (stage.service.running > 0) co_await sleep_for(stage.core(), 1s);
     co_await raw.expect_thrown_out();
 }
-TEST(Server, AnswersThatAreNeverRead) { attack(never_reads); }
+TEST(RpcServer, UnreadRepliesEndConnection) { attack(never_reads); }
 
 // All credits, with requests and replies that are larger than what is reserved for them. Memory is
 // bounded whatever the number of credits: the client waits, then a reply does, then the connection
@@ -321,7 +321,7 @@ Task<> all_credits(Stage& stage, Raw& raw) {
     EXPECT_EQ(stage.server->metrics().stalled.value(), 1U);
     EXPECT_EQ(stage.server->metrics().over_credit.value(), 0U);
 }
-TEST(Server, AllCreditsWhoseAnswersAreNeverRead) { attack(all_credits); }
+TEST(RpcServer, UnreadRepliesOnAllCreditsStayBounded) { attack(all_credits); }
 
 // Requests in progress: the server accepts only as many as their memory allows.
 Task<> all_large(Stage& stage, Raw& raw) {
@@ -338,7 +338,7 @@ Task<> all_large(Stage& stage, Raw& raw) {
     EXPECT_LE(stage.service.running * body.size(), ServerOptions::requests_bytes_max);
     EXPECT_TRUE(raw.endpoint->alive());
 }
-TEST(Server, LargestRequestsOnAllCredits) { attack(all_large); }
+TEST(RpcServer, LargestRequestsOnAllCreditsStayBounded) { attack(all_large); }
 
 Task<> crowd(Stage& stage, Raw& raw) {
     // One of the connections is the good client's.
@@ -354,7 +354,7 @@ Task<> crowd(Stage& stage, Raw& raw) {
     co_await late.leave();
     EXPECT_EQ(stage.server->metrics().refused_busy.value(), 1U);
 }
-TEST(Server, MoreConnectionsThanItTakes) { attack(crowd, {.connections = {.in_all = 5}}); }
+TEST(RpcServer, ConnectionOverLimitIsRefused) { attack(crowd, {.connections = {.in_all = 5}}); }
 
 Task<> ended_session(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);
@@ -365,7 +365,7 @@ Task<> ended_session(Stage& stage, Raw& raw) {
     EXPECT_EQ(stage.service.running, 0U);
     co_await raw.expect_thrown_out();
 }
-TEST(Server, EndingASessionEndsItsRequests) { attack(ended_session); }
+TEST(RpcServer, EndedSessionEndsItsRequests) { attack(ended_session); }
 
 // The client reads nothing, so that its requests wait for room for their replies.
 Task<> gone_with_requests(Stage& stage, Raw& raw) {
@@ -387,7 +387,7 @@ Task<> gone_with_requests(Stage& stage, Raw& raw) {
     EXPECT_EQ(stage.server->metrics().requests.value(), begun);
     EXPECT_EQ(stage.service.running, 0U);
 }
-TEST(Server, RequestsOfAClientThatIsGoneDoNotBegin) { attack(gone_with_requests); }
+TEST(RpcServer, RequestsOfGoneClientDoNotBegin) { attack(gone_with_requests); }
 
 }  // namespace
 }  // namespace ros2s::rpc

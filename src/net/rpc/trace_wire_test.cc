@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 Time at(Duration since) { return Time{} + 1s + since; }
 
-TEST(TraceWire, StepsComeBackInTheMiddleOfTheWait) {
+TEST(TraceWire, RemoteStepsAreCenteredInTheWait) {
     Trace there;
     there.add_below("engine.serve", 0, at(0us), Time{});  // still open
     there.add_below("device.read", 1, at(10us), at(30us));
@@ -38,7 +38,7 @@ TEST(TraceWire, StepsComeBackInTheMiddleOfTheWait) {
 }
 
 // These bytes never change: a change of one of them is another version.
-TEST(TraceWire, Golden) {
+TEST(TraceWire, GoldenBytesMatch) {
     Trace there;
     there.add_below("engine.serve", 0, at(0us), Time{});
     there.add_below("device.read", 1, at(10us), at(30us));
@@ -60,7 +60,7 @@ TEST(TraceWire, Golden) {
               "204e000000000000");
 }
 
-TEST(TraceWire, WhatDoesNotFitIsLeftOut) {
+TEST(TraceWire, StepsOverSizeAreOmitted) {
     Trace there;
     for (int i = 0; i < 1000; ++i) there.add_below("a step of some name", 1, at(0us), at(1us));
     std::array<std::byte, trace_bytes_max> memory{};
@@ -72,7 +72,7 @@ TEST(TraceWire, WhatDoesNotFitIsLeftOut) {
     EXPECT_GT(here.steps().size(), 30U);
 }
 
-TEST(TraceWire, AnyBytesAreStepsOrRefused) {
+TEST(TraceWire, AnyBytesAreDecodedOrRefused) {
     Trace there;
     there.add_below("engine.serve", 0, at(0us), at(40us));
     there.add_below("device.read", 1, at(10us), at(30us));
@@ -98,7 +98,7 @@ TEST(TraceWire, AnyBytesAreStepsOrRefused) {
     }
 }
 
-TEST(TraceWire, NamesWithoutEndAreBounded) {
+TEST(TraceWire, NumberOfNamesIsBounded) {
     StepNames names;
     const std::string_view first = names.keep("first");
     std::string_view last;

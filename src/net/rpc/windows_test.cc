@@ -71,7 +71,7 @@ struct TwoRequests {
     }
 };
 
-TEST(Windows, RequestsCopyTheirPayloadOneAfterTheOther) {
+TEST(PayloadWindows, RequestsCopyPayloadsInSequence) {
     TwoRequests requests;
     requests.world.run(TwoRequests::run(requests));
 }

@@ -15,14 +15,14 @@ namespace {
 
 using testing::HasSubstr;
 
-class DeploymentTest : public testing::Test {
+class Deployments : public testing::Test {
   protected:
-    DeploymentTest() {
+    Deployments() {
         const pool::PoolCreation creation{.directory = directory_, .bytes = pool::pool_bytes_min};
         EXPECT_TRUE(reactor_->run(pool::create_pool({}, {*reactor_, blocking_}, creation, report_)))
             << report_.text();
     }
-    ~DeploymentTest() override { std::filesystem::remove_all(directory_); }
+    ~Deployments() override { std::filesystem::remove_all(directory_); }
 
     Result<std::unique_ptr<Deployment>> open(std::string pool, std::string container) {
         Uri uri{.pool = std::move(pool), .container = std::move(container), .dir = directory_};
@@ -38,7 +38,7 @@ class DeploymentTest : public testing::Test {
     ThreadPool blocking_{2};
 };
 
-TEST_F(DeploymentTest, APoolDirectoryIsComposedAsTheArchitectureSays) {
+TEST_F(Deployments, PoolDirectoryHasDocumentedLayers) {
     const auto opened = open("pool", "main");
     ASSERT_TRUE(opened) << report_.text();
     EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
@@ -50,7 +50,7 @@ TEST_F(DeploymentTest, APoolDirectoryIsComposedAsTheArchitectureSays) {
     EXPECT_EQ((*opened)->layers(), "");
 }
 
-TEST_F(DeploymentTest, AnotherContainerOfThePoolIsMountedAndUnmountedAlone) {
+TEST_F(Deployments, AnotherContainerIsMountedSeparately) {
     const auto opened = open("pool", "main");
     ASSERT_TRUE(opened) << report_.text();
     ASSERT_TRUE(reactor_->run(
@@ -66,7 +66,7 @@ TEST_F(DeploymentTest, AnotherContainerOfThePoolIsMountedAndUnmountedAlone) {
     reactor_->run((*opened)->close());
 }
 
-TEST_F(DeploymentTest, WhatIsRefusedLeavesThePoolToTheNext) {
+TEST_F(Deployments, FailedOpenLeavesThePoolFree) {
     EXPECT_FALSE(open("other", "main"));
     EXPECT_THAT(report_.text(), HasSubstr("is named 'pool', not 'other'"));
     EXPECT_FALSE(open("pool", "none"));
@@ -77,7 +77,7 @@ TEST_F(DeploymentTest, WhatIsRefusedLeavesThePoolToTheNext) {
     reactor_->run((*opened)->close());
 }
 
-TEST(Polling, is_as_the_environment_says) {
+TEST(ReactorPolling, EnvironmentSetsPollTime) {
     const Uri server{.transport = Uri::Transport::direct, .host = "storage"};
     const auto poll_for = [&](const char* text, Report& report) -> Result<Duration> {
         ::setenv("ROS2STORE_POLL", text, 1);

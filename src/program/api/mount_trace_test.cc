@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-TEST(MountTrace, AnAnswerComesBackAsItWas) {
+TEST(MountTrace, AnswerRoundTrips) {
     FileTrace trace;
     trace.io = {.path = "embedded engine, io_uring O_DIRECT, 1 device", .staged = 3};
     trace.read = {.bytes = 4096,
@@ -24,7 +24,7 @@ TEST(MountTrace, AnAnswerComesBackAsItWas) {
     EXPECT_EQ(parse_answer(answer, nanoseconds(776))->fuse, nanoseconds(0));
 }
 
-TEST(MountTrace, AnyTextIsTaken) {
+TEST(MountTrace, AnyTextIsParsedOrRefused) {
     constexpr nanoseconds took(1000);
     for (const char* text :
          {"", "7", "7 0 path", "7 0 path\n1 2 18446744073709551615\n0 1 2 x", "7 0 path\n1 2 -1\n",
@@ -41,7 +41,7 @@ TEST(MountTrace, AnyTextIsTaken) {
     EXPECT_EQ(escapes->read.steps[0].name, "\\x1bx\\x7f");
 }
 
-TEST(MountTrace, AQuestionIsAnAttribute) {
+TEST(MountTrace, AttributeNameCarriesTheQuestion) {
     EXPECT_EQ(parse_question(to_attribute(8192)), 8192u);
     for (const char* other :
          {"user.origin", "user.ros2store.why.", "user.ros2store.why.1x", "user.ros2store.why.-1",

@@ -8,7 +8,7 @@ namespace ros2s::api {
 namespace {
 
 // The names of some metrics are destroyed when the call of the visitor returns.
-TEST(Report, NamesOfCountersNeedNotLast) {
+TEST(FileReports, CounterNamesAreCopied) {
     FileReport report;
     report.counters = [](const MetricVisitor& visit) {
         for (const char* kind : {"fetch", "update"}) {
@@ -21,7 +21,7 @@ TEST(Report, NamesOfCountersNeedNotLast) {
         << json;
 }
 
-TEST(Report, WhatIsNotUtf8IsReplaced) {
+TEST(FileReports, InvalidUtf8IsReplaced) {
     FileReport report{.file = "f\xff", .deployment = "d\xff"};
     report.io.path = "p\xff";
     const std::string json = format_report(report, ReportFormat::json);

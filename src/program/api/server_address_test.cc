@@ -21,7 +21,7 @@ Result<ServerAddress> address_of(const std::string& text, Report& report) {
     return uri ? server_address(*uri, report) : Result<ServerAddress>(fail(uri.error()));
 }
 
-TEST(ServerAddress, of_hosts_and_sockets) {
+TEST(ServerAddress, HostsAndSocketsAreResolved) {
     unsetenv("ROS2STORE_CERTS");
     struct {
         const char *uri, *control, *name;
@@ -49,7 +49,7 @@ TEST(ServerAddress, of_hosts_and_sockets) {
     unsetenv("ROS2STORE_CERTS");
 }
 
-TEST(ServerAddress, a_provider_on_a_device_needs_its_name) {
+TEST(ServerAddress, DeviceProviderNeedsDeviceName) {
     unsetenv("ROS2STORE_UCX_DEVICE");
     const auto way_by = [](const char* provider, Report& report) {
         const auto uri = Uri::parse(fmt::format("ros2s://engine-1/pool/main{}", provider), report);
@@ -70,7 +70,7 @@ TEST(ServerAddress, a_provider_on_a_device_needs_its_name) {
     unsetenv("ROS2STORE_UCX_DEVICE");
 }
 
-TEST(ServerAddress, of_directories_whose_daemons_run) {
+TEST(ServerAddress, DirectoryOfRunningDaemonsIsResolved) {
     char base[] = "/tmp/ros2store-address-XXXXXX";
     ROS2S_CHECK(mkdtemp(base) != nullptr);
     const std::string directory = base;
@@ -96,7 +96,7 @@ TEST(ServerAddress, of_directories_whose_daemons_run) {
     std::filesystem::remove_all(directory);
 }
 
-TEST(ServerAddress, of_no_server_or_several) {
+TEST(ServerAddress, UriWithoutUniqueServerIsRefused) {
     for (const char* each : {"ros2s:///pool/main", "ros2s://host/pool/main?socket=/run/x"}) {
         Report report;
         const auto address = address_of(each, report);

@@ -9,7 +9,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(TraceFile, StepsBelongToTheProcessesThatTookThem) {
+TEST(TraceFile, StepsBelongToTheirProcesses) {
     FileTrace trace;
     trace.read = {.bytes = 4096,
                   .whole = 100us,

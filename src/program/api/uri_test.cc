@@ -8,7 +8,7 @@ namespace {
 
 using Transport = Uri::Transport;
 
-TEST(Uri, ParsesWhatTheGrammarHas) {
+TEST(Uri, ValidUrisRoundTrip) {
     struct Case {
         std::string text;
         Uri uri;
@@ -76,7 +76,7 @@ TEST(Uri, ParsesWhatTheGrammarHas) {
     }
 }
 
-TEST(Uri, OfAPoolMayLackTheContainer) {
+TEST(Uri, PoolUriMayOmitContainer) {
     struct Case {
         std::string text;
         std::string container, written;
@@ -104,7 +104,7 @@ TEST(Uri, OfAPoolMayLackTheContainer) {
     }
 }
 
-TEST(Uri, RefusesEveryBadOneWithOneSentenceThatSaysWhere) {
+TEST(Uri, InvalidUriIsRefusedWithPosition) {
     struct Case {
         std::string text;
         std::string sentence;  // a part of it

@@ -51,7 +51,7 @@ Task<> refuse_once(Host& host, Code code) {
     co_await host.stop();
 }
 
-TEST(HostMountLocator, OneRefusalIsNotFinal) {
+TEST(HostMountLocator, SingleRefusalIsNotFinal) {
     for (const Code code : {Code::denied, Code::not_found, Code::disconnected, Code::stale}) {
         SCOPED_TRACE(describe(Error{.code = code}));
         Host host;
@@ -75,11 +75,11 @@ Task<> refuse(Host& host, Code code, Code told) {
     co_await host.stop();
 }
 
-TEST(HostMountLocator, ARightThatWasLostIsReported) {
+TEST(HostMountLocator, LostRightIsReported) {
     Host host;
     host.world.run(refuse(host, Code::denied, Code::denied));
 }
-TEST(HostMountLocator, FilesOfAContainerThatWasDestroyedAreStale) {
+TEST(HostMountLocator, FilesOfDestroyedContainerAreStale) {
     Host host;
     host.world.run(refuse(host, Code::not_found, Code::stale));
 }
@@ -104,7 +104,7 @@ Task<> stay(Host& host) {
     co_await host.stop();
 }
 
-TEST(HostMountLocator, ItIsToldWhyAMountIsNotFound) {
+TEST(HostMountLocator, MissingMountReportsTheReason) {
     Host host;
     host.world.run(stay(host));
 }

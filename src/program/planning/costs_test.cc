@@ -15,7 +15,7 @@ std::string refused(std::string_view json) {
     return report.text();
 }
 
-TEST(Costs, AreReadWhereTheFileHasThem) {
+TEST(Costs, MeasuredCostsAreRead) {
     Report report;
     const auto costs = parse_costs(R"({
  "version": 1,
@@ -44,7 +44,7 @@ TEST(Costs, AreReadWhereTheFileHasThem) {
     EXPECT_EQ(default_provider(Backend::rados), "tcp");
 }
 
-TEST(Costs, KnowWhetherOtherProgramsUsedTheMachine) {
+TEST(Costs, LoadOfTheMachineIsDetected) {
     const std::string two = "2 cores of a processor";
     for (const auto& [machine, load, busy] :
          std::initializer_list<std::tuple<std::string, std::string, bool>>{
@@ -62,7 +62,7 @@ TEST(Costs, KnowWhetherOtherProgramsUsedTheMachine) {
     }
 }
 
-TEST(Costs, EachProblemIsASentence) {
+TEST(Costs, ProblemIsReportedInASentence) {
     const auto with = [](std::string_view request) {
         return std::string(R"({"version": 1, "requests": {)") + std::string(request) + "}}";
     };

@@ -39,7 +39,7 @@ const Resource& resource(const Plan& plan, std::string_view of, std::string_view
     return plan.resources.front();
 }
 
-TEST(Demand, IsReadFromWords) {
+TEST(Demand, TextIsParsed) {
     Report report;
     const auto demand = parse_demand("1024", "2.5", "150kB", report);
     ASSERT_TRUE(demand) << report.text();
@@ -48,7 +48,7 @@ TEST(Demand, IsReadFromWords) {
     EXPECT_EQ(demand->sample_bytes, 150'000u);
 }
 
-TEST(Demand, EachProblemIsASentence) {
+TEST(Demand, InvalidTextIsExplained) {
     struct Case {
         std::string_view gpus, rate, sample, says;
     };
@@ -79,7 +79,7 @@ TEST(Demand, EachProblemIsASentence) {
     }
 }
 
-TEST(Request, IsOnTheLineThroughTwoSizes) {
+TEST(RequestCost, CostLiesOnTheLineThroughTwoSizes) {
     Report report;
     const auto at = [&](double bytes) {
         return *request_of(bytes, Backend::engine, provider, costs_of(), "f", report);
@@ -96,7 +96,7 @@ TEST(Request, IsOnTheLineThroughTwoSizes) {
     EXPECT_EQ(request_of(1 << 19, Backend::engine, provider, noisy, "f", report)->host_us, 2);
 }
 
-TEST(Request, IsRefusedWithoutACost) {
+TEST(RequestCost, MissingCostIsRefused) {
     const auto refused = [](Backend backend, std::string_view over, const Costs& costs) {
         Report report;
         const auto made = request_of(4096, backend, over, costs, "costs.json", report);
@@ -123,7 +123,7 @@ TEST(Request, IsRefusedWithoutACost) {
 }
 
 // By hand: 64 GPUs × 2,000 samples/s × 4 KiB are 128,000 requests/s and 524,288,000 B/s.
-TEST(Plan, CountsWhatIsAsked) {
+TEST(ClusterPlan, PlanMatchesTheHandCalculation) {
     const Plan made = planned({.gpus = 64, .rate = 2000, .sample_bytes = 4096});
     EXPECT_EQ(made.bytes_per_s, 524'288'000);
     EXPECT_EQ(made.requests_per_s, 128'000);
@@ -143,7 +143,7 @@ TEST(Plan, CountsWhatIsAsked) {
     EXPECT_FALSE(made.look_ups);
 }
 
-TEST(Plan, ASampleLargerThanAChunkIsSeveralRequests) {
+TEST(ClusterPlan, LargeSampleIsSeveralRequests) {
     const Plan made = planned({.gpus = 8, .rate = 10, .sample_bytes = (2 << 20) + 1});
     EXPECT_EQ(made.requests_per_sample, 3);
     EXPECT_EQ(made.requests_per_s, 240);
@@ -151,7 +151,7 @@ TEST(Plan, ASampleLargerThanAChunkIsSeveralRequests) {
 }
 
 // Every share stays within the utilisation, and one machine fewer would exceed it.
-TEST(Plan, TakesAsManyMachinesAsItNeedsAndNoMore) {
+TEST(ClusterPlan, MachineCountIsSufficientAndMinimal) {
     for (const uint64_t gpus : {8u, 100u, 10'000u}) {
         for (const double rate : {1.0, 100.0, 20'000.0}) {
             for (const uint64_t bytes : {512u, 4096u, 150'000u, 64u << 20}) {
@@ -176,7 +176,7 @@ TEST(Plan, TakesAsManyMachinesAsItNeedsAndNoMore) {
     }
 }
 
-TEST(Plan, SaysWhatIsFullFirst) {
+TEST(ClusterPlan, FirstFullResourceIsNamed) {
     struct Case {
         Hardware hardware;
         std::string_view of, name;
@@ -201,7 +201,7 @@ TEST(Plan, SaysWhatIsFullFirst) {
 }
 
 // By hand: 192,000 requests/s × 10 µs are 1.92 cores, which one server has.
-TEST(Plan, CopiesInACephClusterTakeServersAndCapacityButNoReads) {
+TEST(ClusterPlan, CephCopiesNeedServersButNoReads) {
     const Demand demand{.gpus = 96, .rate = 2000, .sample_bytes = 4096};
     const Costs costs = costs_of(Backend::rados);
     const Plan three = planned(demand, {}, costs, Backend::rados);
@@ -221,7 +221,7 @@ TEST(Plan, CopiesInACephClusterTakeServersAndCapacityButNoReads) {
     EXPECT_LE(large.resources.front().share(), 0.8 + 1e-6);
 }
 
-TEST(Plan, LookUpsAreExtra) {
+TEST(ClusterPlan, LookUpsAreCountedSeparately) {
     Costs costs = costs_of();
     costs.requests[Costs::key(Backend::engine, provider, "stat")] = {
         .source = "measured", .dpu_us = 20, .server_us = 10};
@@ -232,7 +232,7 @@ TEST(Plan, LookUpsAreExtra) {
     EXPECT_NEAR(made.look_ups->server_cores, 0.1, 1e-9);
 }
 
-TEST(Hardware, AFileChangesSomeOfIt) {
+TEST(Hardware, FileOverridesSomeValues) {
     Report report;
     const auto hardware = parse_hardware(
         "server:\n  devices: 4\n  device_bandwidth: 7000MB\ndpu: {cores: 8}\n"
@@ -247,7 +247,7 @@ TEST(Hardware, AFileChangesSomeOfIt) {
     EXPECT_EQ(hardware->server_network_gbits, Hardware{}.server_network_gbits);
 }
 
-TEST(Hardware, EachProblemNamesLineAndKey) {
+TEST(Hardware, ProblemNamesLineAndKey) {
     struct Case {
         std::string_view yaml, says;
     };

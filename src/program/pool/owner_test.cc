@@ -20,7 +20,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class OwnerTest : public testing::Test {
+class PoolOwnerTest : public testing::Test {
   protected:
     void SetUp() override {
         std::string path = testing::TempDir() + "owner.XXXXXX";
@@ -61,7 +61,7 @@ class OwnerTest : public testing::Test {
 };
 
 // A lock for reading is enough to keep a pool closed, and a readable file is enough for the lock.
-TEST_F(OwnerTest, NobodyElseCanLockTheFile) {
+TEST_F(PoolOwnerTest, LockFileIsClosedToOtherUsers) {
     const std::string path = directory_ + "/owner";
     for (const bool is_old : {false, true}) {
         if (is_old) std::filesystem::permissions(path, std::filesystem::perms(0644));
@@ -71,7 +71,7 @@ TEST_F(OwnerTest, NobodyElseCanLockTheFile) {
 }
 
 // The file is overwritten, and a directory of somebody else could have a link in its place.
-TEST_F(OwnerTest, ALinkIsNotFollowed) {
+TEST_F(PoolOwnerTest, LinkIsNotFollowed) {
     const std::string other = directory_ + "/other";
     ASSERT_TRUE(replace_file(other, "precious"));
     std::filesystem::create_symlink(other, directory_ + "/owner");
@@ -80,7 +80,7 @@ TEST_F(OwnerTest, ALinkIsNotFollowed) {
     EXPECT_EQ(read_file(other, 100).value_or(""), "precious");
 }
 
-TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
+TEST_F(PoolOwnerTest, SecondOpenerGetsTheRecordOfTheFirst) {
     const OwnerRecord self{
         .pid = getpid(), .program = "a%b\n", .mount_point = "/mnt/x y", .container = "main"};
     auto first = take(self);
@@ -96,7 +96,7 @@ TEST_F(OwnerTest, TheSecondOpenerLearnsWhoTheFirstIs) {
     EXPECT_TRUE(take(self));
 }
 
-TEST_F(OwnerTest, AMountThatIsGoneIsWaitedFor) {
+TEST_F(PoolOwnerTest, UnmountedOwnerIsAwaited) {
     Report report;
     const auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -109,7 +109,7 @@ TEST_F(OwnerTest, AMountThatIsGoneIsWaitedFor) {
     EXPECT_FALSE(taken_from("/proc"));
 }
 
-TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
+TEST_F(PoolOwnerTest, MessageSaysHowToEndAnotherProcess) {
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "python3"}),
                 "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
                 "kill 1");
@@ -120,7 +120,7 @@ TEST_F(OwnerTest, SaysWhatToDoAboutAnotherProcess) {
                 HasSubstr("ros2store down "));
 }
 
-TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
+TEST_F(PoolOwnerTest, ForkedChildNeitherHoldsNorReleasesTheLock) {
     auto first = take({.pid = getpid(), .program = "parent"});
     ASSERT_TRUE(first);
     // The child outlives the parent's ownership and destroys its copy: neither has an effect.
@@ -146,7 +146,7 @@ TEST_F(OwnerTest, AForkedChildNeitherHoldsNorReleasesIt) {
     for (const int end : {go[0], up[0], up[1]}) close(end);
 }
 
-TEST_F(OwnerTest, AnOwnerThatIsJustLeavingIsWaitedFor) {
+TEST_F(PoolOwnerTest, LeavingOwnerIsAwaited) {
     auto first = take({.pid = getpid()});
     ASSERT_TRUE(first);
     ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
@@ -155,7 +155,7 @@ TEST_F(OwnerTest, AnOwnerThatIsJustLeavingIsWaitedFor) {
     EXPECT_TRUE((*reactor)->run(take_while_it_leaves(**reactor, *first))) << report_.text();
 }
 
-TEST_F(OwnerTest, ACommandIsWaitedForAndOthersAreNot) {
+TEST_F(PoolOwnerTest, CommandIsAwaitedAndOthersAreNot) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
     const auto child = fork();
@@ -184,7 +184,7 @@ TEST_F(OwnerTest, ACommandIsWaitedForAndOthersAreNot) {
     waitpid(child, nullptr, 0);
 }
 
-TEST_F(OwnerTest, AnOwnerThatNeverSaysWhoItIsIsReported) {
+TEST_F(PoolOwnerTest, OwnerWithoutARecordIsReported) {
     auto first = take({.pid = getpid()});
     ASSERT_TRUE(first);
     ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
@@ -197,7 +197,7 @@ TEST_F(OwnerTest, AnOwnerThatNeverSaysWhoItIsIsReported) {
     EXPECT_THAT(report_.text(), HasSubstr("fuser -v"));
 }
 
-TEST_F(OwnerTest, ADeadOwnerIsNone) {
+TEST_F(PoolOwnerTest, DeadOwnerIsIgnored) {
     EXPECT_EQ(in_child([&] {
                   auto taken = take({.pid = getpid(), .program = "dead"});
                   if (!taken) return 1;
@@ -210,7 +210,7 @@ TEST_F(OwnerTest, ADeadOwnerIsNone) {
 }
 
 // The kernel drops the lock only when it removes the process, after its memory.
-TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
+TEST_F(PoolOwnerTest, KilledOwnerIsAwaited) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
     for (int turn = 0; turn < 10; ++turn) {
@@ -236,7 +236,7 @@ TEST_F(OwnerTest, AnOwnerThatWasJustKilledIsWaitedFor) {
 }
 
 // The first thread of a process that ends loses its mount table while other threads hold the lock.
-TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
+TEST_F(PoolOwnerTest, EndingMountIsAwaited) {
     const auto reactor = OsReactor::create({}, report_);
     ASSERT_TRUE(reactor);
     for (int turn = 0; turn < 100; ++turn) {
@@ -264,7 +264,7 @@ TEST_F(OwnerTest, AMountThatEndsBetweenTwoLooksIsWaitedFor) {
     }
 }
 
-TEST_F(OwnerTest, ADirectoryThatIsMissingIsSaid) {
+TEST_F(PoolOwnerTest, MissingDirectoryIsReported) {
     directory_ += "/missing";
     const auto taken = take({});
     ASSERT_FALSE(taken);

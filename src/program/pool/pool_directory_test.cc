@@ -110,7 +110,7 @@ Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& c
     co_return listed;
 }
 
-TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
+TEST_F(PoolDirectoryTest, CreatedPoolIsReady) {
     uint64_t last = 0;
     auto wanted = creation();
     wanted.pool = "p1";
@@ -135,7 +135,7 @@ TEST_F(PoolDirectoryTest, ACreatedPoolIsReady) {
     refuses(wanted, Code::exists, "there is a pool in " + directory_ + " already");
 }
 
-TEST_F(PoolDirectoryTest, SeveralDevicesMayLieElsewhere) {
+TEST_F(PoolDirectoryTest, DevicesInOtherDirectoriesAreLinked) {
     files::create_directory(base_ + "/d0");
     files::create_directory(base_ + "/d1");
     auto wanted = creation();
@@ -158,7 +158,7 @@ TEST_F(PoolDirectoryTest, SeveralDevicesMayLieElsewhere) {
     EXPECT_TRUE(files::is_empty(base_ + "/d1"));
 }
 
-TEST_F(PoolDirectoryTest, PlacesOfDevicesMayBeRelative) {
+TEST_F(PoolDirectoryTest, RelativeDeviceDirectoryIsAccepted) {
     auto wanted = creation();
     wanted.device_directories = {files::relative(make_disk()).string()};
     ASSERT_FALSE(wanted.device_directories.front().starts_with('/'));
@@ -168,7 +168,7 @@ TEST_F(PoolDirectoryTest, PlacesOfDevicesMayBeRelative) {
     EXPECT_TRUE(files::is_empty(base_ + "/disk"));
 }
 
-TEST_F(PoolDirectoryTest, AnInterruptedCreationDoesNotNameAnotherPoolsFiles) {
+TEST_F(PoolDirectoryTest, InterruptedCreationSparesOtherPools) {
     auto interrupted = creation(), whole = creation();
     interrupted.device_directories = whole.device_directories = {make_disk()};
     whole.directory = base_ + "/whole";
@@ -194,7 +194,7 @@ TEST_F(PoolDirectoryTest, AnInterruptedCreationDoesNotNameAnotherPoolsFiles) {
     EXPECT_TRUE(files::is_empty(base_ + "/disk"));
 }
 
-TEST_F(PoolDirectoryTest, NamesOfEarlierBuildsAreOnlyRemovedWithTheirPool) {
+TEST_F(PoolDirectoryTest, FilesOfEarlierBuildAreRemovedWithTheirPool) {
     auto wanted = creation();
     wanted.device_directories = {make_disk()};
     ASSERT_TRUE(create(wanted)) << report_.text();
@@ -216,7 +216,7 @@ TEST_F(PoolDirectoryTest, NamesOfEarlierBuildsAreOnlyRemovedWithTheirPool) {
     EXPECT_TRUE(files::is_empty(base_ + "/disk"));
 }
 
-TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
+TEST_F(PoolDirectoryTest, RefusedCreationChangesNothing) {
     auto wanted = creation();
     wanted.bytes = pool_bytes_min - 1;
     refuses(wanted, Code::invalid, "each needs 64MiB at least");
@@ -243,7 +243,7 @@ TEST_F(PoolDirectoryTest, WhatIsRefusedChangesNothing) {
     EXPECT_EQ(destroy_pool(directory_, report_).error().code, Code::not_found);
 }
 
-TEST_F(PoolDirectoryTest, AStoppedCreationLeavesNothing) {
+TEST_F(PoolDirectoryTest, StoppedCreationLeavesNothing) {
     auto wanted = creation();
     wanted.progress = [&](uint64_t done, uint64_t) {
         if (done > pool_bytes_min / 2) stop_.request_stop();
@@ -252,7 +252,7 @@ TEST_F(PoolDirectoryTest, AStoppedCreationLeavesNothing) {
     EXPECT_FALSE(files::exists(directory_));
 }
 
-TEST_F(PoolDirectoryTest, AKilledCreationIsClearedByTheNext) {
+TEST_F(PoolDirectoryTest, KilledCreationIsClearedByTheNext) {
     ASSERT_NO_FATAL_FAILURE(is_killed_creating(creation()));
     const auto found = read_pool_directory(directory_, report_);
     ASSERT_FALSE(found);
@@ -261,7 +261,7 @@ TEST_F(PoolDirectoryTest, AKilledCreationIsClearedByTheNext) {
     EXPECT_TRUE(read_pool_directory(directory_, report_));
 }
 
-TEST_F(PoolDirectoryTest, APoolThatLostItsSettingsIsNotOverwritten) {
+TEST_F(PoolDirectoryTest, PoolWithoutSettingsIsNotOverwritten) {
     ASSERT_TRUE(create(creation())) << report_.text();
     const std::string settings = directory_ + "/config.yaml";
     ASSERT_TRUE(files::remove(settings));
@@ -276,7 +276,7 @@ TEST_F(PoolDirectoryTest, APoolThatLostItsSettingsIsNotOverwritten) {
     EXPECT_TRUE(read_pool_directory(directory_, restored)) << restored.text();
 }
 
-TEST_F(PoolDirectoryTest, ARelativeDeviceLinkIsFollowedFromWhereItLies) {
+TEST_F(PoolDirectoryTest, RelativeDeviceLinkIsResolvedInThePool) {
     ASSERT_TRUE(create(creation())) << report_.text();
     files::rename(directory_ + "/device-0", base_ + "/elsewhere");
     files::create_symlink("../elsewhere", directory_ + "/device-0");
@@ -287,7 +287,7 @@ TEST_F(PoolDirectoryTest, ARelativeDeviceLinkIsFollowedFromWhereItLies) {
     EXPECT_FALSE(files::exists(base_ + "/elsewhere"));
 }
 
-TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
+TEST_F(PoolDirectoryTest, OwnedPoolIsNotDestroyed) {
     ASSERT_TRUE(create(creation()));
     OwnerRecord present;
     auto owner = Ownership::take(directory_, {.pid = getpid()}, present, report_);
@@ -302,7 +302,7 @@ TEST_F(PoolDirectoryTest, AnOwnedPoolIsNotDestroyed) {
 
 // Settings and certificates of daemons cannot be recreated, so they are kept if the pool is not
 // removed.
-TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolCannotBeOpened) {
+TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolIsUnusable) {
     ASSERT_TRUE(create(creation()));
     int calls = 0;
     const auto also = [&]() -> Result<> {
@@ -324,7 +324,7 @@ TEST_F(PoolDirectoryTest, OtherFilesAreRemovedOnceThePoolCannotBeOpened) {
     EXPECT_FALSE(files::exists(directory_));
 }
 
-TEST_F(PoolDirectoryTest, FilesLargerThanTheirContentsAreNotRead) {
+TEST_F(PoolDirectoryTest, OversizedFilesAreNotRead) {
     ASSERT_TRUE(create(creation()));
     write(directory_ + "/config.yaml", "pool: p\n" + std::string(2 << 20, '#'));
     const auto found = read_pool_directory(directory_, report_);
@@ -337,7 +337,7 @@ TEST_F(PoolDirectoryTest, FilesLargerThanTheirContentsAreNotRead) {
     EXPECT_EQ(read_pool_directory(directory_, report_).error().code, Code::corrupt);
 }
 
-TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
+TEST_F(PoolDirectoryTest, BadSettingIsRefusedWithItsLine) {
     ASSERT_TRUE(create(creation()));
     const auto path = directory_ + "/config.yaml";
     const auto refused = [&](std::string_view text, const std::string& sentence) {
@@ -368,7 +368,7 @@ TEST_F(PoolDirectoryTest, BadSettingsAreRefusedWithTheirLine) {
     EXPECT_EQ(options.ring, RingChoice::threads);
 }
 
-TEST_F(PoolDirectoryTest, WhatIsMissingIsSaid) {
+TEST_F(PoolDirectoryTest, MissingPartIsReported) {
     const auto refused = [&](const std::string& path, const std::string& sentence) {
         report_ = {};
         ASSERT_FALSE(read_pool_directory(path, report_));

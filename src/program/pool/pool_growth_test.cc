@@ -103,7 +103,7 @@ class PoolGrowthTest : public testing::Test {
     Report report_;
 };
 
-TEST_F(PoolGrowthTest, AddsADevice) {
+TEST_F(PoolGrowthTest, GrowthAddsADevice) {
     const uint64_t before = total();
     uint64_t last = 0;
     ASSERT_TRUE(grow({.directory = {},
@@ -123,7 +123,7 @@ TEST_F(PoolGrowthTest, AddsADevice) {
     EXPECT_GT(total(), before + pool_bytes_min * 9 / 10);
 }
 
-TEST_F(PoolGrowthTest, OnAnotherDisk) {
+TEST_F(PoolGrowthTest, GrowthOnAnotherDiskAddsALink) {
     files::create_directory(base_ + "/other");
     ASSERT_TRUE(grow({.directory = {}, .device_directory = base_ + "/other", .progress = {}}))
         << report_.text();
@@ -135,7 +135,7 @@ TEST_F(PoolGrowthTest, OnAnotherDisk) {
     EXPECT_TRUE(files::is_empty(base_ + "/other"));
 }
 
-TEST_F(PoolGrowthTest, AnInterruptedGrowthDoesNotNameAnotherPoolsFile) {
+TEST_F(PoolGrowthTest, InterruptedGrowthSparesOtherPools) {
     files::create_directory(base_ + "/other");
     const int halfway = static_cast<int>(pool_bytes_min >> 21);
     ASSERT_TRUE(helper_is_killed_at(halfway, base_ + "/other"));
@@ -153,7 +153,7 @@ TEST_F(PoolGrowthTest, AnInterruptedGrowthDoesNotNameAnotherPoolsFile) {
     EXPECT_EQ(std::distance(each, {}), 1);
 }
 
-TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
+TEST_F(PoolGrowthTest, RefusedGrowthChangesNothing) {
     refuses({.directory = {}, .bytes = 4096, .device_directory = {}, .progress = {}}, Code::invalid,
             "64MiB at least");
     refuses({.directory = {}, .bytes = uint64_t{1} << 60, .device_directory = {}, .progress = {}},
@@ -178,7 +178,7 @@ TEST_F(PoolGrowthTest, WhatIsRefusedChangesNothing) {
     EXPECT_GT(total(), 0U);
 }
 
-TEST_F(PoolGrowthTest, KilledAnywhereItIsDoneOrUndoneByTheNextOpening) {
+TEST_F(PoolGrowthTest, KilledGrowthIsFinishedOrUndoneAtOpening) {
     const uint64_t small = total();
     const int reports = static_cast<int>(pool_bytes_min >> 20);  // approximately, of the writing
     size_t undone = 0, finished = 0;
@@ -200,7 +200,7 @@ TEST_F(PoolGrowthTest, KilledAnywhereItIsDoneOrUndoneByTheNextOpening) {
     EXPECT_EQ(finished, 1U);
 }
 
-TEST_F(PoolGrowthTest, ALinkThatWasKilledBeforeItsFileIsRemoved) {
+TEST_F(PoolGrowthTest, LinkWithoutItsFileIsRemoved) {
     std::ofstream(directory_ + "/growing") << "device-1\n";
     files::create_symlink(base_ + "/nothing", directory_ + "/device-1");
     EXPECT_GT(total(), 0U);

@@ -22,7 +22,7 @@ session::AccessTable access(const session::AccessTable::Settings& settings) {
     return *parsed;
 }
 
-class WhoMayDoWhat : public testing::Test {
+class ControlAccess : public testing::Test {
   protected:
     // Alice may do everything in the pool.
     void start(std::map<std::string, std::string> mallorys) {
@@ -65,7 +65,7 @@ class WhoMayDoWhat : public testing::Test {
     Report report_;
 };
 
-TEST_F(WhoMayDoWhat, ASubjectWithoutAnEntryHasNoRights) {
+TEST_F(ControlAccess, SubjectWithoutEntryHasNoRights) {
     start({});
     const auto pools = rig_->here([&] { return mallory_->list_pools(call_, report_); });
     ASSERT_TRUE(pools) << report_.text();
@@ -95,7 +95,7 @@ TEST_F(WhoMayDoWhat, ASubjectWithoutAnEntryHasNoRights) {
                 SizeIs(6));
 }
 
-TEST_F(WhoMayDoWhat, ContainerCallsNeedTheirRight) {
+TEST_F(ControlAccess, ContainerCallsNeedTheirRight) {
     start({{"read", "pool/shared"}, {"create", "pool/mallory-*"}});
     ASSERT_EQ(create(*alice_, "shared"), done) << report_.text();
     ASSERT_EQ(create(*mallory_, "mallory-1"), done) << report_.text();
@@ -124,7 +124,7 @@ TEST_F(WhoMayDoWhat, ContainerCallsNeedTheirRight) {
 }
 
 // They take turns with the tenant's other requests, and count for the tenant.
-TEST_F(WhoMayDoWhat, CallsOnContainersAreTheirTenants) {
+TEST_F(ControlAccess, ContainerCallsCountForTheirTenant) {
     start({{"read", "pool/c"}});
     const auto counted = [this](const std::string& name) {
         uint64_t names = 0;
@@ -151,7 +151,7 @@ TEST_F(WhoMayDoWhat, CallsOnContainersAreTheirTenants) {
     EXPECT_EQ(inside, 0U);
 }
 
-TEST_F(WhoMayDoWhat, AMountIsForWhatItsSubjectMayDo) {
+TEST_F(ControlAccess, MountNeedsRightOfItsSubject) {
     start({{"read", "pool/c"}, {"create", "pool/made"}});
     ASSERT_EQ(create(*mallory_, "made"), done);
     ASSERT_EQ(create(*alice_, "alices"), done);

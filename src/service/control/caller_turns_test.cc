@@ -73,12 +73,12 @@ Task<> work_through(Reactor& reactor) {
     EXPECT_EQ(reactor.now() - begin, 5 * work_time) << "each began when the one before it ended";
 }
 
-TEST(CallerTurns, AWaiterBeginsWhenATurnEnds) {
+TEST(CallerTurns, WaiterBeginsWhenTurnEnds) {
     sim::World world(1);
     world.run(work_through(world.core()));
 }
 
-TEST(CallerTurns, ACallerWithManyCallsDelaysItselfAlone) {
+TEST(CallerTurns, BusyCallerDelaysOnlyItself) {
     sim::World world(1);
     world.run(flood(world.core()));
 }

@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsSupersetOf;
 
-class Calls : public testing::Test {
+class ControlCalls : public testing::Test {
   protected:
     void start(RigOptions options = {}) {
         rig_.emplace(std::move(options));
@@ -72,7 +72,7 @@ class Calls : public testing::Test {
     Report report_;
 };
 
-TEST_F(Calls, ADeadlineTravels) {
+TEST_F(ControlCalls, DeadlineReachesServer) {
     start();
     const Call late{.deadline = rig_->client_reactor->now() + 100ms};
     Result<session::MountId> result;
@@ -89,7 +89,7 @@ TEST_F(Calls, ADeadlineTravels) {
 }
 
 // After a clock was set back, gRPC's deadline is later.
-TEST_F(Calls, ADeadlineDoesNotNeedTheClock) {
+TEST_F(ControlCalls, DeadlineHoldsAfterClockStep) {
     start();
     const Call late{.deadline = rig_->client_reactor->now() + 100ms};
     grpc::Status status;
@@ -100,7 +100,7 @@ TEST_F(Calls, ADeadlineDoesNotNeedTheClock) {
     }));
 }
 
-TEST_F(Calls, ACancelledCallIsStopped) {
+TEST_F(ControlCalls, CancelledCallIsStopped) {
     start();
     StopSource stop;
     const Call call{.stop = stop.token()};
@@ -118,7 +118,7 @@ TEST_F(Calls, ACancelledCallIsStopped) {
         eventually(*rig_->client_reactor, [&] { return rig_->server->counters().cancelled == 1; }));
 }
 
-TEST_F(Calls, AServerThatStopsCancelsWhatRuns) {
+TEST_F(ControlCalls, StoppingServerCancelsRunningCalls) {
     start();
     Result<session::MountId> result;
     Nursery nursery(*rig_->client_reactor, 1);
@@ -136,7 +136,7 @@ TEST_F(Calls, AServerThatStopsCancelsWhatRuns) {
     EXPECT_THAT(report_.text(), testing::Not(HasSubstr("failed to connect")));
 }
 
-TEST_F(Calls, OneSubjectsCallsAreBounded) {
+TEST_F(ControlCalls, CallsOfOneSubjectAreBounded) {
     start({.control = {.calls_per_subject_max = 3}});
     StopSource stop;
     const Call call{.stop = stop.token()};
@@ -166,7 +166,7 @@ TEST_F(Calls, OneSubjectsCallsAreBounded) {
     EXPECT_GT(rig_->server->counters().refused_busy, 0u);
 }
 
-TEST_F(Calls, AMountForReadingTakesNoChanges) {
+TEST_F(ControlCalls, ReadOnlyMountRefusesChanges) {
     start();
     session::FixedMountLocator locator({session_, rig_->mount(*client_, session_, "c", true)});
     RemoteNamespace names(*client_, locator, alice);
@@ -185,7 +185,7 @@ TEST_F(Calls, AMountForReadingTakesNoChanges) {
               Code::read_only);
 }
 
-TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
+TEST_F(ControlCalls, HandleIsValidOnlyInItsMount) {
     start();
     session::FixedMountLocator locator({session_, rig_->mount(*client_, session_)});
     session::FixedMountLocator elsewhere_locator({session_, rig_->mount(*client_, session_)});
@@ -201,7 +201,7 @@ TEST_F(Calls, WhatAMountHasOpenIsItsOwn) {
     EXPECT_EQ(twice.error().code, Code::stale);
 }
 
-TEST_F(Calls, NamesAreAskedForAgainWhenTheServerComesBack) {
+TEST_F(ControlCalls, NamespaceCallsResumeAfterRestart) {
     start();
     session::FixedMountLocator locator({session_, rig_->mount(*client_, session_)});
     RemoteNamespace names(*client_, locator, alice);
@@ -229,7 +229,7 @@ v1::OpenSessionRequest good_session() {
     return request;
 }
 
-TEST_F(Calls, InvalidSessionRequestsAreRefused) {
+TEST_F(ControlCalls, InvalidSessionRequestsAreRefused) {
     start();
     v1::Sessions::Stub stub(channel());
     const auto refused = [&](auto change, const char* says) {
@@ -263,7 +263,7 @@ TEST_F(Calls, InvalidSessionRequestsAreRefused) {
     EXPECT_TRUE(stub.Open(&context, good_session(), &reply).ok());
 }
 
-TEST_F(Calls, InvalidFileRequestsAreRefused) {
+TEST_F(ControlCalls, InvalidFileRequestsAreRefused) {
     start();
     const uint64_t mount = rig_->mount(*client_, session_).value;
     v1::Files::Stub stub(channel());
@@ -355,7 +355,7 @@ TEST_F(Calls, InvalidFileRequestsAreRefused) {
     expect(stub.Forget(&forget_context, forget, &empty), Code::invalid, "nodes has 1025 entries");
 }
 
-TEST_F(Calls, AMessageOverTheLimitIsRefused) {
+TEST_F(ControlCalls, OversizedMessageIsRefused) {
     start({.control = {.message_bytes_max = 10'000}});
     v1::Pools::Stub stub(channel());
     v1::QueryPoolRequest request;
@@ -417,7 +417,7 @@ std::string exchange(const std::shared_ptr<grpc::Channel>& channel, const std::s
     return answer;
 }
 
-TEST_F(Calls, HealthIsServedAndDrained) {
+TEST_F(ControlCalls, DrainedServerReportsNotServing) {
     start();
     constexpr const char* check = "/grpc.health.v1.Health/Check";
     // HealthCheckResponse.status: 1 is SERVING, 2 NOT_SERVING.
@@ -439,7 +439,7 @@ TEST_F(Calls, HealthIsServedAndDrained) {
         << "what there is goes on";
 }
 
-TEST_F(Calls, MalformedRequestsAreRefused) {
+TEST_F(ControlCalls, MalformedRequestsAreRefused) {
     start();
     const auto answer = [&](const char* method, std::string_view request) {
         return exchange(channel(), fmt::format("/ros2s.control.v1.{}", method), request);
@@ -454,7 +454,7 @@ TEST_F(Calls, MalformedRequestsAreRefused) {
     EXPECT_TRUE(rig_->here([&] { return client_->list_pools(call_, report_); }));
 }
 
-TEST_F(Calls, TheServerSaysWhatItIs) {
+TEST_F(ControlCalls, ServerDescribesItself) {
     start();
     const auto query = [&] {
         return rig_->here([&] { return client_->query_server(call_, report_); });
@@ -475,7 +475,7 @@ TEST_F(Calls, TheServerSaysWhatItIs) {
     EXPECT_EQ(facts->sessions, 2u);
 }
 
-TEST_F(Calls, ReflectionNamesTheServices) {
+TEST_F(ControlCalls, ReflectionNamesTheServices) {
     start();
     // ServerReflectionRequest.list_services = "*"
     const std::string answer = exchange(
@@ -491,7 +491,7 @@ TEST_F(Calls, ReflectionNamesTheServices) {
 
 // ---- addresses that cannot be used
 
-TEST_F(Calls, AnUnusableAddressIsReported) {
+TEST_F(ControlCalls, UnusableAddressIsReported) {
     start();
     const auto refused = [&](std::vector<std::string> listen, pki::Identity identity, Code code,
                              const char* says) {

@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(WhyUnanswered, SaysWhatAPersonCanActOn) {
+TEST(UnansweredCall, GrpcErrorIsExplained) {
     const std::pair<const char*, const char*> cases[] = {
         {"failed to connect to all addresses; last error: UNKNOWN: Ssl handshake failed", "TLS"},
         {"last error: UNKNOWN: ipv4:10.0.0.1:7400: Handshake read failed", "the daemon hangs, or"},

@@ -121,7 +121,7 @@ class Strangers {
     int go_[2];
 };
 
-class Connections : public testing::Test {
+class ControlConnections : public testing::Test {
   protected:
     static constexpr Duration soon = 20s;
     // A new client is served.
@@ -137,7 +137,7 @@ class Connections : public testing::Test {
 };
 
 // In gRPC 1.51 one EMFILE of accept ended the listener for the life of the process.
-TEST_F(Connections, DescriptorsRunOutAndComeBack) {
+TEST_F(ControlConnections, ExhaustedDescriptorsRecover) {
     Rig rig;
     ASSERT_TRUE(gets_in(rig));
     const FewDescriptors few(40);
@@ -160,7 +160,7 @@ TEST_F(Connections, DescriptorsRunOutAndComeBack) {
     for (const int socket : strangers) ::close(socket);
 }
 
-TEST_F(Connections, StrangersDoNotUseUpDescriptors) {
+TEST_F(ControlConnections, UnauthenticatedPeersLeaveDescriptorsFree) {
     Certificates certificates;
     const FewDescriptors few(400);
     Rig rig;
@@ -186,7 +186,7 @@ TEST_F(Connections, StrangersDoNotUseUpDescriptors) {
     EXPECT_TRUE(gets_in(rig));
 }
 
-TEST_F(Connections, StrangersThatResetLeaveNoDescriptor) {
+TEST_F(ControlConnections, ResetPeersLeaveNoDescriptor) {
     Rig rig;
     ASSERT_TRUE(gets_in(rig));
     const size_t before = open_descriptors();
@@ -198,7 +198,7 @@ TEST_F(Connections, StrangersThatResetLeaveNoDescriptor) {
 }
 
 // A call over a Unix socket does not show which socket it used.
-TEST_F(Connections, StrangersEndNoUnixSocketThatHasShownItsCertificate) {
+TEST_F(ControlConnections, AuthenticatedUnixSocketIsNotEvicted) {
     const TemporaryDirectory directory;
     Rig rig({.control = {.listen = {"127.0.0.1:0", "unix:" + directory.path() + "/socket"},
                          .connections_max = 40,
@@ -225,7 +225,7 @@ TEST_F(Connections, StrangersEndNoUnixSocketThatHasShownItsCertificate) {
     }
 }
 
-TEST_F(Connections, ASubjectHasSoManyAndNoMore) {
+TEST_F(ControlConnections, ConnectionsPerSubjectAreBounded) {
     Rig rig({.control = {.connections_per_subject_max = 3}});
     std::vector<std::unique_ptr<ControlClient>> clients;
     for (int i = 0; i < 3; ++i) rig.open(*clients.emplace_back(rig.client()));
@@ -239,7 +239,7 @@ TEST_F(Connections, ASubjectHasSoManyAndNoMore) {
     EXPECT_TRUE(eventually(*rig.client_reactor, [&] { return bool(gets_in(rig)); }));
 }
 
-TEST_F(Connections, OfOneTenantLeaveRoomForOthers) {
+TEST_F(ControlConnections, ConnectionsOfOneTenantLeaveRoomForOthers) {
     Rig rig({.control = {.connections_max = 32, .connections_per_subject_max = 8}});
     rig.certificates.add("operator");
     std::vector<std::unique_ptr<ControlClient>> clients;
@@ -263,7 +263,7 @@ TEST_F(Connections, OfOneTenantLeaveRoomForOthers) {
     EXPECT_TRUE(calls("host-7"));
 }
 
-TEST_F(Connections, ListensWhereItIsTold) {
+TEST_F(ControlConnections, ConfiguredAddressesAreServed) {
     const TemporaryDirectory directory;
     const std::string path = "unix:" + directory.path() + "/a socket#1";
     Rig rig({.control = {.listen = {"localhost:0", "[::1]:0", path}}});

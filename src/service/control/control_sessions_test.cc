@@ -17,7 +17,7 @@ using session::Purpose;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-class Control : public testing::Test {
+class ControlSessions : public testing::Test {
   protected:
     // The data plane's check of a ticket in a connection's hello.
     Code redeem(Rig& rig, const session::Ticket& ticket, Purpose purpose = Purpose::link,
@@ -38,7 +38,7 @@ class Control : public testing::Test {
     Report report_;
 };
 
-TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
+TEST_F(ControlSessions, OpenedSessionCarriesDataPlaneFacts) {
     Rig rig;
     const auto client = rig.client();
     SessionWish wanted = Rig::wanted();
@@ -65,7 +65,7 @@ TEST_F(Control, ASessionComesWithAllThatTheDataPlaneNeeds) {
     EXPECT_THAT(report_.text(), HasSubstr("Open a new one"));
 }
 
-TEST_F(Control, ATicketWorksOnceForItsClientAndPurpose) {
+TEST_F(ControlSessions, TicketWorksOnceForItsClientAndPurpose) {
     Rig rig;
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);
@@ -81,7 +81,7 @@ TEST_F(Control, ATicketWorksOnceForItsClientAndPurpose) {
     EXPECT_EQ(redeem(rig, rig.open(*client).ticket.ticket, Purpose::store), Code::denied);
 }
 
-TEST_F(Control, ATicketEndsWithItsSession) {
+TEST_F(ControlSessions, TicketEndsWithItsSession) {
     Rig rig;
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);
@@ -92,7 +92,7 @@ TEST_F(Control, ATicketEndsWithItsSession) {
     EXPECT_EQ(attached_, other.id.value);
 }
 
-TEST_F(Control, ATicketExpires) {
+TEST_F(ControlSessions, ExpiredTicketIsRefused) {
     Rig rig({.tickets = {.lifetime = 1ns}});
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);
@@ -100,7 +100,7 @@ TEST_F(Control, ATicketExpires) {
     EXPECT_EQ(rig.tickets.metrics().expired.value(), 1u);
 }
 
-TEST_F(Control, ASessionIsItsSubjectsAlone) {
+TEST_F(ControlSessions, SessionOfAnotherSubjectIsStale) {
     Rig rig;
     const auto client = rig.client();
     const auto other = rig.client("mallory");
@@ -124,7 +124,7 @@ TEST_F(Control, ASessionIsItsSubjectsAlone) {
     EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
 }
 
-TEST_F(Control, ALimitOfSessionsIsNamed) {
+TEST_F(ControlSessions, SessionLimitIsNamedInRefusal) {
     Rig rig;
     const auto client = rig.client();
     rig.do_there([&] { rig.accounts.set({.others = {.sessions = 1}}); });
@@ -147,7 +147,7 @@ TEST_F(Control, ALimitOfSessionsIsNamed) {
     EXPECT_TRUE(rig.here([&] { return client->keep_alive(call_, opened.id, report_); }));
 }
 
-TEST_F(Control, ARefusedOpeningHasASentence) {
+TEST_F(ControlSessions, RefusedOpenIsExplained) {
     Rig rig({.sessions = {.per_subject_max = 1}});
     const auto client = rig.client();
     const auto refused = [&](SessionWish wanted, Code code, const char* says) {
@@ -193,7 +193,7 @@ class FalseService final : public grpc::CallbackGenericService {
     grpc::Slice reply_;
 };
 
-TEST_F(Control, AServerMustNotChooseAnotherProvider) {
+TEST_F(ControlSessions, UnrequestedProviderIsRefused) {
     Rig rig;
     v1::OpenSessionReply reply;
     reply.set_session(1);
@@ -230,7 +230,7 @@ TEST_F(Control, AServerMustNotChooseAnotherProvider) {
     }
 }
 
-TEST_F(Control, ASessionWithoutATicketIsRefused) {
+TEST_F(ControlSessions, SessionWithoutTicketIsRefused) {
     Rig rig({.tickets = {.per_subject_max = 1}});
     const auto client = rig.client();
     const OpenedSession opened = rig.open(*client);
@@ -243,7 +243,7 @@ TEST_F(Control, ASessionWithoutATicketIsRefused) {
     EXPECT_GT(rig.open(*client).id.value, 0u);
 }
 
-TEST_F(Control, AnUnusedSessionEnds) {
+TEST_F(ControlSessions, UnusedSessionEnds) {
     Rig rig({.sessions = {.idle_max = 20ms}});
     const auto client = rig.client();
     rig.open(*client);
@@ -251,7 +251,7 @@ TEST_F(Control, AnUnusedSessionEnds) {
                            [&] { return rig.sessions.metrics().reaped.value() == 1; }));
 }
 
-TEST_F(Control, PoolsAndContainers) {
+TEST_F(ControlSessions, ContainersAreCreatedMountedAndDestroyed) {
     Rig rig;
     const auto client = rig.client();
     const auto pools = rig.here([&] { return client->list_pools(call_, report_); });
@@ -292,7 +292,7 @@ TEST_F(Control, PoolsAndContainers) {
     EXPECT_EQ(destroy().error().code, Code::not_found);
 }
 
-TEST_F(Control, OverAUnixSocketToo) {
+TEST_F(ControlSessions, UnixSocketIsServed) {
     const TemporaryDirectory directory;
     // A path with characters that have a meaning in URIs.
     const std::string path = directory.path() + "/a b%41#?;é";

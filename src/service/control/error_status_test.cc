@@ -10,7 +10,7 @@ namespace {
 
 constexpr int codes = static_cast<int>(Code::expired) + 1;
 
-TEST(ErrorStatus, EveryErrorSurvives) {
+TEST(ErrorStatus, EveryErrorRoundTrips) {
     std::set<grpc::StatusCode> used;
     for (int i = 0; i < codes; ++i) {
         const Error error{static_cast<Code>(i), i * 3, 1'000'000'000'000ULL + i};
@@ -25,17 +25,17 @@ TEST(ErrorStatus, EveryErrorSurvives) {
     EXPECT_GT(used.size(), 10u) << "generic clients see what it is like, too";
 }
 
-TEST(ErrorStatus, ANegativeErrnoIsNotBelieved) {
+TEST(ErrorStatus, NegativeErrnoIsDropped) {
     Report report;
     const Error sent{.code = Code::denied, .os_errno = -5, .detail = 7};
     EXPECT_EQ(to_error(to_status(sent, ""), report), (Error{Code::denied, 0, 7}));
 }
 
-TEST(ErrorStatus, WithoutASentenceTheErrorIsDescribed) {
+TEST(ErrorStatus, MissingTextIsReplacedByDescription) {
     EXPECT_EQ(to_status({Code::not_empty}, "").error_message(), "the directory is not empty");
 }
 
-TEST(ErrorStatus, GrpcsOwnBecomesTheNearest) {
+TEST(ErrorStatus, GrpcStatusMapsToNearestCode) {
     Report report;
     EXPECT_EQ(to_error({grpc::StatusCode::UNAVAILABLE, "no route"}, report).code,
               Code::disconnected);
@@ -44,7 +44,7 @@ TEST(ErrorStatus, GrpcsOwnBecomesTheNearest) {
     EXPECT_EQ(to_error({grpc::StatusCode::UNKNOWN, ""}, report).code, Code::io);
 }
 
-TEST(ErrorStatus, GarbageForDetailsIsNotBelieved) {
+TEST(ErrorStatus, GarbageDetailsAreIgnored) {
     Report report;
     for (const std::string& details :
          {std::string("\xff\xff\xff garbage"), std::string(4096, 'x')}) {

@@ -212,7 +212,7 @@ class HalfSender {
     uint64_t sent_ = 0;
 };
 
-class HalfSent : public testing::Test {
+class HalfSentRequests : public testing::Test {
   protected:
     // Makes `calls` as another client; returns how many succeeded.
     static int calls_of_bystander(Rig& rig, int calls, const std::string& name = "alice") {
@@ -231,7 +231,7 @@ class HalfSent : public testing::Test {
 
 // gRPC used to read each request before the sender was checked: 1,000 of them took its memory.
 // Later each certificate of a tenant had a bound of its own: eight of them took all there is.
-TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
+TEST_F(HalfSentRequests, RequestsOfOneTenantLeaveRoomForOthers) {
     for (const char* path : {"/ros2s.control.v1.Files/SetXattr", "/grpc.health.v1.Health/Check",
                              "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"}) {
         const auto flood = [path](Rig& rig, const std::vector<std::string>& names, int calls) {
@@ -268,7 +268,7 @@ TEST_F(HalfSent, RequestsOfOneTenantLeaveOthersTheirs) {
 }
 
 // Calls of Watch do not end by themselves.
-TEST_F(HalfSent, CallsOfOneTenantLeaveOthersTheirs) {
+TEST_F(HalfSentRequests, CallsOfOneTenantLeaveRoomForOthers) {
     constexpr size_t hosts = 10, of_each = 32, most = 64;
     Rig rig({.control = {.calls_max = 2 * most, .calls_per_subject_max = of_each}});
     rig.certificates.add("operator");
@@ -294,7 +294,7 @@ TEST_F(HalfSent, CallsOfOneTenantLeaveOthersTheirs) {
         eventually(*rig.client_reactor, [&] { return calls_of_bystander(rig, 1, "host-0") == 1; }));
 }
 
-TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
+TEST_F(HalfSentRequests, IncompleteRequestTimesOut) {
     Rig rig({.control = {.request_max = 1s}});
     HalfSender sender(rig.port(), rig.certificates.of("mallory"));
     for (int i = 0; i < 5; ++i) sender.begin("/ros2s.control.v1.Pools/List", 1000);
@@ -307,7 +307,7 @@ TEST_F(HalfSent, ARequestThatIsNotWholeInTimeEnds) {
 
 // gRPC keeps a reply until it is taken, and calls used to count until their handlers were done: one
 // tenant could have replies for all its streams in memory.
-TEST_F(HalfSent, CallsCountUntilTheirRepliesAreTakenWhichIsLimited) {
+TEST_F(HalfSentRequests, UntakenRepliesCountAndTimeOut) {
     constexpr uint64_t most = 8, asked = 200;
     // Long enough to send all requests before the first are ended.
     Rig rig({.control = {.request_max = 5s, .calls_per_subject_max = most}});
@@ -335,7 +335,7 @@ TEST_F(HalfSent, CallsCountUntilTheirRepliesAreTakenWhichIsLimited) {
     }));
 }
 
-TEST_F(HalfSent, ServersEndWhileRepliesAreNotTaken) {
+TEST_F(HalfSentRequests, ServerStopsWithUntakenReplies) {
     Rig rig;
     HalfSender sender(rig.port(), rig.certificates.of("mallory"), 0);
     for (int i = 0; i < 5; ++i) sender.ask("/ros2s.control.v1.Pools/List");
@@ -344,7 +344,7 @@ TEST_F(HalfSent, ServersEndWhileRepliesAreNotTaken) {
     rig.there([&] { return rig.server->stop(10ms); });
 }
 
-TEST_F(HalfSent, AnAnswerOfReflectionThatIsNotTakenEnds) {
+TEST_F(HalfSentRequests, UntakenReflectionReplyTimesOut) {
     Rig rig({.control = {.request_max = 1s}});
     HalfSender sender(rig.port(), rig.certificates.of("mallory"), 0);
     // ServerReflectionRequest.list_services = "*"

@@ -52,7 +52,7 @@ class Handshake : public testing::Test {
     Report report_;
 };
 
-TEST_F(Handshake, SaysWhoTheServerIs) {
+TEST_F(Handshake, ServerCertificateIsReported) {
     const pki::Identity alice = rig_.certificates.of("alice");
     for (const char* name : {"localhost", "127.0.0.1"}) {
         const auto shown = shake(alice, name);
@@ -64,7 +64,7 @@ TEST_F(Handshake, SaysWhoTheServerIs) {
     EXPECT_EQ(rig_.lines.with("audit").size(), 0u);
 }
 
-TEST_F(Handshake, SaysWhatIsWrongWithTheServer) {
+TEST_F(Handshake, InvalidServerIsReported) {
     const pki::Identity alice = rig_.certificates.of("alice");
     auto shown = shake(alice, "elsewhere.example");
     ASSERT_TRUE(shown) << report_.text();
@@ -81,7 +81,7 @@ TEST_F(Handshake, SaysWhatIsWrongWithTheServer) {
     EXPECT_THAT(report_.text(), HasSubstr("was not signed by the authority"));
 }
 
-TEST_F(Handshake, SaysThatTheServerRefusesUs) {
+TEST_F(Handshake, RefusalByServerIsReported) {
     const Certificates others;
     const auto shown = shake(others.of("alice"), "localhost");
     ASSERT_FALSE(shown);
@@ -92,7 +92,7 @@ TEST_F(Handshake, SaysThatTheServerRefusesUs) {
     EXPECT_EQ(nobody.error().code, Code::not_found);
 }
 
-TEST_F(Handshake, SaysThatItIsNoServer) {
+TEST_F(Handshake, PeerWithoutTlsIsReported) {
     auto shown = shake_with("HTTP/1.1 400 Bad Request\r\n\r\n");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::disconnected);
@@ -103,7 +103,7 @@ TEST_F(Handshake, SaysThatItIsNoServer) {
     EXPECT_THAT(report_.text(), HasSubstr("closes the connection"));
 }
 
-TEST_F(Handshake, DoesNotWaitForEver) {
+TEST_F(Handshake, SilentPeerTimesOut) {
     int pair[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     const auto shown =

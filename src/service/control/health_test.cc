@@ -12,7 +12,7 @@ using grpc::health::v1::HealthCheckRequest;
 using grpc::health::v1::HealthCheckResponse;
 using Status = HealthCheckResponse::ServingStatus;
 
-class Health : public testing::Test {
+class ControlHealth : public testing::Test {
   protected:
     // Alice may read a container of the pool, Mallory nothing.
     void SetUp() override {
@@ -76,7 +76,7 @@ class Watching {
     std::unique_ptr<grpc::ClientReader<HealthCheckResponse>> reader_;
 };
 
-TEST_F(Health, AWatcherIsToldOfEachChangeAndOfTheEnd) {
+TEST_F(ControlHealth, WatcherSeesEachChangeAndTheEnd) {
     const auto alice = stub("alice");
     Watching server(*alice, ""), pool(*alice, "pool/pool"), none(*alice, "pool/none");
     EXPECT_EQ(server.next(), HealthCheckResponse::SERVING);
@@ -93,7 +93,7 @@ TEST_F(Health, AWatcherIsToldOfEachChangeAndOfTheEnd) {
     for (Watching* each : {&server, &pool, &none}) EXPECT_EQ(each->end(), grpc::StatusCode::OK);
 }
 
-TEST_F(Health, AWatcherMayLeaveAtAnyTime) {
+TEST_F(ControlHealth, WatcherMayCancelAtAnyTime) {
     const auto alice = stub("alice");
     Watching watching(*alice, "");
     EXPECT_EQ(watching.next(), HealthCheckResponse::SERVING);
@@ -109,7 +109,7 @@ TEST_F(Health, AWatcherMayLeaveAtAnyTime) {
 }
 
 // For a subject without a right, a pool is answered like one that does not exist.
-TEST_F(Health, APoolIsThereForWhoMayUseIt) {
+TEST_F(ControlHealth, PoolIsVisibleOnlyWithRight) {
     const auto alice = stub("alice"), mallory = stub("mallory");
     Status status{};
     EXPECT_EQ(check(*alice, "pool/pool", status), grpc::StatusCode::OK);

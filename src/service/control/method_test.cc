@@ -18,7 +18,7 @@ const Message& any(const google::protobuf::Descriptor* type) {
 }
 
 // So each has a type of request of its own.
-TEST(MethodOf, FindsEachMethodOfOurServices) {
+TEST(ControlMethods, EachMethodIsFoundByItsTypes) {
     for (const auto* type :
          {v1::QueryServerRequest::descriptor(), v1::OpenSessionRequest::descriptor(),
           v1::QueryPoolRequest::descriptor(), v1::ChangeTenantRequest::descriptor(),
@@ -39,7 +39,7 @@ TEST(MethodOf, FindsEachMethodOfOurServices) {
 
 // Protobuf ends a process in which two files have one name. Programs that load libros2store have
 // files, too.
-TEST(Protocol, FilesHaveNamesOfTheirOwn) {
+TEST(ControlProtocol, ProtoFileNamesHaveOwnPrefix) {
     for (const auto* type :
          {v1::QueryServerRequest::descriptor(), v1::OpenSessionRequest::descriptor(),
           v1::QueryPoolRequest::descriptor(), v1::ChangeTenantRequest::descriptor(),

@@ -50,7 +50,7 @@ Task<> show_twice(Client& client) {
     EXPECT_EQ(client.server.sessions.size(), 1U);
 }
 
-TEST(SessionTickets, EachShowingHasANonceOfItsOwn) {
+TEST(SessionTickets, EachPresentationHasItsOwnNonce) {
     Client client;
     client.world.run(show_twice(client));
 }

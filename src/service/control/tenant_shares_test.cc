@@ -10,7 +10,7 @@
 namespace ros2s::control {
 namespace {
 
-class SharesOfTenants : public testing::Test {
+class TenantShareLimits : public testing::Test {
   protected:
     static std::string subject(uint64_t number) { return fmt::format("CN={}", number); }
     void belongs(uint64_t number, const std::string& tenant) {
@@ -28,7 +28,7 @@ class SharesOfTenants : public testing::Test {
     std::string whose_;
 };
 
-TEST_F(SharesOfTenants, AreTheSameForAnyNumberOfSubjects) {
+TEST_F(TenantShareLimits, SharesDoNotDependOnNumberOfSubjects) {
     for (uint64_t i = 0; i < 8; ++i) belongs(i, "batch");
     accounts_.set(allowances_);
     TenantShares shares(accounts_, 32, 10);
@@ -46,7 +46,7 @@ TEST_F(SharesOfTenants, AreTheSameForAnyNumberOfSubjects) {
     EXPECT_TRUE(shares.take(subject(20)));
 }
 
-TEST_F(SharesOfTenants, FollowASubjectToAnotherTenant) {
+TEST_F(TenantShareLimits, SharesFollowSubjectToAnotherTenant) {
     belongs(0, "batch");
     belongs(1, "batch");
     accounts_.set(allowances_);
@@ -60,7 +60,7 @@ TEST_F(SharesOfTenants, FollowASubjectToAnotherTenant) {
     EXPECT_EQ(take_all(shares, 0), 6u) << "nothing of guests is in use";
 }
 
-TEST_F(SharesOfTenants, AreWhatTheCountsSay) {
+TEST_F(TenantShareLimits, SharesMatchModel) {
     constexpr uint64_t subjects = 12, all = 40, per_subject = 15;
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         SCOPED_TRACE(seed);

@@ -72,7 +72,7 @@ class Stranger {
     bool connected_ = false;
 };
 
-class Tls : public testing::Test {
+class ControlTls : public testing::Test {
   protected:
     // A handshake by the openssl program; `more` are its options.
     std::string handshake(const std::string& more) const {
@@ -121,7 +121,7 @@ class Tls : public testing::Test {
     Report report_;
 };
 
-TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
+TEST_F(ControlTls, RefusedPeerIsLoggedOnce) {
     start();
     EXPECT_THAT(handshake(shown(rig_->certificates.of("alice"))), HasSubstr("TLSv1.3"));
     EXPECT_THAT(rig_->lines.with(audited), SizeIs(0)) << "this one is none";
@@ -159,7 +159,7 @@ TEST_F(Tls, StrangersAreRefusedWithOneLineEach) {
     }
 }
 
-TEST_F(Tls, AClientBelievesItsAuthorityAlone) {
+TEST_F(ControlTls, ClientTrustsOnlyItsAuthority) {
     start();
     const Certificates others;
     const auto client = ControlClient::create(
@@ -173,7 +173,7 @@ TEST_F(Tls, AClientBelievesItsAuthorityAlone) {
     EXPECT_THAT(report_.text(), HasSubstr("ros2store doctor"));
 }
 
-TEST_F(Tls, AClientSpeaksNothingOlder) {
+TEST_F(ControlTls, OlderTlsIsRefusedByClient) {
     start();
     const auto meet = [&](const char* version) {
         FILE* const server =
@@ -206,7 +206,7 @@ TEST_F(Tls, AClientSpeaksNothingOlder) {
     EXPECT_THAT(meet("-tls1_3"), HasSubstr("TLSv1.3"));
 }
 
-TEST_F(Tls, AServerThatComesBackIsFoundAgain) {
+TEST_F(ControlTls, RestartedServerIsFoundAgain) {
     start();
     rig_->restart();
     Report report;
@@ -215,7 +215,7 @@ TEST_F(Tls, AServerThatComesBackIsFoundAgain) {
     })) << report.text();
 }
 
-TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {
+TEST_F(ControlTls, RenewedFilesApplyToNewConnections) {
     start();
     const std::string before = serial();
     ASSERT_THAT(before, HasSubstr("serial="));
@@ -240,7 +240,7 @@ TEST_F(Tls, RenewedFilesCountFromTheNextConnectionOn) {
     EXPECT_THAT(rig_->lines.with("are not used"), SizeIs(1));
 }
 
-TEST_F(Tls, AThousandHalfOpenConnectionsHarmNobody) {
+TEST_F(ControlTls, ThousandHalfOpenConnectionsHarmNobody) {
     constexpr size_t connections = 1000;
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);
@@ -266,14 +266,14 @@ TEST_F(Tls, AThousandHalfOpenConnectionsHarmNobody) {
     EXPECT_GT(rig_->open(*rig_->client()).id.value, 0u);
 }
 
-TEST(Audit, KnowsWhatGrpcSays) {
+TEST(ControlAudit, GrpcRefusalIsTranslated) {
     EXPECT_EQ(why_refused("UNKNOWN:Ssl handshake failed: SSL_ERROR_SSL: error:0A0000C7:SSL "
                           "routines::peer did not return a certificate {tsi_code:10}"),
               "it presented no certificate");
     EXPECT_EQ(why_refused("UNKNOWN:something new {created_time:\"now\"}"), "UNKNOWN:something new");
 }
 
-TEST(Audit, AFloodIsCounted) {
+TEST(ControlAudit, FloodIsCountedAndLogIsBounded) {
     Lines lines;
     const Audit audit(lines.log());
     // By gRPC's own log function.

@@ -15,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 using testing::SizeIs;
 
-class Trusted : public testing::Test {
+class CertificateTrust : public testing::Test {
   protected:
     uint64_t live() {
         uint64_t live = 0;
@@ -43,7 +43,7 @@ class Trusted : public testing::Test {
     Report report_;
 };
 
-TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
+TEST_F(CertificateTrust, ReplacedAuthorityEndsOldSessions) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
     rig_.mount(*client, opened.id);
@@ -74,7 +74,7 @@ TEST_F(Trusted, AReplacedAuthorityEndsWhatTheOldOneLetIn) {
 }
 
 // The server's new certificate is not valid yet when it comes. Later nothing changes but the time.
-TEST_F(Trusted, FilesThatWereRefusedAtFirstReplaceTheAuthorityToo) {
+TEST_F(CertificateTrust, FilesRefusedAtFirstAreUsedLater) {
     const auto client = rig_.client();
     (void)rig_.open(*client);
     const Certificates others;
@@ -89,7 +89,7 @@ TEST_F(Trusted, FilesThatWereRefusedAtFirstReplaceTheAuthorityToo) {
 }
 
 // The key of a certificate was stolen, and its subject has another one by now.
-TEST_F(Trusted, ARevokedCertificateEndsItsSessionsAndNoOtherOfItsSubject) {
+TEST_F(CertificateTrust, RevokedCertificateEndsOnlyItsSessions) {
     const std::string directory = rig_.certificates.directory();
     const TemporaryDirectory stolen;
     for (const char* name : {"/alice.key", "/alice.crt"}) {
@@ -147,7 +147,7 @@ Task<> set_clock(sim::World& world, Trust& trust, const std::string& chain) {
     EXPECT_TRUE(is_trusted());
 }
 
-TEST(Trust, ARefusalEndsWithTheWrongClockThatCausedIt) {
+TEST(Trust, RefusalEndsWhenClockIsCorrected) {
     sim::World world(1);
     world.step_clock(WallTime(now()) - world.core().wall_time());
     const Certificates certificates;
@@ -159,7 +159,7 @@ TEST(Trust, ARefusalEndsWithTheWrongClockThatCausedIt) {
     world.run(set_clock(world, trust, pki::read_pem(certificates.of("alice")).certificate));
 }
 
-TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
+TEST_F(CertificateTrust, RenewedAuthorityEndsNoSession) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
     // Trusts the old authority and the new one.
@@ -187,7 +187,7 @@ TEST_F(Trusted, ARenewedAuthorityEndsNothing) {
     EXPECT_EQ(live(), 1u);
 }
 
-TEST_F(Trusted, ARenewedCertificateIsShownAndTheSessionGoesOn) {
+TEST_F(CertificateTrust, RenewedCertificateKeepsSession) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
     const auto shown = [&] {

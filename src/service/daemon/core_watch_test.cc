@@ -22,7 +22,7 @@ Task<> read_a_byte(int descriptor) {
     co_return;
 }
 
-class Cores : public testing::Test {
+class WatchedCores : public testing::Test {
   protected:
     void SetUp() override {
         Report report;
@@ -60,7 +60,7 @@ class Cores : public testing::Test {
     std::unique_ptr<OsReactor> reactors_[3];
 };
 
-TEST_F(Cores, ThatSleepRun) {
+TEST_F(WatchedCores, SleepingCoresCountAsRunning) {
     for (int core : {0, 1}) run_blocking(*reactors_[core], do_nothing);
     CoreWatch cores = watch();
     const uint64_t work = cores.work();
@@ -68,7 +68,7 @@ TEST_F(Cores, ThatSleepRun) {
     EXPECT_GE(cores.work(), work + 10) << "of both";
 }
 
-TEST_F(Cores, OneThatIsStuckIsFound) {
+TEST_F(WatchedCores, StuckCoreIsFound) {
     int ends[2];
     ASSERT_EQ(::pipe(ends), 0);
     CoreWatch cores = watch();

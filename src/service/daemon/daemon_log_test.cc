@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(DaemonLog, LinesHaveTheirTime) {
+TEST(DaemonLog, LinesStartWithTheirTime) {
     const WallTime now(std::chrono::sys_days(std::chrono::year(2026) / 11 / 21) + 31min + 2s +
                        1234567ns);
     EXPECT_EQ(text_line(LogLevel::info, "ready", now), "2026-11-21T00:31:02.001234Z info: ready\n");
@@ -15,7 +15,7 @@ TEST(DaemonLog, LinesHaveTheirTime) {
               "1969-12-31T23:59:59.999999Z error: it [a=b]\n");
 }
 
-TEST(DaemonLog, JournalsEntriesHaveFields) {
+TEST(DaemonLog, JournalEntriesHaveFields) {
     using Entry = std::vector<std::string>;
     EXPECT_EQ(journal_entry(LogLevel::warning, "audit: it [session=7 tenant=\"CN=a\\\"\\x0a\"]",
                             "ros2store-dpu"),

@@ -13,7 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
+TEST(DaemonLimits, SubjectsHaveLimitsAndOthersTheDefault) {
     Report report;
     const auto parsed = parse_limits({{"CN=alice",
                                        {{"weight", "4"},
@@ -42,7 +42,7 @@ TEST(Limits, AreBySubjectAndTheRestHasTheDefault) {
     EXPECT_EQ(parse_limits({}, {}, "dpu.yaml", report)->others, admission::Allowance{});
 }
 
-TEST(Limits, WhatMakesNoSenseIsRefused) {
+TEST(DaemonLimits, InvalidLimitIsRefused) {
     struct Case {
         LimitSettings settings;
         std::vector<std::string> told;
@@ -65,7 +65,7 @@ TEST(Limits, WhatMakesNoSenseIsRefused) {
     }
 }
 
-TEST(Limits, MetricsAreByTenantAndBoundedInNumber) {
+TEST(DaemonLimits, MetricsAreByTenantAndBounded) {
     sim::World world(1);
     admission::Accounts accounts(world.core());
     for (int i = 0; i < 70; ++i) {

@@ -5,7 +5,7 @@
 namespace ros2s::daemon {
 namespace {
 
-TEST(Places, Listen) {
+TEST(ListenText, ListenSettingIsParsed) {
     Report report;
     EXPECT_EQ(parse_listen("shm /run/x , ucx+tcp 127.0.0.1:1,", "x", report),
               Result<std::vector<Listen>>({{"shm", "/run/x"}, {"ucx+tcp", "127.0.0.1:1"}}));

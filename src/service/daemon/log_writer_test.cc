@@ -68,7 +68,7 @@ TEST(LogWriter, LinesAreWrittenInOrder) {
     EXPECT_TRUE(reader.text().ends_with("info: last\n"));
 }
 
-TEST(LogWriter, AFullQueueDropsAndCounts) {
+TEST(LogWriter, FullQueueDropsAndCounts) {
     SlowReader reader;
     reader.set_open(false);
     Report report;
@@ -103,7 +103,7 @@ std::array<int, 2> full_pipe() {
     return ends;
 }
 
-TEST(LogWriter, APipeThatNobodyReadsStopsNobody) {
+TEST(LogWriter, UnreadPipeBlocksNobody) {
     const auto [read_end, write_end] = full_pipe();
     Report report;
     auto writer = LogWriter::start(daemon_log("test", write_end), report);
@@ -118,7 +118,7 @@ TEST(LogWriter, APipeThatNobodyReadsStopsNobody) {
 }
 
 // A line is put while the end waits for an earlier one, and its reader stalls.
-TEST(LogWriter, ALineThatComesDuringTheEndDoesNotKeepIt) {
+TEST(LogWriter, LineDuringTheEndDoesNotDelayIt) {
     std::array<int, 2> stalled{};
     ASSERT_EQ(::pipe(stalled.data()), 0);
     const auto log = std::make_shared<Log>();
@@ -142,7 +142,7 @@ TEST(LogWriter, ALineThatComesDuringTheEndDoesNotKeepIt) {
 }
 
 // A process that aborts with lines in its queue has written them.
-TEST(LogWriterDeathTest, AbortFlushes) {
+TEST(LogWriterDeathTest, AbortFlushesTheQueue) {
     testing::FLAGS_gtest_death_test_style = "threadsafe";
     EXPECT_EXIT(
         {

@@ -30,7 +30,7 @@ class MetricsPassword : public testing::Test {
     Report report_;
 };
 
-TEST_F(MetricsPassword, IsMadeOnceForItsUserAlone) {
+TEST_F(MetricsPassword, PasswordIsCreatedOnceWithPrivateMode) {
     const auto made = read();
     ASSERT_TRUE(made) << report_.text();
     EXPECT_EQ(made->size(), 32U);
@@ -40,7 +40,7 @@ TEST_F(MetricsPassword, IsMadeOnceForItsUserAlone) {
     EXPECT_EQ(read(), made);
 }
 
-TEST_F(MetricsPassword, OfAnOperatorIsTakenIfItIsOne) {
+TEST_F(MetricsPassword, OperatorPasswordIsUsedIfPrivate) {
     std::ofstream(path()) << "secret of ours\nmore\n";
     ::chmod(path().c_str(), 0640);
     EXPECT_EQ(read(), Result<std::string>("secret of ours"));

@@ -13,14 +13,14 @@ std::string refusal(std::string_view trusted, const Listen& place, std::string_v
     return report.text();
 }
 
-TEST(TrustedNetwork, ListenersWithTicketsNeedNoTrust) {
+TEST(TrustedNetwork, TicketListenersNeedNoTrust) {
     for (const std::string_view trusted : {"no", "yes", "loopback"}) {
         EXPECT_EQ(refusal(trusted, {"shm", "/run/x"}, "lo"), "");
         EXPECT_EQ(refusal(trusted, {"ofi+verbs", "127.0.0.1:1"}, "lo"), "");
     }
 }
 
-TEST(TrustedNetwork, LibrariesThatListenByThemselvesNeedIt) {
+TEST(TrustedNetwork, LibraryListenersNeedTrust) {
     for (const char* provider : {"ucx+tcp", "ofi+tcp;ofi_rxm", "ucx+rc", "ofi+verbs;ofi_rxm"}) {
         const Listen place{provider, "192.0.2.1:1"};
         EXPECT_NE(refusal("no", place, "eth0").find("trusted_network: yes"), std::string::npos);
@@ -30,7 +30,7 @@ TEST(TrustedNetwork, LibrariesThatListenByThemselvesNeedIt) {
     }
 }
 
-TEST(TrustedNetwork, LoopbackIsEverybodysNetwork) {
+TEST(TrustedNetwork, LoopbackNeedsItsOwnSetting) {
     for (const char* address : {"127.0.0.1:7401", "127.8.9.10:1", "0.0.0.0:7401", "[::1]:1",
                                 "[::]:7401", "[::ffff:127.0.0.1]:1"}) {
         EXPECT_TRUE(is_loopback_or_any(address)) << address;
@@ -46,7 +46,7 @@ TEST(TrustedNetwork, LoopbackIsEverybodysNetwork) {
     }
 }
 
-TEST(TrustedNetwork, TheLogSaysWhichTrustTheirs) {
+TEST(TrustedNetwork, TrustingListenersAreLogged) {
     const auto lines = trust_warnings({{"shm", "/run/x"}, {"ucx+tcp", "192.0.2.1:1"}});
     ASSERT_EQ(lines.size(), 1U);
     EXPECT_TRUE(lines[0].starts_with("ucx+tcp 192.0.2.1:1 trusts its network")) << lines[0];

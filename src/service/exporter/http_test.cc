@@ -5,7 +5,7 @@
 namespace ros2s::exporter {
 namespace {
 
-TEST(Http, OnlyAGetOfTheMetricsWithThePasswordIsAnswered) {
+TEST(MetricsHttp, OnlyMetricsGetWithPasswordIsAnswered) {
     // base64 of any:secret, other:secret, any:wrong, any:secre, secret, any:, any:a:b
     constexpr std::string_view right = "Authorization: Basic YW55OnNlY3JldA==\r\n\r\n";
     const auto verdict = [](std::string_view line, std::string_view fields,
@@ -40,7 +40,7 @@ TEST(Http, OnlyAGetOfTheMetricsWithThePasswordIsAnswered) {
         << "no password is no permission";
 }
 
-TEST(Http, AReplySaysHowLongItIs) {
+TEST(MetricsHttp, ReplyStatesItsLength) {
     EXPECT_EQ(http_reply("404 Not Found", "text/plain", "A: b\r\n", "no\n"),
               "HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"
               "Connection: close\r\nA: b\r\n\r\nno\n");

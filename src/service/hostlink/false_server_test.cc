@@ -104,7 +104,7 @@ Task<> lied_to(Stage& stage) {
     Liar service;
     co_await with_server(stage, service, *stage.host.locator, believe_nothing);
 }
-TEST(HostLink, AServerThatLiesIsNotBelieved) { Stage().run(lied_to); }
+TEST(HostLink, FalseServerReplyIsRefused) { Stage().run(lied_to); }
 
 // ---- a walk whose handle was opened again -----------------------------------------------------
 
@@ -164,7 +164,7 @@ Task<> names_that_are_none(Stage& stage) {
     co_await with_server(stage, server, *stage.host.locator,
                          [&](LinkClient& link) { return list_false_names(link, server); });
 }
-TEST(HostLink, NamesThatAreNoneAreRefused) { Stage().run(names_that_are_none); }
+TEST(HostLink, InvalidNamesFromServerAreRefused) { Stage().run(names_that_are_none); }
 
 // Two names at a time; the mount moves after the first two.
 Task<Result<>> walk_over_a_move(LinkClient& link, MovingLocator& locator,
@@ -197,7 +197,7 @@ Task<> walks_over_moves(Stage& stage) {
         return walk_in_two_orders(link, server, locator);
     });
 }
-TEST(HostLink, AWalkGoesOnByNamesOnlyIfTheyAreInOrder) { Stage().run(walks_over_moves); }
+TEST(HostLink, ListingContinuesAfterMoveOnlyIfSorted) { Stage().run(walks_over_moves); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

@@ -69,9 +69,7 @@ Task<> late_writes(ChargedStage& stage) {
               Result<uint64_t>(bytes.size()));
     EXPECT_GE(stage.core.posts, 500U);
 }
-TEST(LinkFairness, AWriteThatMissesItsDeadlineIsNotCheckedToTheEnd) {
-    ChargedStage().run(late_writes);
-}
+TEST(LinkFairness, WriteOverDeadlineStopsChecking) { ChargedStage().run(late_writes); }
 
 Task<> long_reads(ChargedStage& stage) {
     fs::FileSystem& files = *stage.host.link;
@@ -88,7 +86,7 @@ Task<> long_reads(ChargedStage& stage) {
               Result<uint64_t>(bytes.size()));
     EXPECT_GE(stage.core.posts, 500U);
 }
-TEST(LinkFairness, AReadsChecksumLeavesTheCoreToOthers) { ChargedStage().run(long_reads); }
+TEST(LinkFairness, LongReadChecksumYieldsTheCore) { ChargedStage().run(long_reads); }
 
 // A request by hand, in a connection of its own.
 Task<> no_window(ChargedStage& stage) {
@@ -131,7 +129,7 @@ Task<> no_window(ChargedStage& stage) {
     EXPECT_EQ(stage.dpu.server->metrics().undeliverable.value(), 5U);
     co_await endpoint.close();
 }
-TEST(LinkFairness, AReadIsNotDoneWhoseBytesCouldNotBeDelivered) { ChargedStage().run(no_window); }
+TEST(LinkFairness, UndeliverableReadIsNotDone) { ChargedStage().run(no_window); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

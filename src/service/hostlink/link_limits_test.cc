@@ -91,7 +91,7 @@ Task<> read_nothing_of_many(LimitedStage& stage) {
     EXPECT_TRUE(co_await stage.host.link->read_many({}, fs::root_node, items));
     co_await stage.expect_names(60);
 }
-TEST(LinkLimits, EachNameOfFilesReadTogetherCounts) { LimitedStage().run(read_nothing_of_many); }
+TEST(LinkLimits, EachNameOfReadManyCounts) { LimitedStage().run(read_nothing_of_many); }
 
 Task<> open_too_many(LimitedStage& stage) {
     fs::FileSystem& link = *stage.host.link;
@@ -111,7 +111,7 @@ Task<> open_too_many(LimitedStage& stage) {
     stage.dpu.accounts.set({.others = {.handles = 2}});
     EXPECT_TRUE(co_await open());
 }
-TEST(LinkLimits, HandlesOverTheTenantsAreRefused) { LimitedStage().run(open_too_many); }
+TEST(LinkLimits, HandlesOverTenantLimitAreRefused) { LimitedStage().run(open_too_many); }
 
 Task<> list_slowly(LinkClient& link, fs::FileHandle handle) {
     EXPECT_TRUE(co_await link.readdir({}, handle, 0, readdir_entries_max));
@@ -133,7 +133,7 @@ Task<> list_over_a_limit(LimitedStage& stage) {
     stage.wire().held_on = nullptr;
     co_await listing.join();
 }
-TEST(LinkLimits, RequestsOverTheTenantsWait) { LimitedStage().run(list_over_a_limit); }
+TEST(LinkLimits, RequestsOverTenantLimitWait) { LimitedStage().run(list_over_a_limit); }
 
 // A directory's names may have 255 bytes, so the longest list takes more than a megabyte. Before it
 // begins, nobody knows how long it is.
@@ -168,7 +168,7 @@ Task<> list_at_once(LimitedStage& stage) {
     for (const auto& each : others) co_await each->stop();
     EXPECT_EQ(admission.inside().bytes, 0U);
 }
-TEST(LinkLimits, ListsAreAdmittedWithTheMemoryOfTheirReplies) { LimitedStage().run(list_at_once); }
+TEST(LinkLimits, ListsAreAdmittedWithReplyMemory) { LimitedStage().run(list_at_once); }
 
 // What a large request needed is not kept for later ones.
 Task<> need_much(LimitedStage& stage) {

@@ -22,9 +22,7 @@ Task<> changed_on_the_way_there(Stage& stage) {
     EXPECT_TRUE(attributes);
     EXPECT_EQ(attributes->size, 0U);
 }
-TEST(HostLink, BytesThatChangedOnTheirWayThereAreNotWritten) {
-    Stage().run(changed_on_the_way_there);
-}
+TEST(HostLink, BytesChangedOnTheWireAreNotWritten) { Stage().run(changed_on_the_way_there); }
 
 // The DPU passes on the checksums of the store, so the host finds what changed before the DPU.
 Task<> changed_before_the_dpu(Stage& stage) {
@@ -49,9 +47,7 @@ Task<> changed_before_the_dpu(Stage& stage) {
     }
     co_await stage.host.link->close({}, file);
 }
-TEST(HostLink, BytesThatChangedBeforeTheDpuAreRefusedByTheHost) {
-    Stage().run(changed_before_the_dpu);
-}
+TEST(HostLink, BytesChangedBeforeDpuAreRefusedByHost) { Stage().run(changed_before_the_dpu); }
 
 // The host's checksums go down to the store, which finds what changed after the DPU.
 Task<> changed_after_the_dpu(Stage& stage) {
@@ -79,7 +75,7 @@ Task<> changed_after_the_dpu(Stage& stage) {
     EXPECT_EQ(stage.dpu.service.metrics().bad_checksums.value(), 0U);
     co_await stage.host.link->close({}, file);
 }
-TEST(HostLink, BytesThatChangedAfterTheDpuAreNotWritten) { Stage().run(changed_after_the_dpu); }
+TEST(HostLink, BytesChangedAfterDpuAreNotWritten) { Stage().run(changed_after_the_dpu); }
 
 // One block: the DPU does not compare it, but counts it.
 Task<> changed_block(Stage& stage) {
@@ -101,7 +97,7 @@ Task<> changed_block(Stage& stage) {
     EXPECT_TRUE(attributes);
     EXPECT_EQ(attributes->size, 0U);
 }
-TEST(HostLink, ABlockThatChangedOnItsWayThereIsNotWritten) { Stage().run(changed_block); }
+TEST(HostLink, BlockChangedOnTheWireIsNotWritten) { Stage().run(changed_block); }
 
 // Two blocks, with a checksum for each.
 Task<> changed_pieces(Stage& stage) {
@@ -136,7 +132,7 @@ Task<> changed_pieces(Stage& stage) {
     EXPECT_EQ(co_await write({right, right}), Result<>());
     EXPECT_EQ((co_await stage.host.link->lookup({}, fs::root_node, "f"))->size, 8192U);
 }
-TEST(HostLink, PiecesThatChangedOnTheirWayThereAreNotWritten) { Stage().run(changed_pieces); }
+TEST(HostLink, PiecesChangedOnTheWireAreNotWritten) { Stage().run(changed_pieces); }
 
 // ---- large requests -------------------------------------------------------------------------
 
@@ -156,7 +152,7 @@ Task<> larger_than_a_request(Stage& stage) {
     EXPECT_EQ(co_await stage.host.link->pwrite({}, log, Window::local(ConstBytes(written)), 0),
               Result<uint64_t>(fail(Code::too_large, most)));
 }
-TEST(HostLink, MoreThanARequestTakes) { Stage().run(larger_than_a_request); }
+TEST(HostLink, TransferOverRequestSizeIsSplit) { Stage().run(larger_than_a_request); }
 
 // A caller that got only the error would write the first part again.
 Task<> refused_in_the_middle(Stage& stage) {
@@ -175,9 +171,7 @@ Task<> refused_in_the_middle(Stage& stage) {
     wire.room = UINT64_MAX;
     EXPECT_TRUE(co_await stage.host.link->close({}, file));
 }
-TEST(HostLink, AWriteThatIsRefusedInTheMiddleSaysHowMuchIsWritten) {
-    Stage().run(refused_in_the_middle);
-}
+TEST(HostLink, PartlyRefusedWriteReportsBytesWritten) { Stage().run(refused_in_the_middle); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

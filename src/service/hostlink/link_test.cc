@@ -63,7 +63,7 @@ Task<> revoked_while_they_wait(Stage& stage) {
     EXPECT_EQ(bytes, std::vector<std::byte>(4096, std::byte{1}));
     EXPECT_TRUE(co_await theirs.close({}, again->handle));
 }
-TEST(HostLink, ARevokedSessionEndsWithWhatWaits) { Stage().run(revoked_while_they_wait); }
+TEST(HostLink, RevokedSessionEndsWaitingRequests) { Stage().run(revoked_while_they_wait); }
 
 // ---- rights that go and come back ---------------------------------------------------------------
 
@@ -100,7 +100,7 @@ Task<> rights_that_come_back(Stage& stage) {
     mount.move_to(co_await mount_again(stage, false));
     EXPECT_TRUE(co_await write());
 }
-TEST(HostLink, AFileIsUsedAgainWhenTheRightIsBack) { Stage().run(rights_that_come_back); }
+TEST(HostLink, FileIsUsableAgainWhenRightReturns) { Stage().run(rights_that_come_back); }
 
 // As flock(1) opens a file. The request may be repeated although nothing of it arrived.
 Task<> open_to_create(Stage& stage) {
@@ -116,7 +116,7 @@ Task<> open_to_create(Stage& stage) {
         EXPECT_EQ(absent.error().code, Code::read_only);
     }
 }
-TEST(HostLink, AReadOnlyMountOpensWhatExists) { Stage().run(open_to_create); }
+TEST(HostLink, ReadOnlyMountOpensExistingFile) { Stage().run(open_to_create); }
 
 // Refused requests are in the audit log, and a flood of them is not.
 Task<> refused_requests(Stage& stage) {
@@ -167,7 +167,7 @@ Task<> revoked_while_it_ends(Stage& stage) {
     co_await waiting.join();
     EXPECT_FALSE(done);
 }
-TEST(HostLink, ASessionThatEndsIsRevokedAllTheSame) { Stage().run(revoked_while_it_ends); }
+TEST(HostLink, EndingSessionCanBeRevoked) { Stage().run(revoked_while_it_ends); }
 
 // ---- exactly once ---------------------------------------------------------------------------
 
@@ -209,7 +209,7 @@ Task<> appends_with_losses(Stage& stage) {
     for (size_t number = 1; number <= writers; ++number) EXPECT_EQ(found[number], each) << number;
 }
 
-TEST(HostLink, AppendsAreDoneOnceThoughConnectionsAreLost) {
+TEST(HostLink, AppendsDuringLossesAreDoneOnce) {
     uint64_t returned = 0;
     for (uint64_t seed = 1; seed <= 30; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -245,7 +245,7 @@ Task<> slots_of_updates(Stage& stage) {
     EXPECT_EQ(co_await channel.call({}, punch(client_of(9), 0, 1), reader),
               Result<>(fail(Code::invalid)));
 }
-TEST(HostLink, AnUpdateIsNamedByItsSlotAndNumber) { Stage().run(slots_of_updates); }
+TEST(HostLink, UpdateIsIdentifiedBySlotAndNumber) { Stage().run(slots_of_updates); }
 
 // Another subject opens a session as the same client instance. It uses the victim's next names
 // first, and also the last possible ones. The victim is not affected.
@@ -279,7 +279,7 @@ Task<> anothers_instance(Stage& stage) {
     EXPECT_TRUE(co_await thief.link->close({}, loot->handle));
     co_await thief.stop();
 }
-TEST(HostLink, AnotherSubjectsSameInstanceIsAnotherClient) { Stage().run(anothers_instance); }
+TEST(HostLink, SameInstanceOfAnotherSubjectIsSeparate) { Stage().run(anothers_instance); }
 
 // ---- several hosts --------------------------------------------------------------------------
 
@@ -304,7 +304,7 @@ Task<> seen_by_others(Stage& stage) {
     EXPECT_EQ(co_await other.pwrite({}, opened->handle, Window::local(ConstBytes(read)), 0),
               Result<uint64_t>(fail(Code::read_only)));
 }
-TEST(HostLink, WhatIsAcknowledgedIsSeenByAnotherHost) { Stage().run(seen_by_others); }
+TEST(HostLink, AcknowledgedWriteIsSeenByAnotherHost) { Stage().run(seen_by_others); }
 
 Task<> somebody_elses(Stage& stage) {
     const FileHandle file = co_await stage.create_there("mine");
@@ -324,7 +324,7 @@ Task<> somebody_elses(Stage& stage) {
               Result<>(fail(Code::stale)));
     EXPECT_TRUE(co_await ask(stage.host, Method::read, rpc::build(body, file_fields, there)));
 }
-TEST(HostLink, AnothersMountsAndHandlesAreNotThere) { Stage().run(somebody_elses); }
+TEST(HostLink, HandlesOfAnotherSessionAreStale) { Stage().run(somebody_elses); }
 
 // Names: each request by hand, so that no code of the host's side checks it.
 Task<Code> ask_about(Host& host, Method method, ConstBytes body, uint64_t sequence) {
@@ -387,7 +387,7 @@ Task<> names_of_others(Stage& stage) {
     EXPECT_TRUE(co_await stage.host.link->lookup({}, fs::root_node, "mine"));
     EXPECT_TRUE(co_await stage.host.names->close({}, file));
 }
-TEST(HostLink, AnothersNamesAreNotThere) { Stage().run(names_of_others); }
+TEST(HostLink, NamesOfAnotherSessionAreRefused) { Stage().run(names_of_others); }
 
 Task<> false_names(Stage& stage) {
     Buffer body;
@@ -444,7 +444,7 @@ Task<> false_names(Stage& stage) {
     const NodeBody good{.mount = mount, .node = fs::root_node, .name = longest};
     EXPECT_EQ(co_await code(Method::lookup, node_fields, good), Code::not_found);
 }
-TEST(HostLink, FalseNamesAndModesAreRefused) { Stage().run(false_names); }
+TEST(HostLink, InvalidNamesAndModesAreRefused) { Stage().run(false_names); }
 
 // What is refused has one line, and counts once for its tenant.
 Task<> refused_once(Stage& stage) {
@@ -465,7 +465,7 @@ Task<> refused_once(Stage& stage) {
     EXPECT_EQ(refused.value(), 1U);
     co_await limited.stop();
 }
-TEST(HostLink, ARefusedRequestHasOneLineAndCountsOnce) { Stage().run(refused_once); }
+TEST(HostLink, RefusedRequestIsLoggedAndCountedOnce) { Stage().run(refused_once); }
 
 Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view name,
                             rpc::ReplyReader& reader) {
@@ -504,7 +504,7 @@ Task<> changes_that_come_again(Stage& stage) {
     EXPECT_EQ(co_await send(own, 2, "f", reader), Result<>(fail(Code::exists)));
     EXPECT_TRUE(co_await stage.host.names->close({}, first.value.handle));
 }
-TEST(HostLink, AChangeOfNamesIsDoneOnce) { Stage().run(changes_that_come_again); }
+TEST(HostLink, RepeatedNameChangeIsDoneOnce) { Stage().run(changes_that_come_again); }
 
 // ---- false data -----------------------------------------------------------------------------
 
@@ -527,7 +527,7 @@ Task<> nonsense(Stage& stage) {
         Result<>(fail(Code::invalid)));
     EXPECT_EQ(stage.host.channel->metrics().connections.value(), 1U);
 }
-TEST(HostLink, NonsenseIsRefusedAndTheConnectionLives) { Stage().run(nonsense); }
+TEST(HostLink, MalformedRequestKeepsTheConnection) { Stage().run(nonsense); }
 
 // An update hangs below the DPU, and its caller does not wait any longer. The next update, about
 // another file, does not wait for it either.
@@ -543,7 +543,7 @@ Task<> after_one_that_hangs(Stage& stage) {
     EXPECT_TRUE(co_await stage.host.link->mkdir({}, fs::root_node, "b", 0755, {}));
     EXPECT_LT(stage.world.core().now() - begun, 1s);
 }
-TEST(HostLink, AnUpdateDoesNotWaitForOneThatHangs) { Stage().run(after_one_that_hangs); }
+TEST(HostLink, HangingUpdateDoesNotDelayTheNext) { Stage().run(after_one_that_hangs); }
 
 // ---- closing -------------------------------------------------------------------------------
 
@@ -565,7 +565,7 @@ Task<> closed_too_late(Stage& stage) {
     const auto closed = co_await stage.host.link->space({});
     EXPECT_TRUE(open && closed && closed->free_bytes >= open->free_bytes + block.size());
 }
-TEST(HostLink, ACloseThatWasNotAnsweredIsSentAgain) { Stage().run(closed_too_late); }
+TEST(HostLink, UnansweredCloseIsSentAgain) { Stage().run(closed_too_late); }
 
 // More files than are closed side by side. They have no names, so their space shows that they are
 // closed.
@@ -592,7 +592,7 @@ Task<> closed_while_away(Stage& stage) {
     const auto after = co_await stage.host.link->space({});
     EXPECT_TRUE(before && after && after->free_bytes == before->free_bytes);
 }
-TEST(HostLink, ACloseWaitsForNoOther) { Stage().run(closed_while_away); }
+TEST(HostLink, CloseDoesNotWaitForOtherCloses) { Stage().run(closed_while_away); }
 
 // The server does not come back. Its handles end with the session.
 Task<> ended_while_away(Stage& stage) {
@@ -608,7 +608,7 @@ Task<> ended_while_away(Stage& stage) {
     EXPECT_LE(stage.world.core().now() - begun, LinkClient::Options::close_within + 1s);
     stage.network.stall("dpu", false);
 }
-TEST(HostLink, TheEndWaitsForAServerThatIsAwayForSecondsOnly) { Stage().run(ended_while_away); }
+TEST(HostLink, CloseAllWaitsOnlySecondsForAbsentServer) { Stage().run(ended_while_away); }
 
 }  // namespace
 }  // namespace ros2s::hostlink

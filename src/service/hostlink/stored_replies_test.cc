@@ -55,7 +55,7 @@ Task<> use_all(StoredReplies& replies) {
     EXPECT_EQ(replies.slots(), 0U);
 }
 
-TEST(StoredReplies, AreBoundedByTenantAndInSum) {
+TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal) {
     sim::World world(1);
     StoredReplies replies(world.core(), {.of_tenant = 5, .of_all = 12, .sure_of_tenant = 2});
     world.run(use_all(replies));
@@ -79,7 +79,7 @@ Task<> wait_in_vain(StoredReplies& replies, Reactor& core) {
     EXPECT_EQ(outcome, Result<>(fail(Code::cancelled)));
     replies.end(hers, first, {});
 }
-TEST(StoredReplies, AnUpdateThatWaitsCanBeCancelled) {
+TEST(StoredReplies, WaitingUpdateCanBeCancelled) {
     sim::World world(1);
     StoredReplies replies(world.core());
     world.run(wait_in_vain(replies, world.core()));

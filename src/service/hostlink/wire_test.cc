@@ -25,7 +25,7 @@ void refuses_other_lengths(ConstBytes body, Decode decode) {
     EXPECT_FALSE(decode(ConstBytes(longer)));
 }
 
-TEST(LinkWire, Files) {
+TEST(LinkWire, FileBodiesRoundTrip) {
     Buffer buffer;
     const auto decode_file = [](ConstBytes bytes) {
         return rpc::read_body<FileBody>(bytes, file_fields);
@@ -43,7 +43,7 @@ TEST(LinkWire, Files) {
     refuses_other_lengths(moved, decode_moved);
 }
 
-TEST(LinkWire, Nodes) {
+TEST(LinkWire, NodeBodiesRoundTrip) {
     Buffer buffer;
     const auto decode_node = [](ConstBytes body) {
         return rpc::read_body<NodeBody>(body, node_fields);
@@ -84,7 +84,7 @@ TEST(LinkWire, Nodes) {
     refuses_other_lengths(encoded, decode_attributes);
 }
 
-TEST(LinkWire, Directories) {
+TEST(LinkWire, DirectoryBodiesRoundTrip) {
     Buffer buffer;
     const auto decode_readdir = [](ConstBytes bytes) {
         return rpc::read_body<ReaddirBody>(bytes, readdir_fields);
@@ -112,7 +112,7 @@ TEST(LinkWire, Directories) {
     EXPECT_EQ(decode_entries(encode_entries(buffer, entries, 1))->size(), 1U);
 }
 
-TEST(LinkWire, ManyReads) {
+TEST(LinkWire, ReadManyBodiesRoundTrip) {
     Buffer buffer;
     std::vector<fs::ReadManyItem> items{{.name = "a/b", .window = {.length = 10}},
                                         {.name = "", .window = {.length = 0}}};
@@ -154,7 +154,7 @@ TEST(LinkWire, ManyReads) {
     EXPECT_FALSE(decode_read_answers(encode_read_answers(buffer, items, crcs), back, crcs));
 }
 
-TEST(LinkWire, AUserHasSoManyGroups) {
+TEST(LinkWire, GroupsOverLimitAreRefused) {
     Buffer buffer;
     fs::UserClaim user{.uid = 1, .gid = 2, .groups = std::vector<uint32_t>(33, 7)};
     fs::UserClaim back;
@@ -228,7 +228,7 @@ const fs::Walked walked{
     .parent = {2}, .name = "b", .attributes = fs::Attributes{.node = {3}, .mode = 4, .size = 5}};
 const ForgetBody dropped{.mount = {1}, .nodes = {{{2}, 3}, {{4}, 5}}};
 
-TEST(LinkWire, Names) {
+TEST(LinkWire, NameBodiesRoundTrip) {
     EXPECT_EQ(there_and_back(make_fields, make).owner.gid, 5U);
     EXPECT_EQ(there_and_back(link_fields, LinkBody{.parent = {3}}).parent, fs::NodeId{3});
     EXPECT_TRUE(there_and_back(rename_fields, rename_one).flags.exchange);
@@ -277,7 +277,7 @@ TEST(LinkWire, Names) {
     EXPECT_FALSE(there_and_back(walked_fields, fs::Walked{.name = "name"}).attributes);
 }
 
-TEST(LinkWire, NamesBeyondTheLimits) {
+TEST(LinkWire, OversizedNamesAreRefused) {
     Buffer buffer;
     const auto is_refused = [&](auto fields, const auto& body) {
         return !rpc::read_body<std::remove_cvref_t<decltype(body)>>(
@@ -329,7 +329,7 @@ constexpr std::string_view golden =
 #include "hostlink_link_fuzz_seeds.txt"
     ;
 
-TEST(LinkWire, Golden) {
+TEST(LinkWire, GoldenBytesMatch) {
     std::string lines = "\n";
     Buffer buffer;
     const auto add = [&lines](unsigned kind, ConstBytes body) {

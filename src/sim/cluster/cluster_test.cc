@@ -89,7 +89,7 @@ Outcome at_share(const Case& each, double share, Load load) {
     return found;
 }
 
-TEST(Formula, IsTheSimulationsRateUpToAShareOfFourFifths) {
+TEST(PlanningFormula, RateMatchesTheSimulationUpTo80Percent) {
     for (const Case& each : published()) {
         for (uint64_t seed = 1; seed <= seeds(1); ++seed) {
             for (const double share : {0.4, share_trusted}) {
@@ -112,7 +112,7 @@ uint32_t enough_in_flight(const Cluster& cluster) {
 }
 
 // A full cluster reaches the rate of the formula, and no more.
-TEST(Formula, IsTheRateOfAFullCluster) {
+TEST(PlanningFormula, RateMatchesAFullCluster) {
     for (const Case& each : published()) {
         const uint32_t in_flight = enough_in_flight(each.cluster);
         // The queues reach their lengths after a few times the number of requests in flight.
@@ -129,7 +129,7 @@ TEST(Formula, IsTheRateOfAFullCluster) {
 
 // If more requests arrive than the formula allows, fewer are completed: new requests take the cores
 // from those that are almost done.
-TEST(Formula, IsTooHighUnderOverload) {
+TEST(PlanningFormula, OverloadMakesItTooHigh) {
     for (const Case& each : published()) {
         if (each.name != "paper with 4 devices, 4 KiB") continue;
         const Outcome found = at_share(each, 1.5, {.seed = 1});
@@ -141,7 +141,7 @@ TEST(Formula, IsTooHighUnderOverload) {
 
 // If the requests are not spread evenly, the most loaded device or server is full before the
 // formula says. The formula is then too high, and the simulation shows by how much.
-TEST(Formula, IsTooHighForFewObjectsAndForSkew) {
+TEST(PlanningFormula, FewObjectsOrSkewMakeItTooHigh) {
     const Case cluster{"16 hosts, 4 servers",
                        {16, 1, 4, {}, request_of(1 << 20)},
                        seeds(1) > 1 ? 400'000u : 50'000u};
@@ -179,7 +179,7 @@ TEST(Formula, IsTooHighForFewObjectsAndForSkew) {
     EXPECT_LT(last, 0.6);
 }
 
-TEST(Formula, NeedsEnoughRequestsInFlight) {
+TEST(PlanningFormula, FewRequestsInFlightGiveALowerRate) {
     const Case cluster{"16 hosts, 4 servers", {16, 1, 4, {}, request_of(1 << 20)}, 50'000};
     const double most = cluster.cluster.requests_per_s_max();
     double last = 0;
@@ -197,7 +197,7 @@ TEST(Formula, NeedsEnoughRequestsInFlight) {
     EXPECT_GT(last, 0.9 * most);
 }
 
-TEST(Formula, TheTimeOfARequestGrowsAsTheFirstResourceFills) {
+TEST(PlanningFormula, LatencyGrowsAsTheFirstResourceFills) {
     const Case cluster{"16 hosts, 4 servers", {16, 1, 4, {}, request_of(1 << 20)}, 50'000};
     double last = 0;
     for (const double share : {0.5, 0.7, 0.8, 0.9, 0.95, 0.98}) {
@@ -209,7 +209,7 @@ TEST(Formula, TheTimeOfARequestGrowsAsTheFirstResourceFills) {
 }
 
 // The same seed gives the same run.
-TEST(Simulation, FollowsFromItsSeed) {
+TEST(ClusterSimulation, SeedDeterminesTheRun) {
     const Cluster cluster{2, 1, 2, {}, request_of(4096)};
     const auto run = [&](uint64_t seed) {
         return simulate(cluster, {.seed = seed, .requests = 5000, .requests_per_s = 1e5});
@@ -220,7 +220,7 @@ TEST(Simulation, FollowsFromItsSeed) {
 
 // A queue with one place, fixed service and random arrivals (M/D/1): a request waits
 // share / (2 (1 - share)) services in the mean. It is the one queue with a known answer.
-TEST(Simulation, WaitsAsTheoryOfQueuesSays) {
+TEST(ClusterSimulation, WaitMatchesQueueingTheory) {
     planning::Hardware hardware;
     hardware.host_link_gbits = 8;  // 1 GB/s
     const Cluster cluster{1, 1, 1, hardware, {.bytes = 1e6}};

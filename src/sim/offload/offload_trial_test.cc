@@ -31,7 +31,7 @@ Story run(uint64_t seed, OffloadOptions options = {}, EngineRigOptions rig = int
 class OffloadTrial : public testing::TestWithParam<size_t> {};  // number of DPUs
 INSTANTIATE_TEST_SUITE_P(Dpus, OffloadTrial, testing::Values(1, 2));
 
-TEST_P(OffloadTrial, KeepsItsPromises) {
+TEST_P(OffloadTrial, PathWithoutBugsPasses) {
     uint64_t points = 0, kills = 0, clock_steps = 0, replayed = 0, trouble = 0;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
         const OffloadReport report = run(seed, {.dpus = GetParam()}).report;
@@ -50,7 +50,7 @@ TEST_P(OffloadTrial, KeepsItsPromises) {
     EXPECT_GT(trouble, 20U);
 }
 
-TEST_P(OffloadTrial, IsDecidedByItsSeed) {
+TEST_P(OffloadTrial, SeedDeterminesTheRun) {
     const OffloadOptions options{.dpus = GetParam(), .points = 6};
     const Story once = run(7, options), again = run(7, options), other = run(8, options);
     EXPECT_EQ(once.trace, again.trace);
@@ -71,21 +71,21 @@ void expect_it_is_noticed(const OffloadOptions& options, const EngineRigOptions&
     fmt::print("seed {}: {}\n", seed, found.report.problems.front());
     EXPECT_EQ(run(seed, options, rig).report.problems, found.report.problems);
 }
-TEST_P(OffloadTrial, ForgottenRepliesAreNoticed) {
+TEST_P(OffloadTrial, ForgottenRepliesAreDetected) {
     expect_it_is_noticed({.dpus = GetParam(), .keeps_replies = false}, intact);
 }
-TEST_P(OffloadTrial, AcknowledgingBeforeTheJournalIsNoticed) {
+TEST_P(OffloadTrial, EarlyAcknowledgementIsDetected) {
     EngineRigOptions rig = intact;
     rig.rules.acknowledge_durable = false;
     expect_it_is_noticed({.dpus = GetParam()}, rig);
 }
-TEST_P(OffloadTrial, TimesThatDoNotFollowTheClockAreNoticed) {
+TEST_P(OffloadTrial, TimesThatIgnoreTheClockAreDetected) {
     EngineRigOptions rig = intact;
     rig.rules.follow_clock = false;
     expect_it_is_noticed({.dpus = GetParam()}, rig);
 }
 // After a restart of the store, open files are then punched.
-TEST_P(OffloadTrial, ForgottenPinsAreNoticed) {
+TEST_P(OffloadTrial, ForgottenPinsAreDetected) {
     EngineRigOptions rig = intact;
     rig.pin_grace = {};
     expect_it_is_noticed({.dpus = GetParam(), .orphan_grace = {}}, rig);

@@ -12,7 +12,7 @@ constexpr object::ObjectId block_object{.high = 7, .low = 9};
 const object::Dkey block_dkey = object::Dkey::integer(3);
 const object::Akey block_akey{"data"};
 
-class Blocks : public testing::Test {
+class BlockCipherTest : public testing::Test {
   protected:
     // Block n is filled with bytes that differ from block to block.
     static std::vector<std::byte> plain(uint64_t block, size_t length = block_bytes) {
@@ -37,7 +37,7 @@ class Blocks : public testing::Test {
     Cell cell_;
 };
 
-TEST_F(Blocks, OpenAsTheyWereSealed) {
+TEST_F(BlockCipherTest, SealedBlockIsOpened) {
     for (const size_t length : {size_t{1}, size_t{100}, size_t{4095}, size_t{4096}}) {
         seal(5, length);
         EXPECT_NE(sealed_, plain(5, length));
@@ -47,7 +47,7 @@ TEST_F(Blocks, OpenAsTheyWereSealed) {
 }
 
 // Computed by another implementation (Python's cryptography) from docs/formats/cipher.md.
-TEST_F(Blocks, TheBytesAreThoseOfTheFormat) {
+TEST_F(BlockCipherTest, BytesMatchTheFormat) {
     const auto cell = from_hex(
         "01010c00010000000500000000000000a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"
         "f4c4843f8aae14d66511d69052f17c66"
@@ -59,7 +59,7 @@ TEST_F(Blocks, TheBytesAreThoseOfTheFormat) {
     EXPECT_EQ(as_text(opened_), "golden block");
 }
 
-TEST_F(Blocks, AShortBlockHasZerosBehindIt) {
+TEST_F(BlockCipherTest, ShortBlockIsFollowedByZeros) {
     seal(2, 100);
     sealed_.resize(300);
     ASSERT_TRUE(open(2).has_value());
@@ -72,7 +72,7 @@ TEST_F(Blocks, AShortBlockHasZerosBehindIt) {
     EXPECT_EQ(open(2).error().code, Code::corrupt);
 }
 
-TEST_F(Blocks, AHoleIsZerosAndNothingElse) {
+TEST_F(BlockCipherTest, HoleContainsOnlyZeros) {
     sealed_.assign(block_bytes, std::byte{0});
     ASSERT_TRUE(open(0).has_value());
     EXPECT_EQ(opened_, sealed_);
@@ -80,7 +80,7 @@ TEST_F(Blocks, AHoleIsZerosAndNothingElse) {
     EXPECT_EQ(open(0).error().code, Code::corrupt);
 }
 
-TEST_F(Blocks, EveryFlippedBitIsAnErrorAndGivesZeros) {
+TEST_F(BlockCipherTest, FlippedBitIsAnErrorAndGivesZeros) {
     seal(1, 512);
     const std::vector<std::byte> zeros(512);
     for (size_t bit = 0; bit < 8 * sealed_.size(); ++bit) {
@@ -99,7 +99,7 @@ TEST_F(Blocks, EveryFlippedBitIsAnErrorAndGivesZeros) {
     EXPECT_TRUE(open(1).has_value());
 }
 
-TEST_F(Blocks, OpenAtTheirOwnPlaceOnly) {
+TEST_F(BlockCipherTest, BlockOpensOnlyAtItsOwnPlace) {
     seal(1);
     EXPECT_EQ(open(2).error().code, Code::corrupt);
     const auto elsewhere = [this](BlockBinding place) {
@@ -118,7 +118,7 @@ TEST_F(Blocks, OpenAtTheirOwnPlaceOnly) {
     EXPECT_FALSE(elsewhere({other, block_object, block_dkey, block_akey}).has_value());
 }
 
-TEST_F(Blocks, NoTwoSealedBlocksHaveTheSameSaltAndCounter) {
+TEST_F(BlockCipherTest, SaltAndCounterAreNeverReused) {
     BlockCipher cipher(secrets_, test_keys(1), /*salt_blocks=*/3);
     std::vector<std::pair<Cell, std::vector<std::byte>>> all;
     for (uint64_t block = 0; block < 10; ++block) {
@@ -136,7 +136,7 @@ TEST_F(Blocks, NoTwoSealedBlocksHaveTheSameSaltAndCounter) {
     }
 }
 
-TEST_F(Blocks, OlderVersionsOfTheDataKeyStayReadable) {
+TEST_F(BlockCipherTest, OlderDataKeyVersionStaysReadable) {
     seal(1);
     opened_.resize(block_bytes);
     BlockCipher newer(secrets_, test_keys(2));
@@ -147,7 +147,7 @@ TEST_F(Blocks, OlderVersionsOfTheDataKeyStayReadable) {
     EXPECT_TRUE(newer.open(place_, 1, cell_, sealed_, opened_).has_value());
 }
 
-TEST_F(Blocks, ManySaltsAreReadAndFewAreKept) {
+TEST_F(BlockCipherTest, ManySaltsAreReadAndFewAreCached) {
     std::vector<std::pair<Cell, std::vector<std::byte>>> all;
     for (size_t i = 0; i < BlockCipher::readers_max + 10; ++i) {
         BlockCipher other(secrets_, test_keys(1));

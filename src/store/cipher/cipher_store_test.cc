@@ -52,11 +52,11 @@ class CountingStore final : public ForwardingStore {
 constexpr ObjectId array_object{.high = 1, .low = 2};
 const Dkey array_dkey = Dkey::integer(0);
 
-class Store : public testing::TestWithParam<Layout> {
+class CipherStoreTest : public testing::TestWithParam<Layout> {
   public:
-    Store() : Store(MemoryStore::Options{}) {}
-    explicit Store(MemoryStore::Options options) : memory_(world_.core(), options) {
-        world_.run([](Store& self) -> Task<> {
+    CipherStoreTest() : CipherStoreTest(MemoryStore::Options{}) {}
+    explicit CipherStoreTest(MemoryStore::Options options) : memory_(world_.core(), options) {
+        world_.run([](CipherStoreTest& self) -> Task<> {
             self.container_ =
                 (co_await self.memory_.create_container(self.call_, {.label = "c"}))->id;
         }(*this));
@@ -68,12 +68,13 @@ class Store : public testing::TestWithParam<Layout> {
     }
     Result<> update(ObjectStore& store, Operation operation) {
         Result<> result;
-        world_.run([](Store& self, ObjectStore& to, Operation wanted, Result<>& out) -> Task<> {
-            Transaction transaction;
-            transaction.operations.push_back(std::move(wanted));
-            const auto done = co_await to.update(self.call_, self.container_, transaction);
-            if (!done) out = fail(done.error());
-        }(*this, store, std::move(operation), result));
+        world_.run(
+            [](CipherStoreTest& self, ObjectStore& to, Operation wanted, Result<>& out) -> Task<> {
+                Transaction transaction;
+                transaction.operations.push_back(std::move(wanted));
+                const auto done = co_await to.update(self.call_, self.container_, transaction);
+                if (!done) out = fail(done.error());
+            }(*this, store, std::move(operation), result));
         return result;
     }
     static Operation write(uint64_t offset, std::string_view text, Akey akey = data_akey()) {
@@ -102,7 +103,7 @@ class Store : public testing::TestWithParam<Layout> {
                        .window = Window::local(std::as_writable_bytes(std::span(fetched_))),
                        .forwarded = forwarded,
                        .wants_seals = &store == &memory_};
-        world_.run([](Store& self, ObjectStore& from, FetchItem& wanted) -> Task<> {
+        world_.run([](CipherStoreTest& self, ObjectStore& from, FetchItem& wanted) -> Task<> {
             const auto done = co_await from.fetch(self.call_, self.container_, {&wanted, 1});
             EXPECT_TRUE(done.has_value());
         }(*this, store, item));
@@ -141,7 +142,7 @@ class Store : public testing::TestWithParam<Layout> {
         byte[0] = static_cast<char>(byte[0] ^ bits);
         ASSERT_TRUE(update(memory_, write(offset, byte, akey)).has_value());
         // Both arrays get the same epoch again, as an attacker who knows the format would do.
-        world_.run([](Store& self) -> Task<> {
+        world_.run([](CipherStoreTest& self) -> Task<> {
             Transaction transaction;
             for (const Akey& each : {data_akey(), cells_akey()}) {
                 transaction.operations.push_back({.kind = Kind::touch,
@@ -168,7 +169,7 @@ class Store : public testing::TestWithParam<Layout> {
     std::string fetched_;
 };
 
-TEST_P(Store, KeepsCiphertextOfTheSameSize) {
+TEST_P(CipherStoreTest, StoredCiphertextHasTheSameSize) {
     const std::string text = pattern(10000, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     const FetchItem below = fetch(memory_, 0, text.size());
@@ -180,7 +181,7 @@ TEST_P(Store, KeepsCiphertextOfTheSameSize) {
     EXPECT_EQ(text_of(5000, 3), text.substr(5000, 3));
 }
 
-TEST_P(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
+TEST_P(CipherStoreTest, WholeBlockNeedsOneRequestAndPartTwo) {
     const std::string text = pattern(8192, 1);
     ASSERT_TRUE(update(*cipher_, write(4096, text)).has_value());
     EXPECT_EQ(counted_.fetches, 0);
@@ -195,11 +196,11 @@ TEST_P(Store, WholeBlocksAreOneRequestAndPartsAreTwo) {
 
 // The digest of a host's write contains its CRC. The store below gets a digest that does not reveal
 // it.
-TEST_P(Store, DigestsBelowAreOfTheKey) {
+TEST_P(CipherStoreTest, DigestBelowDependsOnTheKey) {
     const OperationId id{.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234};
     const auto send = [this](ObjectStore& to, Transaction transaction) {
         Result<Commit> result;
-        world_.run([](Store& self, ObjectStore& store, const Transaction& wanted,
+        world_.run([](CipherStoreTest& self, ObjectStore& store, const Transaction& wanted,
                       Result<Commit>& out) -> Task<> {
             out = co_await store.update(self.call_, self.container_, wanted);
         }(*this, to, transaction, result));
@@ -235,7 +236,7 @@ TEST_P(Store, DigestsBelowAreOfTheKey) {
 }
 
 // Cells are read once and then used again until a client changes the array.
-TEST_P(Store, KeptCellsAreThoseOfThePresentBlocks) {
+TEST_P(CipherStoreTest, CachedCellsMatchThePresentBlocks) {
     if (GetParam() == Layout::seals) GTEST_SKIP() << "seals come with each fetch";
     const auto other = make_client();
     const std::string first = pattern(3 * 4096, 1);
@@ -261,7 +262,7 @@ TEST_P(Store, KeptCellsAreThoseOfThePresentBlocks) {
     EXPECT_EQ(cipher_->metrics().torn.value(), 0U);
 }
 
-TEST(CellCaches, AreBoundedAndForgetTheOldest) {
+TEST(CellCaches, FullCacheEvictsTheOldest) {
     CipherMemory memory;
     CellCache cache(memory, 20'000);
     const std::vector<Cell> cells(10, Cell{.format = 1});
@@ -286,7 +287,7 @@ TEST(CellCaches, AreBoundedAndForgetTheOldest) {
     EXPECT_LE(cache.bytes(), 20'000U);
 }
 
-TEST(CellCaches, TogetherAreBounded) {
+TEST(CellCaches, TotalMemoryIsBounded) {
     CipherMemory memory;
     const std::vector<Cell> cells(CellCache::blocks_max, Cell{.format = 1});
     {
@@ -303,7 +304,7 @@ TEST(CellCaches, TogetherAreBounded) {
     EXPECT_EQ(memory.cells, 0U);
 }
 
-TEST_P(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
+TEST_P(CipherStoreTest, EqualBytesGetDifferentCiphertext) {
     const std::string text = pattern(4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     fetch(memory_, 0, 4096);
@@ -313,7 +314,7 @@ TEST_P(Store, TheSameBytesAreEncryptedDifferentlyEachTime) {
     EXPECT_NE(fetched_, first);
 }
 
-TEST_P(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
+TEST_P(CipherStoreTest, ChangedByteIsAnErrorThatNamesTheBlock) {
     const std::string text = pattern(4096 + 300, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     const auto expect_bad = [this](uint64_t block, uint64_t end) {
@@ -339,7 +340,7 @@ TEST_P(Store, EveryChangedByteBelowIsAnErrorThatNamesTheBlock) {
 }
 
 // The blocks are correct. Only the size is older.
-TEST_P(Store, AnArrayThatGrowsDuringAFetchIsNoDamage) {
+TEST_P(CipherStoreTest, ArrayGrowthDuringFetchIsNotDamage) {
     const std::string text = pattern(2 * block_bytes + 300, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     for (const auto& [offset, length] : {std::pair<uint64_t, uint64_t>(10, text.size() - 10),
@@ -360,7 +361,7 @@ TEST_P(Store, AnArrayThatGrowsDuringAFetchIsNoDamage) {
     EXPECT_EQ(counted_.older_sizes, 8);
 }
 
-TEST_P(Store, SwappedBlocksAreFound) {
+TEST_P(CipherStoreTest, SwappedBlocksAreDetected) {
     const std::string text = pattern(8192, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     const std::string first_seal = fetch_sealed(0).seals, first = fetched_;
@@ -369,7 +370,7 @@ TEST_P(Store, SwappedBlocksAreFound) {
         ASSERT_TRUE(put_sealed(0, second, second_seal).has_value());
         ASSERT_TRUE(put_sealed(1, first, first_seal).has_value());
     } else
-        world_.run([](Store& self) -> Task<> {
+        world_.run([](CipherStoreTest& self) -> Task<> {
             Transaction swap;
             std::vector<std::string> parts;
             for (const auto& [akey, unit] :
@@ -400,7 +401,7 @@ TEST_P(Store, SwappedBlocksAreFound) {
     EXPECT_EQ(fetch(*cipher_, 4096, 4096).status.error().code, Code::corrupt);
 }
 
-TEST_P(Store, OneArrayPutBackWithoutTheOtherIsFound) {
+TEST_P(CipherStoreTest, OneArrayRestoredAloneIsDetected) {
     ASSERT_TRUE(update(*cipher_, write(0, pattern(4096, 1))).has_value());
     if (GetParam() == Layout::seals) {
         fetch_sealed(0);
@@ -424,7 +425,7 @@ TEST_P(Store, OneArrayPutBackWithoutTheOtherIsFound) {
     EXPECT_EQ(fetch(*cipher_, 0, 4096).status.error().code, Code::corrupt);
 }
 
-TEST_P(Store, HolesAndRemovedBytesAreZeros) {
+TEST_P(CipherStoreTest, HolesAndRemovedBytesAreZeros) {
     const std::string text = pattern(3 * 4096, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
     ASSERT_TRUE(update(*cipher_, of_array(Kind::punch_extent, {100, 4096 + 200})).has_value());
@@ -445,7 +446,7 @@ TEST_P(Store, HolesAndRemovedBytesAreZeros) {
     EXPECT_EQ(fetch(*cipher_, 0, 1).size, 20000U);
 }
 
-TEST_P(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
+TEST_P(CipherStoreTest, CallerChecksumsAreVerifiedAndOwnReturned) {
     const std::string text = pattern(5000, 1);
     Operation operation = write(100, text);
     const ConstBytes bytes = as_bytes(text);
@@ -458,7 +459,7 @@ TEST_P(Store, ChecksumsOfTheCallerAreComparedAndOwnOnesGiven) {
     EXPECT_EQ(text_of(100, 5000), text);
 }
 
-TEST_P(Store, WhatItCannotEncryptIsRefused) {
+TEST_P(CipherStoreTest, UnsupportedUpdateIsRefused) {
     EXPECT_EQ(update(*cipher_, write(0, "x", {"other"})).error().code, Code::unsupported);
     Operation value = write(0, "x");
     value.kind = Kind::put;
@@ -474,7 +475,7 @@ TEST_P(Store, WhatItCannotEncryptIsRefused) {
     EXPECT_EQ(fetched_, "x");
     fetch(memory_, 0, 1, false, {"inode"});
     EXPECT_EQ(fetched_, "x");
-    world_.run([](Store& self) -> Task<> {
+    world_.run([](CipherStoreTest& self) -> Task<> {
         Transaction twice;
         twice.operations = {write(0, "abc"), write(1, "x")};
         const auto done = co_await self.cipher_->update(self.call_, self.container_, twice);
@@ -489,8 +490,8 @@ TEST_P(Store, WhatItCannotEncryptIsRefused) {
     }(*this));
 }
 
-TEST_P(Store, ARepeatedUpdateIsDoneOnceAlthoughItsCiphertextDiffers) {
-    world_.run([](Store& self) -> Task<> {
+TEST_P(CipherStoreTest, RepeatedUpdateWithOtherCiphertextIsDoneOnce) {
+    world_.run([](CipherStoreTest& self) -> Task<> {
         const std::string text = pattern(4096, 1);
         Transaction transaction{
             .id = {.client = Uuid::make(self.world_.core().secrets()), .slot = 1, .sequence = 1}};
@@ -503,27 +504,27 @@ TEST_P(Store, ARepeatedUpdateIsDoneOnceAlthoughItsCiphertextDiffers) {
     }(*this));
 }
 
-class SlowStore : public Store {
+class SlowCipherStore : public CipherStoreTest {
   public:
-    SlowStore() : Store({.delay_max = std::chrono::microseconds(100)}) {}
+    SlowCipherStore() : CipherStoreTest({.delay_max = std::chrono::microseconds(100)}) {}
 };
 
 // Many writers of two clients write different bytes in the same few blocks.
-TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
+TEST_P(SlowCipherStore, ConcurrentWritersOfABlockLoseNothing) {
     const auto other = make_client();
     constexpr size_t each = 50;
     constexpr size_t writers = 200;
     const std::string text = pattern(each * writers, 3);
-    world_.run([](SlowStore& self, CipherStore& second, const std::string& all) -> Task<> {
+    world_.run([](SlowCipherStore& self, CipherStore& second, const std::string& all) -> Task<> {
         Nursery nursery(self.world_.core(), 16);
         for (size_t i = 0; i < writers; ++i) {
             CipherStore& store = i % 2 == 0 ? *self.cipher_ : second;
-            co_await nursery.spawn(
-                [](SlowStore& of, CipherStore& to, uint64_t at, std::string_view mine) -> Task<> {
-                    Transaction transaction;
-                    transaction.operations = {write(at, mine)};
-                    EXPECT_TRUE(co_await to.update(of.call_, of.container_, transaction));
-                }(self, store, i * each, std::string_view(all).substr(i * each, each)));
+            co_await nursery.spawn([](SlowCipherStore& of, CipherStore& to, uint64_t at,
+                                      std::string_view mine) -> Task<> {
+                Transaction transaction;
+                transaction.operations = {write(at, mine)};
+                EXPECT_TRUE(co_await to.update(of.call_, of.container_, transaction));
+            }(self, store, i * each, std::string_view(all).substr(i * each, each)));
         }
         co_await nursery.join();
     }(*this, *other, text));
@@ -532,14 +533,14 @@ TEST_P(SlowStore, WritersWithinABlockLoseNothing) {
 }
 
 // Some programs do this to warm a cache.
-TEST_P(SlowStore, ReadsIntoTheSameMemoryAreNoDamage) {
+TEST_P(SlowCipherStore, ReadsIntoSharedMemoryAreNotDamage) {
     const std::string text = pattern(16 * block_bytes, 1);
     ASSERT_TRUE(update(*cipher_, write(0, text)).has_value());
-    world_.run([](SlowStore& self) -> Task<> {
+    world_.run([](SlowCipherStore& self) -> Task<> {
         AlignedBuffer memory(4 * block_bytes);
         Nursery nursery(self.world_.core(), 8);
         for (uint64_t i = 0; i < 100; ++i) {
-            co_await nursery.spawn([](SlowStore& of, Bytes into, uint64_t block) -> Task<> {
+            co_await nursery.spawn([](SlowCipherStore& of, Bytes into, uint64_t block) -> Task<> {
                 FetchItem item{.object = array_object,
                                .dkey = array_dkey,
                                .akey = data_akey(),
@@ -555,20 +556,21 @@ TEST_P(SlowStore, ReadsIntoTheSameMemoryAreNoDamage) {
 }
 
 // Readers see one version of a concurrent writer of whole blocks, never an error.
-TEST_P(SlowStore, ReadersSeeOneVersion) {
+TEST_P(SlowCipherStore, ReaderSeesOneVersion) {
     const std::vector<std::string> versions = {pattern(4096, 1), pattern(4096, 2)};
     const auto reader = make_client();
     ASSERT_TRUE(update(*cipher_, write(0, versions[0])).has_value());
-    world_.run([](SlowStore& self, CipherStore& from,
+    world_.run([](SlowCipherStore& self, CipherStore& from,
                   const std::vector<std::string>& known) -> Task<> {
         Nursery nursery(self.world_.core(), 2);
-        co_await nursery.spawn([](SlowStore& of, const std::vector<std::string>& both) -> Task<> {
-            for (int i = 0; i < 200; ++i) {
-                Transaction transaction;
-                transaction.operations = {write(0, both[i % 2])};
-                EXPECT_TRUE(co_await of.cipher_->update(of.call_, of.container_, transaction));
-            }
-        }(self, known));
+        co_await nursery.spawn(
+            [](SlowCipherStore& of, const std::vector<std::string>& both) -> Task<> {
+                for (int i = 0; i < 200; ++i) {
+                    Transaction transaction;
+                    transaction.operations = {write(0, both[i % 2])};
+                    EXPECT_TRUE(co_await of.cipher_->update(of.call_, of.container_, transaction));
+                }
+            }(self, known));
         for (int i = 0; i < 200; ++i) {
             std::string text(4096, 0);
             FetchItem item{.object = array_object,
@@ -588,8 +590,8 @@ const auto layouts = testing::Values(Layout::seals, Layout::cells);
 std::string layout_name(const testing::TestParamInfo<Layout>& layout) {
     return layout.param == Layout::seals ? "Seals" : "Cells";
 }
-INSTANTIATE_TEST_SUITE_P(Layouts, Store, layouts, layout_name);
-INSTANTIATE_TEST_SUITE_P(Layouts, SlowStore, layouts, layout_name);
+INSTANTIATE_TEST_SUITE_P(Layouts, CipherStoreTest, layouts, layout_name);
+INSTANTIATE_TEST_SUITE_P(Layouts, SlowCipherStore, layouts, layout_name);
 
 }  // namespace
 }  // namespace ros2s::cipher

@@ -11,7 +11,7 @@ namespace ros2s::cipher {
 namespace {
 
 // McGrew and Viega, The Galois/Counter Mode of Operation, test case 16.
-TEST(Gcms, GivesTheVectorOfItsSpecification) {
+TEST(AesGcm, SpecificationVectorMatches) {
     const SecretKey key =
         key_from_hex("feffe9928665731c6d6a8f9467308308feffe9928665731c6d6a8f9467308308");
     const auto plain = from_hex(
@@ -65,7 +65,7 @@ std::vector<std::byte> by_openssl(const SecretKey& key, const Nonce& nonce,
     return sealed;
 }
 
-TEST(Gcms, SealsAsOpensslDoes) {
+TEST(AesGcm, SealedTextMatchesOpenssl) {
     const SecretKey key = counting_key(3);
     Gcm gcm(key);
     std::vector<std::byte> text(block_bytes);

@@ -166,7 +166,7 @@ class SlowProvider : public testing::Test {
     std::unique_ptr<object::StoreLayers> layers_ = decrypt_by(*keys_, 5min, {});
 };
 
-TEST_F(SlowProvider, OthersGoOnAndAMountFailsAtItsDeadline) {
+TEST_F(SlowProvider, HungCallFailsMountAtItsDeadline) {
     provider_->hang();
     loop_->run([](SlowProvider& self) -> Task<> {
         int turns = 0;
@@ -181,7 +181,7 @@ TEST_F(SlowProvider, OthersGoOnAndAMountFailsAtItsDeadline) {
     provider_->answer();
 }
 
-TEST_F(SlowProvider, ACreationFailsAtItsDeadline) {
+TEST_F(SlowProvider, HungCallFailsCreationAtItsDeadline) {
     provider_->hang();
     loop_->run([](SlowProvider& self) -> Task<> {
         Report report;
@@ -204,7 +204,7 @@ TEST_F(SlowProvider, ACreationFailsAtItsDeadline) {
     provider_->answer();
 }
 
-TEST_F(SlowProvider, AMountWaitsForTheCallBeforeItAndWorksWhenItEnds) {
+TEST_F(SlowProvider, MountWaitsForTheEarlierCall) {
     provider_->hang();
     loop_->run([](SlowProvider& self) -> Task<> {
         co_await self.expect_no_mount(100ms);
@@ -221,7 +221,7 @@ TEST_F(SlowProvider, AMountWaitsForTheCallBeforeItAndWorksWhenItEnds) {
 }
 
 // The hosts of an open container neither wait for a confirmation nor lose it for want of an answer.
-TEST_F(SlowProvider, ReadsOfAnOpenContainerGoOn) {
+TEST_F(SlowProvider, HungCallDoesNotStopReads) {
     loop_->run([](SlowProvider& self) -> Task<> {
         const auto opened = co_await self.open({}, self.report_);
         EXPECT_TRUE(opened.has_value()) << self.report_.text();
@@ -242,7 +242,7 @@ TEST_F(SlowProvider, ReadsOfAnOpenContainerGoOn) {
     }(*this));
 }
 
-TEST_F(SlowProvider, ACallThatHangsOwnsWhatItUses) {
+TEST_F(SlowProvider, HungCallOwnsItsState) {
     provider_->hang();
     loop_->run(expect_no_mount(100ms));
     layers_.reset();

@@ -22,9 +22,9 @@ namespace {
 
 using testing::HasSubstr;
 
-class Keys : public testing::Test {
+class KeyFiles : public testing::Test {
   public:
-    ~Keys() override { std::filesystem::remove_all(directory_); }
+    ~KeyFiles() override { std::filesystem::remove_all(directory_); }
 
     [[nodiscard]] std::string path(const std::string& name) const {
         return directory_ + "/" + name + ".key";
@@ -51,7 +51,7 @@ class Keys : public testing::Test {
     KeyDirectory provider_{directory_};
 };
 
-TEST_F(Keys, WrapAndUnwrap) {
+TEST_F(KeyFiles, WrappedKeyIsUnwrapped) {
     write_key("a", digits_ + "\n");
     write_key("b", std::string(64, '7'), 0400);
     Report report;
@@ -67,7 +67,7 @@ TEST_F(Keys, WrapAndUnwrap) {
     EXPECT_THAT(report.text(), HasSubstr("is not the key with which"));
 }
 
-TEST_F(Keys, FilesThatOthersCanUseOrThatAreNoKeysAreRejected) {
+TEST_F(KeyFiles, ExposedOrInvalidFileIsRejected) {
     expect_rejected("none", "cannot read");
     write_key("open", digits_, 0640);
     expect_rejected("open", "chmod 600");
@@ -108,7 +108,7 @@ constexpr std::string_view seeds =
 #include "cipher_key_record_fuzz_seeds.txt"
     ;
 
-TEST(KeyRecords, HaveTheBytesOfTheirFormat) {
+TEST(KeyRecords, BytesMatchTheFormat) {
     const std::string bytes = encode(sample());
     const auto expected = from_hex(seeds.substr(1, seeds.size() - 2));
     EXPECT_EQ(std::vector(as_bytes(bytes).begin(), as_bytes(bytes).end()), expected);
@@ -116,7 +116,7 @@ TEST(KeyRecords, HaveTheBytesOfTheirFormat) {
 }
 
 // A container whose tags the store keeps. Earlier programs refuse it.
-TEST(KeyRecords, TheirVersionTellsTheLayout) {
+TEST(KeyRecords, VersionSelectsTheLayout) {
     KeyRecord record = sample();
     std::string bytes = encode(record);
     EXPECT_EQ(bytes[1], 1);
@@ -126,7 +126,7 @@ TEST(KeyRecords, TheirVersionTellsTheLayout) {
     EXPECT_EQ(decode_key_record(as_bytes(bytes)), record);
 }
 
-TEST(KeyRecords, AnythingElseIsRefused) {
+TEST(KeyRecords, InvalidRecordIsRefused) {
     const std::string bytes = encode(sample());
     for (size_t length = 0; length < bytes.size(); ++length) {
         EXPECT_FALSE(decode_key_record(as_bytes(bytes).first(length)).has_value()) << length;
@@ -167,21 +167,21 @@ class DelayingStore final : public object::ForwardingStore {
 };
 
 // A container in memory, and a file in it.
-class Containers : public Keys {
+class EncryptedContainers : public KeyFiles {
   public:
-    Containers() {
+    EncryptedContainers() {
         write_key("acme", digits_);
         write_key("next", std::string(64, 'e'));
     }
-    ~Containers() override { wait(std::chrono::milliseconds(2)); }
+    ~EncryptedContainers() override { wait(std::chrono::milliseconds(2)); }
     // Also for confirmations, which requests do not wait for.
     void wait(Duration time) {
-        world_.run([](Containers& self, Duration rest) -> Task<> {
+        world_.run([](EncryptedContainers& self, Duration rest) -> Task<> {
             (void)co_await sleep_for(self.world_.core(), rest);
         }(*this, time));
     }
     void encrypt(const std::string& key) {
-        world_.run([](Containers& self, std::string name) -> Task<> {
+        world_.run([](EncryptedContainers& self, std::string name) -> Task<> {
             const auto made = co_await fs::create_container(
                 self.call_, self.world_.core(), self.store_, {.label = "c"}, {}, self.report_);
             EXPECT_TRUE(made.has_value()) << self.report_.text();
@@ -207,7 +207,7 @@ class Containers : public Keys {
     void write_file() {
         auto opened = open(report_);
         ASSERT_TRUE(opened.has_value()) << report_.text();
-        world_.run([](Containers& self, fs::FileSystem& files) -> Task<> {
+        world_.run([](EncryptedContainers& self, fs::FileSystem& files) -> Task<> {
             const auto file =
                 co_await files.create(self.call_, fs::root_node, "file", 0644, {.write = true}, {});
             EXPECT_TRUE(file.has_value());
@@ -220,16 +220,17 @@ class Containers : public Keys {
         auto opened = open(report_);
         EXPECT_TRUE(opened.has_value()) << report_.text();
         std::string text(100, '\0');
-        world_.run([](Containers& self, fs::FileSystem& files, std::string& into) -> Task<> {
-            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
-            const auto file = co_await files.open(self.call_, entry->node, {});
-            const auto read = co_await files.pread(
-                self.call_, file->handle,
-                object::Window::local(std::as_writable_bytes(std::span(into))), 0);
-            EXPECT_TRUE(read.has_value());
-            into.resize(read.value_or(0));
-            (void)co_await files.close(self.call_, file->handle);
-        }(*this, **opened, text));
+        world_.run(
+            [](EncryptedContainers& self, fs::FileSystem& files, std::string& into) -> Task<> {
+                const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+                const auto file = co_await files.open(self.call_, entry->node, {});
+                const auto read = co_await files.pread(
+                    self.call_, file->handle,
+                    object::Window::local(std::as_writable_bytes(std::span(into))), 0);
+                EXPECT_TRUE(read.has_value());
+                into.resize(read.value_or(0));
+                (void)co_await files.close(self.call_, file->handle);
+            }(*this, **opened, text));
         return text;
     }
 
@@ -245,7 +246,7 @@ class Containers : public Keys {
     Report report_;
 };
 
-TEST_F(Containers, AreReadWithTheirKey) {
+TEST_F(EncryptedContainers, KeyDecryptsTheContents) {
     encrypt("acme");
     write_file();
     EXPECT_EQ(read_file(), text_);
@@ -256,7 +257,7 @@ TEST_F(Containers, AreReadWithTheirKey) {
     EXPECT_THAT(report.text(), HasSubstr("encrypted already"));
 }
 
-TEST_F(Containers, AreRefusedWithoutIt) {
+TEST_F(EncryptedContainers, MissingKeyIsRefused) {
     encrypt("acme");
     write_file();
     Report none;
@@ -275,10 +276,10 @@ TEST_F(Containers, AreRefusedWithoutIt) {
     EXPECT_EQ(read_file(), text_);
 }
 
-TEST_F(Containers, GetAnotherKeyWithoutNewData) {
+TEST_F(EncryptedContainers, NewKeyNeedsNoNewData) {
     encrypt("acme");
     write_file();
-    world_.run([](Containers& self) -> Task<> {
+    world_.run([](EncryptedContainers& self) -> Task<> {
         auto found =
             co_await find_keys(self.call_, self.store_, self.record_.id, "c", self.report_);
         EXPECT_TRUE(found.has_value());
@@ -297,14 +298,14 @@ TEST_F(Containers, GetAnotherKeyWithoutNewData) {
 }
 
 // A mount continues for a time after its key was removed, and uses a key that replaced it.
-TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
+TEST_F(EncryptedContainers, RemovedKeyIsUsedForALimitedTime) {
     encrypt("acme");
     write_file();
     auto opened = open(report_);
     ASSERT_TRUE(opened.has_value());
     const auto read_after = [&](Duration pause) {
-        const int done =
-            world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
+        const int done = world_.run(
+            [](EncryptedContainers& self, fs::FileSystem& files, Duration time) -> Task<int> {
                 co_await sleep_for(self.world_.core(), time);
                 const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
                 const auto file = co_await files.open(self.call_, entry->node, {});
@@ -328,7 +329,7 @@ TEST_F(Containers, AreUsedForATimeWhenTheirKeyIsGone) {
 }
 
 // Requests with short deadlines do not prevent the check of the key.
-TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
+TEST_F(EncryptedContainers, ShortDeadlinesDoNotDelayTheKeyCheck) {
     encrypt("acme");
     write_file();
     auto opened = open(report_);
@@ -336,16 +337,17 @@ TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
     std::filesystem::remove(path("acme"));
     store_.fetch_takes = std::chrono::milliseconds(1);
     const auto read = [&](Duration limit) {
-        return world_.run([](Containers& self, fs::FileSystem& files, Duration time) -> Task<int> {
-            const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
-            const auto file = co_await files.open(self.call_, entry->node, {});
-            std::array<std::byte, 100> into{};
-            const Call call{.deadline = self.world_.core().now() + time};
-            const auto read =
-                co_await files.pread(call, file->handle, object::Window::local(Bytes(into)), 0);
-            (void)co_await files.close(self.call_, file->handle);
-            co_return read.has_value() ? 0 : to_errno(read.error());
-        }(*this, **opened, limit));
+        return world_.run(
+            [](EncryptedContainers& self, fs::FileSystem& files, Duration time) -> Task<int> {
+                const auto entry = co_await files.lookup(self.call_, fs::root_node, "file");
+                const auto file = co_await files.open(self.call_, entry->node, {});
+                std::array<std::byte, 100> into{};
+                const Call call{.deadline = self.world_.core().now() + time};
+                const auto read =
+                    co_await files.pread(call, file->handle, object::Window::local(Bytes(into)), 0);
+                (void)co_await files.close(self.call_, file->handle);
+                co_return read.has_value() ? 0 : to_errno(read.error());
+            }(*this, **opened, limit));
     };
     int last = 0;
     for (int i = 0; i < 40; ++i) {
@@ -356,8 +358,8 @@ TEST_F(Containers, AreNotUsedLongerByRequestsWithShortDeadlines) {
     EXPECT_EQ(last, EKEYREJECTED);
 }
 
-TEST_F(Containers, WithFilesCannotBeEncryptedAfterwards) {
-    world_.run([](Containers& self) -> Task<> {
+TEST_F(EncryptedContainers, ContainerWithFilesIsNotEncryptedLater) {
+    world_.run([](EncryptedContainers& self) -> Task<> {
         const auto made = co_await fs::create_container(self.call_, self.world_.core(), self.store_,
                                                         {.label = "c"}, {}, self.report_);
         self.record_ = *made;
@@ -400,7 +402,7 @@ class KilledStore final : public object::ForwardingStore {
 };
 
 // Creates the container "c" through a store that is killed. True: it was successful.
-Task<bool> create_encrypted(Containers& self, object::ObjectStore& store) {
+Task<bool> create_encrypted(EncryptedContainers& self, object::ObjectStore& store) {
     Report unused;
     const auto made = co_await fs::create_container(self.call_, self.world_.core(), store,
                                                     {.label = "c"}, {}, unused);
@@ -411,7 +413,7 @@ Task<bool> create_encrypted(Containers& self, object::ObjectStore& store) {
         .has_value();
 }
 
-TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
+TEST_F(EncryptedContainers, KilledCreationHoldsNothingAndIsRemovable) {
     int empty = 0, unformatted = 0, requests = 0;
     for (bool done = false; !done; ++requests) {
         ASSERT_LT(requests, 20);
@@ -446,7 +448,7 @@ TEST_F(Containers, WhoseCreationWasKilledHoldNothingAndCanBeRemoved) {
 }
 
 // Creates the container "c", which is encrypted from the beginning.
-Task<Result<object::ContainerRecord>> create_with_keys(Containers& self, const Call& call,
+Task<Result<object::ContainerRecord>> create_with_keys(EncryptedContainers& self, const Call& call,
                                                        object::ObjectStore& store) {
     Report unused;
     const auto keys = co_await make_keys(self.call_, self.keys_, "acme", store.features(), unused);
@@ -456,7 +458,7 @@ Task<Result<object::ContainerRecord>> create_with_keys(Containers& self, const C
                                             unused, &put);
 }
 
-TEST_F(Containers, WithKeysFromTheBeginningAreNeverPlain) {
+TEST_F(EncryptedContainers, ContainerCreatedWithKeysIsNeverPlain) {
     int unformatted = 0, requests = 0;
     for (bool done = false; !done; ++requests) {
         ASSERT_LT(requests, 20);
@@ -492,7 +494,7 @@ class StoppingStore final : public object::ForwardingStore {
     StopSource& stop_;
 };
 
-TEST_F(Containers, WhoseCreationIsStoppedAreRemovedUnlessItMayBeRepeated) {
+TEST_F(EncryptedContainers, StoppedCreationIsRemovedUnlessRepeatable) {
     const UpdateName name{.client = Uuid::make(world_.secrets()), .sequence = 1};
     for (const UpdateName* update : {static_cast<const UpdateName*>(nullptr), &name}) {
         StopSource stop;
@@ -505,9 +507,9 @@ TEST_F(Containers, WhoseCreationIsStoppedAreRemovedUnlessItMayBeRepeated) {
     }
 }
 
-TEST_F(Containers, DamagedKeysAreToldFromMissingOnes) {
+TEST_F(EncryptedContainers, DamagedKeysDifferFromMissingOnes) {
     encrypt("acme");
-    ASSERT_TRUE(world_.run([](Containers& self) -> Task<Result<object::Commit>> {
+    ASSERT_TRUE(world_.run([](EncryptedContainers& self) -> Task<Result<object::Commit>> {
         object::Transaction transaction;
         transaction.operations.push_back(put_keys("K"));
         co_return co_await self.store_.update(self.call_, self.record_.id, transaction);

@@ -21,9 +21,9 @@ using testing::HasSubstr;
 
 constexpr const char* pin = "correct-horse";
 
-class Token : public testing::Test {
+class Pkcs11KeysTest : public testing::Test {
   public:
-    Token() {
+    Pkcs11KeysTest() {
         std::filesystem::create_directory(directory_ + "/tokens");
         std::ofstream(directory_ + "/softhsm2.conf")
             << fmt::format("directories.tokendir = {}/tokens\nlog.level = ERROR\n", directory_);
@@ -32,7 +32,7 @@ class Token : public testing::Test {
                         pin));
         write_pin(pin);
     }
-    ~Token() override {
+    ~Pkcs11KeysTest() override {
         unsetenv("SOFTHSM2_CONF");
         std::filesystem::remove_all(directory_);
     }
@@ -106,7 +106,7 @@ class Token : public testing::Test {
     }();
 };
 
-TEST_F(Token, WrapsAsAKeyInAFileDoes) {
+TEST_F(Pkcs11KeysTest, TokenWrapsLikeAKeyFile) {
     add_key("acme", 1);
     add_key("other", 2);
     // p11-kit's configuration has SoftHSM's module, too.
@@ -126,7 +126,7 @@ TEST_F(Token, WrapsAsAKeyInAFileDoes) {
     }
 }
 
-TEST_F(Token, TellsWhatIsWrongWithAKey) {
+TEST_F(Pkcs11KeysTest, UnusableKeyIsExplained) {
     add_key("short", 1, 16);
     add_key("twice", 1);
     add_key("twice", 2);
@@ -141,7 +141,7 @@ TEST_F(Token, TellsWhatIsWrongWithAKey) {
     EXPECT_TRUE(keys->wrap("long", counting_key(0), report).has_value()) << report.text();
 }
 
-TEST_F(Token, AWrongPinIsTriedOnce) {
+TEST_F(Pkcs11KeysTest, WrongPinIsTriedOnce) {
     add_key("acme", 1);
     const auto keys = open(uri());
     write_pin("wrong-horse");
@@ -161,14 +161,14 @@ TEST_F(Token, AWrongPinIsTriedOnce) {
     expect_rejected(*without, "acme", HasSubstr("needs a PIN"));
 }
 
-TEST_F(Token, MayBeAbsent) {
+TEST_F(Pkcs11KeysTest, AbsentTokenIsReportedAtUse) {
     const auto keys =
         open(fmt::format("pkcs11:token=later?pin-source={}&module-path={}", path("pin"), module));
     ASSERT_NE(keys, nullptr);
     expect_rejected(*keys, "acme", HasSubstr("no token matches"));
 }
 
-TEST_F(Token, UrisThatAreWrongAreRefusedWhole) {
+TEST_F(Pkcs11KeysTest, InvalidUriIsRefused) {
     const auto refused = [](const std::string& place, int code, const std::string& says) {
         Report report;
         const auto keys = open_keys(place, report);

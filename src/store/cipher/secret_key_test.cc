@@ -9,7 +9,7 @@ namespace ros2s::cipher {
 namespace {
 
 // RFC 5869, appendix A.1 and A.3.
-TEST(SecretKeys, HkdfGivesTheVectorsOfItsRfc) {
+TEST(SecretKeys, HkdfMatchesRfc5869) {
     const std::vector<std::byte> key(22, std::byte{0x0b});
     std::vector<std::byte> out(42);
     hkdf_sha256(key, from_hex("000102030405060708090a0b0c"), from_hex("f0f1f2f3f4f5f6f7f8f9"), out);
@@ -21,7 +21,7 @@ TEST(SecretKeys, HkdfGivesTheVectorsOfItsRfc) {
 }
 
 // RFC 3394, section 4.6.
-TEST(SecretKeys, KeysAreWrappedAsInRfc3394) {
+TEST(SecretKeys, WrappingMatchesRfc3394) {
     const SecretKey wrapping = counting_key(0);
     const SecretKey key =
         key_from_hex("00112233445566778899aabbccddeeff000102030405060708090a0b0c0d0e0f");
@@ -34,7 +34,7 @@ TEST(SecretKeys, KeysAreWrappedAsInRfc3394) {
     EXPECT_TRUE(std::ranges::equal(back->bytes(), key.bytes()));
 }
 
-TEST(SecretKeys, AnotherKeyOrAChangedBitDoesNotUnwrap) {
+TEST(SecretKeys, WrongKeyOrChangedBitDoesNotUnwrap) {
     const WrappedKey wrapped = wrap(counting_key(0), counting_key(7));
     EXPECT_EQ(unwrap(counting_key(1), wrapped).error().code, Code::corrupt);
     for (size_t bit = 0; bit < 8 * wrapped.size(); ++bit) {

@@ -143,7 +143,7 @@ struct Rig {
 };
 
 // The receiver detects the damage. Data that the store reports as corrupt is still withheld.
-TEST(ClientStore, PassesForwardedBytesOnWithTheirChecksums) {
+TEST(ClientStore, ForwardedBytesKeepTheirChecksums) {
     Rig rig;
     FetchItem item = rig.item(Rig::array, {0, 12'000});
     item.forwarded = true;
@@ -160,7 +160,7 @@ TEST(ClientStore, PassesForwardedBytesOnWithTheirChecksums) {
     EXPECT_EQ(rig.window, std::string(12'000, '\0'));
 }
 
-TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
+TEST(ClientStore, CorruptBytesAreWithheldAndNamed) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip;
     for (const auto& [byte, block_end] :
@@ -189,7 +189,7 @@ TEST(ClientStore, WithholdsCorruptBytesAndNamesThem) {
 
 // Another process writes to the window. The store's data is not damaged, and the bytes still
 // arrive.
-TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
+TEST(ClientStore, DamageInSharedWindowIsReadAgain) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip_shared;
     for (const auto& [place, length] : {std::pair(Rig::array, 10'000), {Rig::value, 100}}) {
@@ -217,7 +217,7 @@ TEST(ClientStore, ReadsAgainWhatOthersCanChange) {
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 1U);
 }
 
-TEST(ClientStore, WithholdsCorruptValues) {
+TEST(ClientStore, CorruptValueIsWithheld) {
     Rig rig;
     for (const auto harm : {BadWire::Harm::flip, BadWire::Harm::swap_bytes,
                             BadWire::Harm::drop_checksums, BadWire::Harm::claims_corrupt}) {
@@ -233,7 +233,7 @@ TEST(ClientStore, WithholdsCorruptValues) {
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
 }
 
-TEST(ClientStore, CountsAllButLogsTheFirst) {
+TEST(ClientStore, FurtherCorruptionIsCountedNotLogged) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::drop_checksums;
     for (int i = 0; i < 150; ++i) {
@@ -244,7 +244,7 @@ TEST(ClientStore, CountsAllButLogsTheFirst) {
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 150U);
 }
 
-TEST(ClientStore, SendsChecksumsSoThatTheStoreNoticesABadWire) {
+TEST(ClientStore, StoreDetectsDamageBySentChecksums) {
     Rig rig;
     rig.wire.flip_on_update = true;
     rig.wire.flipped_bit = 5000 * 8;
@@ -265,7 +265,7 @@ TEST(ClientStore, SendsChecksumsSoThatTheStoreNoticesABadWire) {
 
 // There is nothing between the two, so the bytes are not checked again. Corruption that the store
 // itself finds is still withheld.
-TEST(ClientStore, LeavesChecksumsToAStoreInThisProcess) {
+TEST(ClientStore, LocalStoreGetsNoChecksums) {
     Rig rig;
     ClientStore client(rig.world.core(), rig.wire, {}, ClientStore::Store::in_this_process);
     const size_t seen = rig.wire.checksums_seen;
@@ -287,7 +287,7 @@ TEST(ClientStore, LeavesChecksumsToAStoreInThisProcess) {
     EXPECT_EQ(client.metrics().corrupt.value(), 1U);
 }
 
-TEST(ClientStore, CountsRequestsBytesAndTime) {
+TEST(ClientStore, RequestsBytesAndTimeAreCounted) {
     Rig rig;
     FetchItem items[] = {rig.item(Rig::array, {0, 5000}), rig.item(Rig::array, {0, 300})};
     items[1].dkey = {"absent"};
@@ -312,7 +312,7 @@ TEST(ClientStore, CountsRequestsBytesAndTime) {
     EXPECT_EQ(seen.at("ros2store_client_fetch_below_1024_nanoseconds_total"), 1U);
 }
 
-TEST(RequestMetrics, SortsLatenciesIntoBuckets) {
+TEST(RequestMetrics, LatenciesAreSortedIntoBuckets) {
     RequestMetrics metrics;
     for (const int64_t ns : {0, 1023, 1024, 4095, 4096, 16'383, 16'384})
         metrics.finish(Duration(ns));
@@ -325,7 +325,7 @@ TEST(RequestMetrics, SortsLatenciesIntoBuckets) {
     EXPECT_EQ(metrics.requests.value(), 8U);
 }
 
-TEST(ClientStore, LeavesATrace) {
+TEST(ClientStore, TraceRecordsEachRequest) {
     Rig rig;
     Trace trace;
     rig.call.trace = &trace;
@@ -359,7 +359,7 @@ Task<> write(Rig& rig, ClientStore& client, const std::string& bytes) {
     const Batch batch = Batch().write(Rig::array, 0, bytes);
     EXPECT_TRUE(co_await client.update(rig.call, rig.container, batch.transaction()));
 }
-TEST(ClientStore, ALargeUpdateIsSentBeforeTheNextIsSummed) {
+TEST(ClientStore, LargeUpdateIsSentBeforeTheNextIsSummed) {
     Rig rig;
     rig.world.run([](Rig& self) -> Task<> {
         Reactor& core = self.world.core();
@@ -390,7 +390,7 @@ Task<> fetch_many(ClientStore& client, const Call& call, ContainerId container, 
     }
     during = allocations - during;
 }
-TEST(ClientStore, AFetchAllocatesNothing) {
+TEST(ClientStore, FetchAllocatesNothing) {
     Rig rig;
     ClientStore client(rig.world.core(), rig.memory);
     FetchItem item = rig.item(Rig::array, {4096, 4096});

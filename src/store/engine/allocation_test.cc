@@ -84,14 +84,14 @@ Task<Result<uint64_t>> count(NullPool& pool, Request request) {
     ROS2S_CO_TRY(co_await pool.close());
     co_return made;
 }
-TEST(Fetch, ACachedBlockCostsNoAllocation) {
+TEST(EngineAllocations, CachedBlockFetchAllocatesNothing) {
     NullPool pool;
     const auto made =
         pool.world.run(count(pool, [](NullPool& of, uint64_t block) { return of.fetch(block); }));
     ASSERT_TRUE(made.has_value()) << describe(made.error());
     EXPECT_EQ(*made, 0U);
 }
-TEST(Update, ABlockCostsNoAllocationOfItsOwn) {
+TEST(EngineAllocations, UpdatesDoNotAllocatePerBlock) {
     NullPool pool;
     const auto made =
         pool.world.run(count(pool, [](NullPool& of, uint64_t block) { return of.update(block); }));

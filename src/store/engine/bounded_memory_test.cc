@@ -84,7 +84,7 @@ Task<> destroy(LargePool& pool) {
     EXPECT_TRUE((co_await pool.store->list_containers(pool.call))->empty());
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
+TEST(BoundedMemory, ContainerIsDestroyedInSteps) { on_one_and_several_cores(destroy); }
 
 // The destruction of a large container keeps nobody from making and changing others.
 Task<> make_while_one_is_destroyed(LargePool& pool) {
@@ -109,7 +109,7 @@ Task<> make_while_one_is_destroyed(LargePool& pool) {
     EXPECT_EQ((co_await pool.store->list_containers(pool.call))->size(), 1U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, OthersAreMadeWhileALargeContainerIsDestroyed) {
+TEST(BoundedMemory, CreationSucceedsDuringDestruction) {
     on_one_and_several_cores(make_while_one_is_destroyed);
 }
 
@@ -142,7 +142,7 @@ Task<> destroy_and_crash(LargePool& pool) {
     EXPECT_EQ((co_await pool.store->space(pool.call, {}))->free_bytes, empty->free_bytes);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, ADestructionGoesOnAfterACrash) {
+TEST(BoundedMemory, DestructionContinuesAfterCrash) {
     LargePool pool;
     pool.world.run(destroy_and_crash(pool));
 }
@@ -166,7 +166,7 @@ Task<> remove_in_steps(LargePool& pool) {
     EXPECT_LE(pool.peak, 2 * cache_share);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AnObjectIsRemovedInSteps) {
+TEST(BoundedMemory, ObjectIsRemovedInSteps) {
     LargePool pool;
     pool.world.run(remove_in_steps(pool));
 }
@@ -202,7 +202,7 @@ Task<> cut_wide_holes(LargePool& pool) {
     EXPECT_LE(pool.peak, 3 * cache_share);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, WideHolesAreCutInStepsOrRefused) {
+TEST(BoundedMemory, WideHoleIsCutInStepsOrRefused) {
     LargePool pool;
     pool.world.run(cut_wide_holes(pool));
 }
@@ -234,7 +234,7 @@ Task<> replay(LargePool& pool) {
     co_await expect_all(pool);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AJournalIsReplayedWithinTheCap) { on_one_and_several_cores(replay); }
+TEST(BoundedMemory, JournalReplayStaysWithinTheLimit) { on_one_and_several_cores(replay); }
 
 // For a read-only opening nothing is written to the index: it fits, or the error says what to do.
 Task<> replay_for_reading(LargePool& pool) {
@@ -256,7 +256,7 @@ Task<> replay_for_reading(LargePool& pool) {
     co_await expect_all(pool);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AJournalReplayedForReadingFitsOrIsRefused) {
+TEST(BoundedMemory, ReadOnlyReplayFitsOrIsRefused) {
     LargePool pool;
     pool.world.run(replay_for_reading(pool));
 }
@@ -293,7 +293,7 @@ Task<> list_values(LargePool& pool) {
     EXPECT_EQ(seen, values);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AListWithValuesIsShort) {
+TEST(BoundedMemory, ListWithValuesIsLimited) {
     LargePool pool;
     pool.world.run(list_values(pool));
 }
@@ -315,7 +315,7 @@ Task<> list_nothing(LargePool& pool) {
     EXPECT_LE(pool.world.core().now(), hasty.deadline + took / 10);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AListEndsAtItsDeadline) {
+TEST(BoundedMemory, EmptyListEndsAtItsDeadline) {
     LargePool pool;
     pool.world.run(list_nothing(pool));
 }
@@ -365,7 +365,7 @@ Task<> list_what_is_in_memory(LargePool& pool) {
     EXPECT_LE(looked, entries + few);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, AListLooksAtFewOfTheEntriesInMemory) {
+TEST(BoundedMemory, ShortListExaminesFewCachedEntries) {
     on_one_and_several_cores(list_what_is_in_memory);
 }
 

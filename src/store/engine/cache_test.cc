@@ -40,7 +40,7 @@ struct Cut {
     }
 };
 
-TEST(NodeCache, WhatChangesDuringACutIsInItAsItWas) {
+TEST(NodeCache, CutKeepsOldValueOfChangedNode) {
     Cut cut;
     cut.set(nodes - 1, "new");
     EXPECT_TRUE(cut.cache.take(3));
@@ -60,7 +60,7 @@ TEST(NodeCache, WhatChangesDuringACutIsInItAsItWas) {
     EXPECT_EQ(cut.cache.dirty_bytes(), 0U);
 }
 
-TEST(NodeCache, WhatIsInACutStaysInMemoryUntilItIsInTheIndex) {
+TEST(NodeCache, NodeInCutStaysInMemoryUntilWritten) {
     Cut cut;
     while (cut.cache.take(3)) {
     }

@@ -125,7 +125,7 @@ Task<> counts(Pool& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_inconsistencies_total"), 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, WhatIsUsedIsCountedExactly) {
+TEST(ContainerCaps, UsageIsCountedExactly) {
     for (const size_t cores : {1, 3}) {
         Pool pool(1, 1, 16 << 20, cores);
         pool.world.run(counts(pool));
@@ -173,7 +173,7 @@ Task<> open_of_before(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).used, co_await recount(pool));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, APoolOfAnEarlierProgramIsCounted) {
+TEST(ContainerCaps, PoolOfEarlierVersionIsCounted) {
     Pool pool(6);
     pool.world.run(open_of_before(pool));
 }
@@ -226,7 +226,7 @@ Task<> full_container(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).properties.caps, (Amount{.values = 2}));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, AFullContainerCanBeChangedInPlace) {
+TEST(ContainerCaps, FullContainerAcceptsOverwrites) {
     Pool pool(2);
     pool.world.run(full_container(pool));
 }
@@ -245,7 +245,7 @@ Task<> values(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).used.values, 2U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, ValuesAreCounted) {
+TEST(ContainerCaps, ValuesAreCounted) {
     Pool pool(3);
     pool.world.run(values(pool));
 }
@@ -276,7 +276,7 @@ Task<> race(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).used.bytes, 37 * one_block);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, WritesInFlightDoNotExceedThem) {
+TEST(ContainerCaps, ConcurrentWritesStayWithinTheCap) {
     for (const size_t cores : {1, 2}) {
         Pool pool(4, 1, 16 << 20, cores);
         pool.world.run(race(pool));
@@ -391,7 +391,7 @@ Task<> plan_growth(Pool& pool, uint64_t seed) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, GrowthIsPlannedAsItIsCounted) {
+TEST(ContainerCaps, PlannedGrowthEqualsCountedGrowth) {
     for (uint64_t seed = 1; seed <= 4 && !HasFailure(); ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         Pool pool(seed, 1, 64 << 20, seed % 2 == 0 ? 3 : 1);
@@ -434,7 +434,7 @@ Task<> owners(Pool& pool) {
     EXPECT_EQ(pool.store->capped_owners()[0].used, Amount{});
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caps, AnOwnersContainersShareItsCap) {
+TEST(ContainerCaps, ContainersOfOneOwnerShareItsCap) {
     Pool pool(5);
     pool.world.run(owners(pool));
 }

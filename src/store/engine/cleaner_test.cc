@@ -218,7 +218,7 @@ Task<> age_and_compare(AgedPool& pool, uint64_t& moved) {
 }
 
 class CleanerAgainstModel : public testing::TestWithParam<size_t> {};
-TEST_P(CleanerAgainstModel, NobodySeesAMove) {
+TEST_P(CleanerAgainstModel, MovesAreInvisibleToReaders) {
     uint64_t moved = 0;
     for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -282,7 +282,7 @@ Task<> overtake(AgedPool& pool, uint64_t& moved) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST_P(CleanerAgainstModel, AnUpdateThatOvertakesAMoveWins) {
+TEST_P(CleanerAgainstModel, UpdateDuringMoveWins) {
     uint64_t moved = 0;
     for (uint64_t seed = 1; seed <= 12 && !HasFailure(); ++seed) {
         AgedPool pool(seed, GetParam(), 0, 0);
@@ -358,7 +358,7 @@ Task<> clear_half(AgedPool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Cleaner, MakesWholeSectionsFreeAndStops) {
+TEST(Cleaner, FragmentedSpaceIsFreedInWholeSections) {
     AgedPool pool(1, 1, 1, uint64_t{4} << 20);
     pool.world.run(clear_half(pool));
 }
@@ -373,7 +373,7 @@ Task<> expect_no_pass(AgedPool& pool) {
     EXPECT_GE(runs, 16U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Cleaner, IsNotThereAtZeroPercent) {
+TEST(Cleaner, ZeroPercentDisablesIt) {
     AgedPool pool(1, 1, 1, uint64_t{4} << 20);
     pool.options.cleaner_percent = 0;
     pool.world.run(expect_no_pass(pool));
@@ -420,7 +420,7 @@ Task<> meet_rot(AgedPool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Cleaner, LeavesCorruptBlocksWhereTheyAre) {
+TEST(Cleaner, CorruptBlocksAreNotMoved) {
     AgedPool pool(1, 1, 1, uint64_t{4} << 20);
     pool.world.run(meet_rot(pool));
 }

@@ -24,7 +24,7 @@ Task<> make_and_destroy(ContainersBench& bench) {
     co_await bench.all.resume_purges();
     EXPECT_TRUE(bench.state.containers.empty());
 }
-TEST(Containers, AreMadeOnceAndDestroyedToTheEnd) {
+TEST(EngineContainers, CreationIsUniqueAndDestructionIsComplete) {
     ContainersBench bench;
     bench.run(make_and_destroy(bench));
 }
@@ -39,7 +39,7 @@ Task<> make_too_many(ContainersBench& bench) {
     bench.state.containers.erase(bench.state.containers.begin());
     EXPECT_TRUE(co_await bench.all.create(bench.call, {.label = "b"}));
 }
-TEST(Containers, AreBounded) {
+TEST(EngineContainers, CreationBeyondTheLimitIsRefused) {
     ContainersBench bench;
     bench.run(make_too_many(bench));
 }

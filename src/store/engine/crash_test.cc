@@ -192,15 +192,15 @@ uint64_t runs() {
     return text == nullptr ? 40 : std::strtoull(text, nullptr, 10);
 }
 
-class Crashes : public testing::TestWithParam<uint32_t> {};
-TEST_P(Crashes, LoseNothingAcknowledged) {
+class CrashRecovery : public testing::TestWithParam<uint32_t> {};
+TEST_P(CrashRecovery, AcknowledgedWritesSurvive) {
     for (uint64_t seed = 1; seed <= runs() && !HasFailure(); ++seed) {
         Crash crash(seed, GetParam());
         crash.bench.world.run(lives(crash));
         EXPECT_GT(crash.checked, 0U);
     }
 }
-INSTANTIATE_TEST_SUITE_P(GroupsInFlight, Crashes, testing::Values(1, 3));
+INSTANTIATE_TEST_SUITE_P(GroupsInFlight, CrashRecovery, testing::Values(1, 3));
 
 }  // namespace
 }  // namespace ros2s::engine

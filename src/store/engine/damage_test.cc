@@ -115,7 +115,7 @@ Task<> missing_device(SmallPool& pool) {
     co_await expect_refused(pool, Code::invalid, "has 2 devices; missing: device-0 (");
     EXPECT_THAT(pool.report.text(), HasSubstr("here: " + present + ". Mount the disk"));
 }
-TEST(DamagedPool, AMissingDevice) {
+TEST(DamagedPool, MissingDeviceIsReported) {
     SmallPool pool(1, 2);
     pool.world.run(missing_device(pool));
 }
@@ -138,7 +138,7 @@ Task<> foreign_device(SmallPool& pool, SmallPool& other) {
     pool.poke(1, pool.last_block(1), zeros.bytes());
     co_await expect_refused(pool, Code::not_found, "not a device of a ros2store pool");
 }
-TEST(DamagedPool, AnotherPoolsDeviceACopyAndAnEmptyOne) {
+TEST(DamagedPool, ForeignCopiedAndEmptyDevicesAreRefused) {
     SmallPool pool(1, 2);
     SmallPool other(2, 2);
     EXPECT_OK(other.world.run(other.create()));
@@ -156,7 +156,7 @@ Task<> truncated(SmallPool& pool) {
     pool.disks[0] = std::move(half);
     co_await expect_refused(pool, Code::corrupt, "it was truncated");
 }
-TEST(DamagedPool, ATruncatedDevice) {
+TEST(DamagedPool, TruncatedDeviceIsRefused) {
     SmallPool pool(1);
     pool.world.run(truncated(pool));
 }
@@ -189,7 +189,7 @@ Task<> superblocks(SmallPool& pool) {
     pool.poke(0, pool.last_block(0), future.bytes());
     co_await expect_refused(pool, Code::bad_version, "version 99");
 }
-TEST(DamagedPool, SuperblocksDamagedOrFromTheFuture) {
+TEST(DamagedPool, DamagedSuperblockIsRepairedOrRefused) {
     SmallPool pool(1);
     pool.world.run(superblocks(pool));
 }
@@ -211,7 +211,7 @@ Task<> read_only_features(SmallPool& pool) {
     EXPECT_TRUE(!refused && refused.error().code == Code::read_only);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, FeaturesThatOnlyForbidWritingMakeItReadOnly) {
+TEST(DamagedPool, UnknownReadOnlyFeatureMakesPoolReadOnly) {
     SmallPool pool(1);
     pool.world.run(read_only_features(pool));
 }
@@ -237,7 +237,7 @@ Task<> checkpoints(SmallPool& pool) {
     pool.disks[0]->rot(2 * block_bytes + 30);
     co_await expect_refused(pool, Code::corrupt, "both checkpoint slots are damaged");
 }
-TEST(DamagedPool, CheckpointSlots) {
+TEST(DamagedPool, OneDamagedCheckpointSlotIsTolerated) {
     SmallPool pool(1);
     pool.world.run(checkpoints(pool));
 }
@@ -265,7 +265,7 @@ Task<> journal_record(SmallPool& pool, uint64_t first, uint64_t count, bool head
     rot_records(pool, first, count, header ? 40 : 150);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, AJournalRecordInTheMiddleIsNeverTakenForATornTail) {
+TEST(DamagedPool, DamageInsideTheJournalIsNotATornTail) {
     // Records: restart, container, four blocks, value, one block.
     for (const bool header : {true, false}) {
         for (const uint64_t first : {3, 4, 5}) {
@@ -286,7 +286,7 @@ Task<> records_after_checkpoint(SmallPool& pool) {
     rot_records(pool, 7, 2);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, TheFirstRecordsAfterACheckpointAreNotATornTail) {
+TEST(DamagedPool, DamageAfterCheckpointIsNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_after_checkpoint(pool));
 }
@@ -300,7 +300,7 @@ Task<> records_of_later_openings(SmallPool& pool) {
     rot_records(pool, 7, 2);  // the restart records of both openings
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, RestartRecordsOfTwoOpeningsAreNotATornTail) {
+TEST(DamagedPool, DamagedRestartRecordsAreNotATornTail) {
     SmallPool pool(1);
     pool.world.run(records_of_later_openings(pool));
 }
@@ -313,7 +313,7 @@ Task<> far_records(SmallPool& pool) {
     rot_records(pool, 5, 190);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, ManyRecordsInARowAreNotATornTail) {
+TEST(DamagedPool, ManyDamagedRecordsAreNotATornTail) {
     SmallPool pool(1);
     pool.create_options.journal_bytes = 2 << 20;
     pool.world.run(far_records(pool));
@@ -335,7 +335,7 @@ Task<> idle(SmallPool& pool) {
     rot_records(pool, 6, 1);  // of the last update
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, TheLastUpdateBeforeIdlenessIsNeverTakenForATornTail) {
+TEST(DamagedPool, DamageBeforeIdlenessIsNotATornTail) {
     SmallPool pool(1);
     pool.options.rest_after = std::chrono::seconds(5);
     pool.world.run(idle(pool));
@@ -353,7 +353,7 @@ Task<> dropped_group(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, AGroupThatIsDroppedIsLogged) {
+TEST(DamagedPool, DroppedGroupIsLogged) {
     SmallPool pool(1);
     std::string lines;
     pool.env.log = Log([&](LogLevel, std::string_view line) { lines += line; });
@@ -379,7 +379,7 @@ Task<> forged_header(SmallPool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, AHeaderWithoutTheIncarnationProvesNothing) {
+TEST(DamagedPool, RecordWithWrongIncarnationIsIgnored) {
     SmallPool pool(1);
     pool.world.run(forged_header(pool));
 }
@@ -404,7 +404,7 @@ Task<> unreadable_old_lap(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, AnUnreadableBlockOfAnOldLapIsNoReasonToRefuseThePool) {
+TEST(DamagedPool, UnreadableBlockOfOldLapIsTolerated) {
     SmallPool pool(1, 1, 16 << 20);
     pool.create_options.journal_bytes = 8 << 20;
     pool.world.run(unreadable_old_lap(pool));
@@ -427,7 +427,7 @@ Task<> data_block(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(2)).value_or(0), 9);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, ARottenDataBlock) {
+TEST(DamagedPool, CorruptDataBlockFailsUntilOverwritten) {
     SmallPool pool(1);
     pool.world.run(data_block(pool));
 }
@@ -457,7 +457,7 @@ Task<> index_values(SmallPool& pool) {
     EXPECT_OK(flip(pool.index_medium, meta_key().take()));
     co_await expect_refused(pool, Code::corrupt, "Restore it together with the devices");
 }
-TEST(DamagedPool, IndexValues) {
+TEST(DamagedPool, CorruptIndexValueIsReported) {
     SmallPool pool(1);
     pool.world.run(index_values(pool));
 }
@@ -482,7 +482,7 @@ Task<> wrong_index(SmallPool& pool) {
     pool.index_source = &empty;
     co_await expect_refused(pool, Code::corrupt, "is empty or another program's");
 }
-TEST(DamagedPool, AnIndexThatIsOldOrEmpty) {
+TEST(DamagedPool, OldOrEmptyIndexIsRefused) {
     SmallPool pool(1);
     pool.world.run(wrong_index(pool));
 }
@@ -589,7 +589,7 @@ Task<> write_error(SmallPool& pool, device::SimKind kind) {
     EXPECT_OK(co_await pool.write(0, 5));
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, AFailedWriteOrFlushEndsAllWriting) {
+TEST(DamagedPool, FailedWriteOrFlushMakesPoolReadOnly) {
     for (const auto kind : {device::SimKind::write, device::SimKind::flush}) {
         SmallPool pool(1);
         pool.world.run(write_error(pool, kind));
@@ -620,7 +620,7 @@ Task<> failed_flush_and_power_loss(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, WhatAFailedFlushGaveUpIsWrittenAgain) {
+TEST(DamagedPool, DataOfFailedFlushIsWrittenAgain) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         SCOPED_TRACE(seed);
         SmallPool pool(seed);
@@ -642,7 +642,7 @@ Task<> read_error_in_recovery(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, AnIoErrorInRecoveryIsNoTornTail) {
+TEST(DamagedPool, ReadErrorInRecoveryIsNotATornTail) {
     SmallPool pool(1);
     pool.world.run(read_error_in_recovery(pool));
 }
@@ -653,7 +653,7 @@ Task<> too_small(SmallPool& pool) {
     EXPECT_EQ(made.error().code, Code::invalid);
     EXPECT_THAT(pool.report.text(), HasSubstr("are too few"));
 }
-TEST(DamagedPool, ADeviceThatIsTooSmallForItsJournal) {
+TEST(DamagedPool, DeviceTooSmallForJournalIsRefused) {
     SmallPool pool(1);
     pool.world.run(too_small(pool));
 }

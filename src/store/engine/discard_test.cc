@@ -94,7 +94,7 @@ Task<> discard_what_is_removed(Discards& pool) {
     co_await pool.expect(2, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, ADeviceIsToldOfWhatIsRemovedForGood) {
+TEST(Discard, RemovedBlocksAreDiscarded) {
     Discards pool(1);
     pool.world.run(discard_what_is_removed(pool));
 }
@@ -107,7 +107,7 @@ Task<> discard_nothing(Discards& pool) {
     EXPECT_EQ(pool.discards, 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, NothingWhereTheSettingSaysSo) {
+TEST(Discard, DisabledSettingDiscardsNothing) {
     Discards pool(1);
     pool.options.discard = false;
     pool.world.run(discard_nothing(pool));
@@ -129,7 +129,7 @@ Task<> write_into_a_full_pool(Discards& pool) {
     for (uint64_t dkey = 0; dkey < written; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, AnAllocationWaitsOnlyForRunningDiscards) { run_ten(write_into_a_full_pool); }
+TEST(Discard, AllocationWaitsForRunningDiscardsOnly) { run_ten(write_into_a_full_pool); }
 
 Task<> go_on_after_a_refusal(Discards& pool) {
     co_await pool.start();
@@ -146,7 +146,7 @@ Task<> go_on_after_a_refusal(Discards& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_discarded_bytes_total"), 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, ARefusalEndsDiscardsAndNothingElse) {
+TEST(Discard, RefusalDisablesDiscardsOnly) {
     Discards pool(1);
     pool.world.run(go_on_after_a_refusal(pool));
 }
@@ -172,7 +172,7 @@ Task<> write_after_an_error(Discards& pool) {
     for (uint64_t dkey = 1000; dkey <= pool.next_dkey; ++dkey) co_await pool.expect(dkey, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, WhatMayStillBeDiscardedIsHandedOutInTheNextLife) { run_ten(write_after_an_error); }
+TEST(Discard, BlocksOfFailedDiscardWaitForReopening) { run_ten(write_after_an_error); }
 
 }  // namespace
 }  // namespace ros2s::engine

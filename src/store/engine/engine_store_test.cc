@@ -60,7 +60,7 @@ Task<Result<>> write_and_read(Bench& bench) {
     co_return co_await bench.close();
 }
 
-TEST(EngineStore, WhatWasWrittenIsReadAlsoAfterReopening) {
+TEST(EngineStore, WrittenDataIsReadAfterReopening) {
     Bench bench(1);
     const Result<> result = bench.world.run(write_and_read(bench));
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
@@ -99,7 +99,7 @@ Task<Result<>> containers_once(Bench& bench) {
     co_return co_await bench.close();
 }
 
-TEST(EngineStore, ContainersAreMadeAndDestroyedOnce) {
+TEST(EngineStore, RepeatedContainerRequestIsDoneOnce) {
     for (const size_t cores : {1, 3}) {
         Bench bench(2, 1, 16 << 20, cores);
         const Result<> result = bench.world.run(containers_once(bench));
@@ -144,7 +144,7 @@ Task<Result<>> one_owner_takes_all(Bench& bench) {
     co_return co_await bench.close();
 }
 
-TEST(EngineStore, AnOwnerLeavesContainersToOthers) {
+TEST(EngineStore, OwnerCannotTakeAllContainers) {
     Bench bench(1);
     const Result<> result = bench.world.run(one_owner_takes_all(bench));
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
@@ -182,7 +182,7 @@ Task<Result<>> clock_steps(Bench& bench) {
     co_return co_await bench.close();
 }
 
-TEST(EngineStore, TimesFollowTheClockAlsoBackwards) {
+TEST(EngineStore, ClockStepsAreFollowedInBothDirections) {
     Bench bench(5);
     const Result<> result = bench.world.run(clock_steps(bench));
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
@@ -241,7 +241,7 @@ Task<Result<>> full_index(Bench& bench) {
     co_return co_await bench.close();
 }
 
-TEST(EngineStore, WhatIsUnderWayWhenTheIndexIsFullIsInDoubt) {
+TEST(EngineStore, FullIndexLeavesRunningUpdateInDoubt) {
     Bench bench(6);
     const Result<> result = bench.world.run(full_index(bench));
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();

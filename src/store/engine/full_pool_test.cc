@@ -34,7 +34,7 @@ Task<> fill_and_grow(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, IsFullGrowsAndGoesOn) {
+TEST(FullPool, GrowthAllowsWritesAgain) {
     Pool pool(1, 1, 4 << 20);
     pool.world.run(fill_and_grow(pool));
 }
@@ -73,7 +73,7 @@ Task<> free_a_full_pool(Pool& pool) {
     EXPECT_OK(co_await pool.expect(written, 16, 2));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, AFullOneIsFreedByWhatTakesNoBlock) {
+TEST(FullPool, TruncationAndHolesFreeSpace) {
     Pool pool(1, 1, 4 << 20);
     pool.world.run(free_a_full_pool(pool));
 }
@@ -118,7 +118,7 @@ Task<> change_a_full_pool(Pool& pool) {
     EXPECT_OK(co_await pool.expect(10, 8, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, AFullOneIsWrittenToInPlace) {
+TEST(FullPool, OverwritesInPlaceSucceed) {
     for (const size_t devices : {1, 2}) {
         Pool pool(1, devices, 4 << 20);
         pool.world.run(change_a_full_pool(pool));
@@ -166,13 +166,13 @@ Task<Beside> write_beside_others(Pool& pool, uint64_t dkeys) {
     co_return came;
 }
 // A sixty-fourth of 16 MiB, without the journal, is kept back.
-TEST(Pool, AFullOneSaysAtOnceWhatItCannotWriteInPlace) {
+TEST(FullPool, OversizedOverwriteIsRefusedAtOnce) {
     Pool pool(1, 1, 16 << 20);
     const Beside came = pool.world.run(write_beside_others(pool, 32));
     EXPECT_EQ(came.error, Code::no_space);
     EXPECT_LT(came.others, 1000U);
 }
-TEST(Pool, AFullOneTakesLargeWritesInPlaceBesideSmallOnes) {
+TEST(FullPool, LargeOverwriteSucceedsBesideSmallOnes) {
     Pool pool(1, 1, 16 << 20);
     const Beside came = pool.world.run(write_beside_others(pool, 8));
     EXPECT_EQ(came.error, std::nullopt);

@@ -23,7 +23,7 @@ HomeDevices of(std::initializer_list<bool> devices) {
     return homes;
 }
 
-TEST(HomeDevices, SmallGoesToMemoryAndTheRestToTheRest) {
+TEST(HomeDevices, SmallUpdatesGoToPmemAndLargeToDisk) {
     const HomeDevices homes = of({true, false, false, true});
     EXPECT_EQ(homes.devices(), 4U);
     EXPECT_EQ(homes_of(homes, 0), (std::set<uint32_t>{0, 3}));
@@ -31,7 +31,7 @@ TEST(HomeDevices, SmallGoesToMemoryAndTheRestToTheRest) {
     EXPECT_EQ(homes_of(homes, HomeDevices::small_bytes_max + 1), (std::set<uint32_t>{1, 2}));
 }
 
-TEST(HomeDevices, OfOneKindAllDevicesTakeAll) {
+TEST(HomeDevices, DevicesOfOneKindTakeAllSizes) {
     for (const bool is_memory : {false, true}) {
         const HomeDevices homes = of({is_memory, is_memory, is_memory});
         for (const uint64_t bytes : {uint64_t{1}, uint64_t{1} << 20}) {
@@ -41,7 +41,7 @@ TEST(HomeDevices, OfOneKindAllDevicesTakeAll) {
 }
 
 // Small files have one chunk each, and all first chunks have the same dkey.
-TEST(HomeDevices, ObjectsSpreadEvenThoughTheirDkeysAreTheSame) {
+TEST(HomeDevices, ObjectsWithEqualDkeysAreSpread) {
     const HomeDevices homes = of({false, false, false, false});
     std::array<int, 4> count{};
     for (uint64_t low = 0; low < 1000; ++low) {
@@ -99,7 +99,7 @@ class MemoryAndDisk : public testing::Test {
     object::ContainerRecord container_;
 };
 
-TEST_F(MemoryAndDisk, ASmallWriteDoesNotTouchTheDisk) {
+TEST_F(MemoryAndDisk, SmallWriteStaysInMemory) {
     run(open());
     const uint64_t before = disk_operations();
     for (uint64_t i = 0; i < 100; ++i) run(write(i, block_bytes));
@@ -115,7 +115,7 @@ TEST_F(MemoryAndDisk, ASmallWriteDoesNotTouchTheDisk) {
     run(bench_.close());
 }
 
-TEST_F(MemoryAndDisk, FullMemoryLeavesSmallWritesToTheDisk) {
+TEST_F(MemoryAndDisk, FullMemorySendsSmallWritesToDisk) {
     run(open());
     const uint64_t before = disk_operations();
     constexpr uint64_t more_than_memory = 1200;

@@ -126,7 +126,7 @@ Task<> block_elsewhere(HostilePool& pool, BlockAddress address) {
     pool.set_values({{pool.key(0), encode(entry)}});
     co_await expect_bad_array(pool, "names a block that cannot hold data");
 }
-TEST(HostilePool, AnArraysBlocksAreDataBlocksOfItsDevices) {
+TEST(HostilePool, ArrayBlockOutsideDataAreaIsRefused) {
     const uint64_t end = (16 << 20) / block_bytes - 1;  // the second superblock
     const std::vector<BlockAddress> elsewhere{BlockAddress::make(0, 1),
                                               BlockAddress::make(0, data_first - 1),
@@ -156,7 +156,7 @@ Task<> grown(HostilePool& pool) {
     for (uint64_t dkey = 0; dkey < 8; ++dkey) EXPECT_OK(co_await pool.expect(dkey, 2, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, BlocksOfAnAddedDeviceAreDataBlocks) {
+TEST(HostilePool, DataBlocksOfAddedDeviceAreAccepted) {
     for (const size_t cores : {1, 2}) {
         HostilePool pool(cores);
         pool.world.run(grown(pool));
@@ -171,7 +171,7 @@ Task<> other_kind(HostilePool& pool) {
     pool.set_values({{pool.key(0), encode(*entry)}});
     co_await expect_bad_array(pool, "of another kind than its key");
 }
-TEST(HostilePool, ASegmentIsNoHeadOfAnArray) {
+TEST(HostilePool, SegmentInPlaceOfArrayHeadIsRefused) {
     HostilePool pool;
     pool.world.run(other_kind(pool));
 }
@@ -193,7 +193,7 @@ Task<> long_key(HostilePool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, AKeyWithALongStringIsNone) {
+TEST(HostilePool, KeyWithTooLongStringIsRefused) {
     HostilePool pool;
     pool.world.run(long_key(pool));
 }
@@ -218,7 +218,7 @@ Task<> all_used(HostilePool& pool) {
     pool.set_values({{key, used_blocks(data_first - 1, data_first)}});
     co_await expect_refused(pool, Code::corrupt, "index");
 }
-TEST(HostilePool, UsedBlocksAreDataBlocks) {
+TEST(HostilePool, UsedBlocksOutsideDataAreaAreRefused) {
     HostilePool pool;
     pool.world.run(all_used(pool));
 }
@@ -254,7 +254,7 @@ Task<> array_for_value(HostilePool& pool) {
     for (size_t i = 1; i < 32; ++i) EXPECT_EQ(buffer.data()[i], std::byte{0x55}) << i;
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, AnArrayInPlaceOfAValueHasNoneOfItsBytes) {
+TEST(HostilePool, ArrayReplacingValueHasNoneOfItsBytes) {
     HostilePool pool;
     pool.world.run(array_for_value(pool));
 }
@@ -273,7 +273,7 @@ Task<> no_akey(HostilePool& pool, Change::Kind kind) {
     EXPECT_OK(co_await pool.expect(0, 1, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, AChangeOfAnAkeyNamesIt) {
+TEST(HostilePool, ChangeWithoutAkeyIsIgnored) {
     for (const auto kind : {Change::Kind::array, Change::Kind::put, Change::Kind::punch_akey}) {
         HostilePool pool;
         pool.world.run(no_akey(pool, kind));
@@ -297,7 +297,7 @@ Task<> many_replies(HostilePool& pool) {
     EXPECT_OK(co_await pool.expect(0, 1, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, RepliesBeyondTheMemoryAreRefused) {
+TEST(HostilePool, RepliesBeyondMemoryLimitAreRefused) {
     HostilePool pool;
     pool.world.run(many_replies(pool));
 }
@@ -316,7 +316,7 @@ Task<> large_punch(HostilePool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, AChangeOfMoreKeysThanTheMemoryHoldsIsRefused) {
+TEST(HostilePool, ChangeOfTooManyKeysIsRefused) {
     HostilePool pool;
     pool.world.run(large_punch(pool));
 }
@@ -329,7 +329,7 @@ Task<> large_devices(HostilePool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, DevicesWhoseMapIsMuchLargerThanTheMemoryAreRefused) {
+TEST(HostilePool, SpaceMapBeyondMemoryLimitIsRefused) {
     HostilePool pool;
     pool.world.run(large_devices(pool));
 }
@@ -346,7 +346,7 @@ Task<> grown_too_far(HostilePool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, APoolDoesNotGrowBeyondItsMemory) {
+TEST(HostilePool, GrowthBeyondMemoryLimitIsRefused) {
     HostilePool pool;
     pool.world.run(grown_too_far(pool));
 }

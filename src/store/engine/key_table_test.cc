@@ -14,7 +14,7 @@ namespace {
 
 using OwnedNode = std::unique_ptr<Node, Node::Delete>;
 
-TEST(KeyTable, FindsWhatAMapFinds) {
+TEST(KeyTable, LookupsAgreeWithAMap) {
     Random random(1);
     KeyTable table(random.next());
     std::map<std::string, OwnedNode> model;
@@ -39,7 +39,7 @@ TEST(KeyTable, FindsWhatAMapFinds) {
 
 // In a hash of words that are mixed in one after the other without a secret, the second difference
 // cancels the first one. So eleven such pairs make 2,048 keys of one hash.
-TEST(Hash, NobodyWithoutItsKeyChoosesTextsOfOneHash) {
+TEST(KeyHash, ClientCannotChooseCollidingKeys) {
     constexpr uint64_t first = uint64_t{1} << 63, second = first ^ uint64_t { 1 } << 34;
     std::set<uint64_t> hashes;
     const uint64_t key = Secrets().next();
@@ -56,7 +56,7 @@ TEST(Hash, NobodyWithoutItsKeyChoosesTextsOfOneHash) {
     EXPECT_EQ(hashes.size(), 2048U);
 }
 
-TEST(LockNames, DependOnTheKeyTheContainerTheObjectAndTheDkey) {
+TEST(LockNames, DifferByKeyContainerObjectAndDkey) {
     std::set<uint64_t> names;
     for (const uint64_t key : {1, 2}) {
         const LockNames of(key);
@@ -73,7 +73,7 @@ TEST(LockNames, DependOnTheKeyTheContainerTheObjectAndTheDkey) {
     EXPECT_EQ(names.size(), 2U * 2 * 2 * 3);
 }
 
-TEST(Hash, DependsOnEachByteTheLengthAndTheKey) {
+TEST(KeyHash, EachByteLengthAndKeyChangesTheHash) {
     std::set<uint64_t> hashes;
     size_t texts = 0;
     for (size_t length = 0; length <= 40; ++length) {

@@ -38,7 +38,7 @@ Task<> open_twice(Bench& bench) {
         EXPECT_EQ(reading.replayed_groups, 2U);
     }
 }
-TEST(Opening, AddsARestartRecordWhereItMayWrite) {
+TEST(EngineOpening, RestartRecordIsAddedUnlessReadOnly) {
     Bench bench(1);
     bench.world.run(open_twice(bench));
 }

@@ -105,7 +105,7 @@ Task<Result<>> nobody_had_pins(PinBench& bench) {
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(1, 1), 2));
     co_return Result<>();
 }
-TEST(PinHolders, AStartWaitsForNobodyIfNobodyHadPins) { run_with_pool(nobody_had_pins); }
+TEST(PinHolders, StartWithoutEarlierPinsDoesNotWait) { run_with_pool(nobody_had_pins); }
 
 Task<Result<>> one_does_not_return(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
@@ -130,7 +130,7 @@ Task<Result<>> one_does_not_return(PinBench& bench) {
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 2));
     co_return Result<>();
 }
-TEST(PinHolders, AStartWaitsAsLongAsAHolderStaysAway) { run_with_pool(one_does_not_return); }
+TEST(PinHolders, StartWaitsForAbsentHolder) { run_with_pool(one_does_not_return); }
 
 Task<Result<>> one_returns(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
@@ -148,7 +148,7 @@ Task<Result<>> one_returns(PinBench& bench) {
     EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 1));
     co_return Result<>();
 }
-TEST(PinHolders, AHolderThatHasPinnedAgainIsNoLongerAwaited) { run_with_pool(one_returns); }
+TEST(PinHolders, ReturnedHolderEndsTheWait) { run_with_pool(one_returns); }
 
 Task<Result<>> it_died_between(PinBench& bench) {
     // The list is written, the pin never counted.
@@ -159,7 +159,7 @@ Task<Result<>> it_died_between(PinBench& bench) {
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
     co_return Result<>();
 }
-TEST(PinHolders, ADeathBetweenListAndPinIsHarmless) { run_with_pool(it_died_between); }
+TEST(PinHolders, CrashBetweenListAndPinIsHarmless) { run_with_pool(it_died_between); }
 
 Task<Result<>> sessions_end(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
@@ -179,7 +179,7 @@ Task<Result<>> sessions_end(PinBench& bench) {
     EXPECT_EQ(decode_pin_list(*bench.written), std::vector<object::HolderName>{});
     co_return Result<>();
 }
-TEST(PinHolders, ASessionsHoldersLeaveTheListWithItsPins) { run_with_pool(sessions_end); }
+TEST(PinHolders, EndedSessionLeavesTheListWithItsPins) { run_with_pool(sessions_end); }
 
 Task<Result<>> creation_pins(PinBench& bench) {
     object::Transaction create{.holder = holder(1, 1)};
@@ -193,7 +193,7 @@ Task<Result<>> creation_pins(PinBench& bench) {
               std::vector{name_of(bench.container, holder(1, 1))});
     co_return Result<>();
 }
-TEST(PinHolders, ACreationThatPinsListsItsHolder) { run_with_pool(creation_pins); }
+TEST(PinHolders, PinningCreationListsItsHolder) { run_with_pool(creation_pins); }
 
 Task<Result<>> cannot_be_written(PinBench& bench) {
     bench.is_full = true;
@@ -210,7 +210,7 @@ Task<Result<>> cannot_be_written(PinBench& bench) {
     EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(2, 2))});
     co_return Result<>();
 }
-TEST(PinHolders, WithoutAListAStartWaitsForAll) { run_with_pool(cannot_be_written); }
+TEST(PinHolders, MissingListMakesStartWaitForAll) { run_with_pool(cannot_be_written); }
 
 Task<Result<>> one_owner_takes_all(PinBench& bench) {
     bench.options.pin_list.write = [](std::string_view) { return Result<>(); };
@@ -231,9 +231,9 @@ Task<Result<>> one_owner_takes_all(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 2), 2));
     co_return Result<>();
 }
-TEST(PinHolders, AnOwnerLeavesRoomForOthers) { run_with_pool(one_owner_takes_all); }
+TEST(PinHolders, OwnerCannotFillTheList) { run_with_pool(one_owner_takes_all); }
 
-TEST(PinList, ComesBackOrIsNone) {
+TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};
     const std::string text = encode_pin_list({first, second});
     EXPECT_EQ(decode_pin_list(text), (std::vector{first, second}));

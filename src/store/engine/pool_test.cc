@@ -53,7 +53,7 @@ Task<BeforeTheFlush> before_the_flush(Pool& pool, uint64_t blocks) {
     co_return before;
 }
 
-TEST(Pool, ASmallGroupWaitsForTheOneBeforeAndALargeOneDoesNot) {
+TEST(CommitGroups, SmallGroupWaitsAndLargeGroupDoesNot) {
     constexpr uint64_t large = (1 << 20) / block_bytes;
     Pool small(1);
     EXPECT_EQ(small.world.run(before_the_flush(small, large - 1)).records, 1U);
@@ -77,13 +77,13 @@ Task<> large_writes_at_once(Pool& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_groups_total") - done, 4U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, LargeRequestsThatArriveTogetherDoNotShareAGroup) {
+TEST(CommitGroups, ConcurrentLargeRequestsGetOwnGroups) {
     Pool pool(1);
     pool.world.run(large_writes_at_once(pool));
 }
 
 // Its record and its flush wait for the previous group; its data need not.
-TEST(Pool, DataOfAGroupAreWrittenWhileItGrows) {
+TEST(CommitGroups, DataIsWrittenWhileTheGroupGrows) {
     Pool a_run_worth_a_write(1);
     EXPECT_EQ(a_run_worth_a_write.world.run(before_the_flush(a_run_worth_a_write, 16)),
               (BeforeTheFlush{32, 1}));
@@ -123,7 +123,7 @@ Task<> fail_while_growing(Pool& pool) {
     pool.disks[0]->set_hook({});
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, AGroupThatFailsWhileItGrowsKeepsItsMemoryUntilItIsWritten) {
+TEST(CommitGroups, FailedGroupKeepsMemoryUntilWritten) {
     Pool pool(1);
     pool.world.run(fail_while_growing(pool));
 }
@@ -138,7 +138,7 @@ Task<> spread(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, DkeysAreSpreadOverTheDevices) {
+TEST(EnginePool, DkeysAreSpreadOverDevices) {
     Pool pool(1, 4);
     pool.world.run(spread(pool));
 }
@@ -189,7 +189,7 @@ Task<> ten_times_the_cap(Pool& pool) {
     EXPECT_LE(most, pool.options.memory_bytes - pool.options.index_share());
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, KeepsItsMemoryCapWithAnIndexTenTimesAsLarge) {
+TEST(EnginePool, LargeIndexStaysWithinTheMemoryLimit) {
     Pool pool(1, 1, 48 << 20);
     pool.create_options.journal_bytes = 16 << 20;
     pool.options.memory_bytes = 4 << 20;
@@ -215,7 +215,7 @@ Task<> come_to_rest(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, GivesStagingMemoryBackAtRest) {
+TEST(EnginePool, IdlePoolReturnsStagingMemory) {
     Pool pool(1);
     pool.world.run(come_to_rest(pool));
 }
@@ -248,7 +248,7 @@ Task<> dies_while_updates_wait(Pool& pool) {
     EXPECT_THAT(pool.store->read_only_reason(), testing::HasSubstr("checkpoint"));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, UpdatesThatWaitForACheckpointThatFailsAreRefused) {
+TEST(EnginePool, FailedCheckpointRefusesWaitingUpdates) {
     Pool pool(1);
     pool.options.memory_bytes = 4 << 20;
     pool.world.run(dies_while_updates_wait(pool));
@@ -279,7 +279,7 @@ Task<> replies(Pool& pool) {
     EXPECT_EQ((co_await pool.write(0, 1, 3, id(0, 1))).error().code, Code::stale);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, RepeatedUpdatesGetTheStoredReplyAlsoAfterRestart) {
+TEST(EnginePool, RepeatedUpdateGetsStoredReplyAfterRestart) {
     Pool pool(1);
     pool.world.run(replies(pool));
 }
@@ -297,7 +297,7 @@ Task<> clean_shutdown(Pool& pool) {
     EXPECT_OK(co_await pool.expect(3, 1, 2));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ACleanShutdownLeavesNothingToReplay) {
+TEST(EnginePool, CleanShutdownLeavesNothingToReplay) {
     Pool pool(1);
     pool.world.run(clean_shutdown(pool));
 }
@@ -319,7 +319,7 @@ Task<> groups(Pool& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_inconsistencies_total"), 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, RequestsSideBySideShareAGroupARunAndAFlush) {
+TEST(CommitGroups, ConcurrentRequestsShareGroupRunAndFlush) {
     Pool pool(1);
     pool.world.run(groups(pool));
 }
@@ -342,7 +342,7 @@ Task<> bursts(Pool& pool) {
               rounds * 3 / 2);  // halves would make 40
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ClientsThatAnswerInABurstShareTheNextGroup) {
+TEST(CommitGroups, BurstOfClientsSharesTheNextGroup) {
     Pool pool(1);
     pool.world.run(bursts(pool));
 }
@@ -370,7 +370,7 @@ Task<> slow_turns(Pool& pool) {
               rounds + 3);  // halves would make 30
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ASlowTurnDoesNotEndABurst) {
+TEST(CommitGroups, SlowTurnDoesNotEndABurst) {
     Pool pool(1);
     pool.world.run(slow_turns(pool));
 }
@@ -406,14 +406,14 @@ Task<> think(Pool& pool, Thinkers& all) {
     EXPECT_OK(co_await pool.close());
 }
 // As behind a DPU or on slow processors.
-TEST(Pool, ABurstOfRequestsThatAreFarApartIsWaitedFor) {
+TEST(CommitGroups, SpreadOutBurstIsAwaited) {
     Pool pool(1);
     Thinkers all{.clients = 16, .apart = std::chrono::microseconds(12), .rounds = 40};
     pool.world.run(think(pool, all));
     EXPECT_LE(all.groups, 60U);  // halves would make 80
 }
 // The client that answers at once must not wait for the one that thinks for a millisecond.
-TEST(Pool, AClientThatThinksForLongIsNotWaitedFor) {
+TEST(CommitGroups, SlowClientIsNotAwaited) {
     Pool alone(1), pool(1);
     Thinkers one{.clients = 1, .apart = {}, .rounds = 200};
     alone.world.run(think(alone, one));
@@ -439,7 +439,7 @@ Task<> traced(Pool& pool) {
     EXPECT_GE(trace.steps()[5].begin, trace.steps()[4].end) << "and after the record";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ATraceNamesTheSteps) {
+TEST(EnginePool, TraceNamesTheSteps) {
     Pool pool(1);
     pool.world.run(traced(pool));
 }
@@ -470,7 +470,7 @@ Task<> trace_joins(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ATraceMayJoinAGroupThatIsBeingWritten) {
+TEST(EnginePool, TraceJoinsAGroupBeingWritten) {
     Pool pool(1);
     pool.world.run(trace_joins(pool));
 }
@@ -498,7 +498,7 @@ Task<> destroyed(Pool& pool, uint64_t at) {
     EXPECT_EQ(containers.empty(), space.free_bytes == empty.free_bytes);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ADestroyedContainersSpaceComesBackAlsoAfterACrash) {
+TEST(EnginePool, DestroyedContainerFreesSpaceAfterCrash) {
     for (uint64_t at = 0; at < 12; ++at) {
         Pool pool(at + 1, 1, 8 << 20);
         pool.world.run(destroyed(pool, at));

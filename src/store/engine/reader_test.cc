@@ -92,7 +92,7 @@ struct Shelf {
     bool has_grown = false;
 };
 
-TEST(Reader, ReadsWhatTheNodeSaysAndAHoleBehindIt) {
+TEST(EngineReader, BlockIsReadAndHoleIsZero) {
     Shelf shelf;
     const auto item = shelf.world.run(shelf.fetch({0, 2 * block_bytes}));
     EXPECT_TRUE(item.status);
@@ -102,7 +102,7 @@ TEST(Reader, ReadsWhatTheNodeSaysAndAHoleBehindIt) {
     EXPECT_EQ(shelf.reads_ended, 1);
 }
 
-TEST(Reader, WithholdsABlockThatIsNotWhatTheNodeSays) {
+TEST(EngineReader, MismatchingBlockIsCorrupt) {
     Shelf shelf;
     const AlignedBuffer other(block_bytes);
     std::memset(other.data(), 8, block_bytes);
@@ -114,7 +114,7 @@ TEST(Reader, WithholdsABlockThatIsNotWhatTheNodeSays) {
 }
 
 // Even if the extent is not in the segment that has them.
-TEST(Reader, SizeAndEpochAreOfTheMomentOfTheBlocks) {
+TEST(EngineReader, SizeAndEpochMatchTheBlocks) {
     constexpr uint64_t segment_bytes = segment_blocks * block_bytes;
     Shelf shelf;
     shelf.head().size = segment_bytes + 100;

@@ -77,7 +77,7 @@ const std::string expired(describe(Code::expired));
 const std::string busy(describe(Code::busy));
 
 // Whoever made the pool chose the times. The sanitizers find an overflow.
-TEST(Replies, TimesInTheIndexCanBeAnyNumbers) {
+TEST(EngineReplies, ExtremeTimesInIndexAreAccepted) {
     for (const int64_t ns : {INT64_MIN, INT64_MIN + 1, INT64_MAX}) {
         Replies replies({.per_owner_max = 1, .slots_max = 4000, .lease = lease});
         const ReplyKey key = Replies::key_of(id(1, 1), container);
@@ -91,7 +91,7 @@ TEST(Replies, TimesInTheIndexCanBeAnyNumbers) {
     }
 }
 
-TEST(Replies, ANeighbourTakesNobodysPlace) {
+TEST(EngineReplies, BusyOwnerTakesNoShareOfOthers) {
     Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     EXPECT_EQ(kept.ask(id(1, 1)), "done");
     uint32_t done = 0;
@@ -110,7 +110,7 @@ TEST(Replies, ANeighbourTakesNobodysPlace) {
 }
 
 // A client may name any number of owners that it serves.
-TEST(Replies, ASenderWithManyOwnersTakesNobodysPlace) {
+TEST(EngineReplies, SenderWithManyOwnersIsLimited) {
     const auto ask = [](Kept& kept, uint32_t sender, uint32_t number, uint32_t slot = 0) {
         object::OperationId asked = id(0, 1, slot);
         asked.owner = owner_of(sender, number);
@@ -136,7 +136,7 @@ TEST(Replies, ASenderWithManyOwnersTakesNobodysPlace) {
     EXPECT_EQ(ask(other, 1, 2), "done");
 }
 
-TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
+TEST(EngineReplies, ExpiredClientIsEvictedAsAWhole) {
     Kept kept({.per_owner_max = 10, .slots_max = 1000, .lease = lease});
     for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 1, slot)), "done");
     for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 2, slot)), "done");
@@ -166,7 +166,7 @@ TEST(Replies, AClientIsForgottenWholeAfterItsLeaseAndNeverDoneTwice) {
     EXPECT_EQ(kept.again(id(1, 2, 0, 1)), expired);
 }
 
-TEST(Replies, WithoutNeedNothingIsForgotten) {
+TEST(EngineReplies, WithoutPressureNothingIsEvicted) {
     Kept kept({.per_owner_max = 100, .slots_max = 1000, .lease = lease});
     EXPECT_EQ(kept.ask(id(1, 1)), "done");
     kept.now += std::chrono::hours(1000);
@@ -174,7 +174,7 @@ TEST(Replies, WithoutNeedNothingIsForgotten) {
     EXPECT_EQ(kept.again(id(1, 1)), "answered");
 }
 
-TEST(Replies, InSumTheyAreBoundedToo) {
+TEST(EngineReplies, TotalIsBounded) {
     Kept kept({.per_owner_max = 10, .slots_max = 20, .lease = lease});
     for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(kept.ask(id(i, 1)), "done");
     EXPECT_EQ(kept.ask(id(50, 1)), busy);
@@ -188,7 +188,7 @@ TEST(Replies, InSumTheyAreBoundedToo) {
 }
 
 // Many owners together cannot do it either: the more they have, the sooner they are refused.
-TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
+TEST(EngineReplies, LargeOwnersLeaveRoomForSmallOnes) {
     Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     std::map<uint32_t, uint32_t> done;
     for (uint32_t client = 0; client < 1000; ++client) {
@@ -211,7 +211,7 @@ TEST(Replies, BigOwnersLeaveRoomForSmallOnes) {
 
 // A clock that was ahead for a while does not fill an owner's share until that time comes again,
 // and nothing is done twice because of it.
-TEST(Replies, AClockThatIsSetBack) {
+TEST(EngineReplies, ClockSetBackNeitherFillsSharesNorRepeats) {
     Kept kept({.per_owner_max = 2, .slots_max = 1000, .lease = lease});
     for (uint32_t i = 1; i <= 2; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
     kept.now -= std::chrono::minutes(1);
@@ -276,7 +276,7 @@ Task<> seventy_thousand_between(AnsweringPool& pool) {
     }
     EXPECT_TRUE(co_await pool.close());
 }
-TEST(RepliesOfAPool, ANeighboursSeventyThousandWritesTakeNoReplyAway) {
+TEST(PoolReplies, FloodOfAnotherOwnerKeepsStoredReply) {
     AnsweringPool pool(1);
     pool.world.run(seventy_thousand_between(pool));
 }
@@ -301,7 +301,7 @@ Task<> dropped_and_recovered(AnsweringPool& pool) {
     }
     EXPECT_TRUE(co_await pool.close());
 }
-TEST(RepliesOfAPool, WhatWasDroppedStaysDroppedOverCrashes) {
+TEST(PoolReplies, EvictedReplyStaysEvictedAfterCrash) {
     AnsweringPool pool(1);
     pool.options.replies_per_owner = 2;
     pool.world.run(dropped_and_recovered(pool));
@@ -335,7 +335,7 @@ Task<> of_an_earlier_program(AnsweringPool& pool) {
     EXPECT_TRUE(co_await pool.add(id(2, 1), true, "b"));
     EXPECT_TRUE(co_await pool.close());
 }
-TEST(RepliesOfAPool, WhatAnEarlierProgramMayHaveDoneIsNotDoneAgain) {
+TEST(PoolReplies, RequestOfEarlierVersionIsNotRepeated) {
     AnsweringPool pool(1);
     pool.world.run(of_an_earlier_program(pool));
 }

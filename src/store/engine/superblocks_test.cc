@@ -49,7 +49,7 @@ Task<> open_after_half_a_growth(Pool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ADeviceInUseIsMissedAlsoWhereGrowingWasInterrupted) {
+TEST(Superblocks, MissingDeviceAfterInterruptedGrowthIsReported) {
     Pool pool(1, 1, 4 << 20);
     pool.world.run(open_after_half_a_growth(pool));
 }
@@ -65,7 +65,7 @@ Task<> lose_the_copies_in_turn(Pool& pool) {
         EXPECT_OK(co_await pool.close());
     }
 }
-TEST(Pool, ATornCopyOfASuperblockIsMadeAgain) {
+TEST(Superblocks, DamagedCopyIsRewritten) {
     Pool pool(1, 2, 4 << 20);
     pool.world.run(lose_the_copies_in_turn(pool));
 }
@@ -101,7 +101,7 @@ Task<> restore_an_old_copy(Pool& pool, bool closed) {
     EXPECT_OK(co_await pool.expect(0, 8, 2));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ADeviceRestoredFromAnOldCopyIsRefused) {
+TEST(Superblocks, DeviceFromOldCopyIsRefused) {
     for (const bool closed : {true, false}) {
         Pool pool(1, 3, 4 << 20);
         pool.world.run(restore_an_old_copy(pool, closed));
@@ -140,11 +140,11 @@ Task<> interrupt(Pool& pool, bool closing) {
     }
     EXPECT_TRUE(whole);
 }
-TEST(Pool, AnOpeningMayEndAnywhere) {
+TEST(Superblocks, InterruptedOpeningIsRecovered) {
     Pool pool(1, 3, 4 << 20);
     pool.world.run(interrupt(pool, false));
 }
-TEST(Pool, AClosingMayEndAnywhere) {
+TEST(Superblocks, InterruptedClosingIsRecovered) {
     Pool pool(1, 3, 4 << 20);
     pool.world.run(interrupt(pool, true));
 }
@@ -181,7 +181,7 @@ Task<> exchange_a_disk_for_a_copy(Pool& pool) {
     pool.disks[1]->identity = namespace_with(1);
     EXPECT_EQ((co_await pool.open()).error().code, Code::invalid);
 }
-TEST(Pool, ACopyIsNotTakenForTheOriginal) {
+TEST(Superblocks, CopiedDeviceIsRefused) {
     Pool pool(1, 2, 4 << 20);
     pool.world.run(exchange_a_disk_for_a_copy(pool));
 }
@@ -205,7 +205,7 @@ Task<> grow_twice_at_once(Pool& pool) {
     for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.expect(dkey, 16, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, TwoGrowthsAtOnceGoOneByOne) {
+TEST(Superblocks, ConcurrentGrowthsAreSerialized) {
     Pool pool(1, 1, 4 << 20);
     pool.world.run(grow_twice_at_once(pool));
 }
@@ -228,7 +228,7 @@ Task<> grow_by_a_device_of_one_core(Pool& pool) {
     EXPECT_OK(co_await pool.expect(0, 4, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ADeviceThatIsNotOpenOnEachCoreIsNotUsed) {
+TEST(Superblocks, DeviceMissingOnOneCoreIsRefused) {
     Pool pool(1, 1, 4 << 20, 2);
     pool.world.run(grow_by_a_device_of_one_core(pool));
 }
@@ -266,7 +266,7 @@ Task<> grow_and_crash(Pool& pool, uint64_t at) {
     EXPECT_FALSE(without.has_value());
     if (without) EXPECT_OK(co_await pool.close());
 }
-TEST(Pool, ACrashWhileGrowingLosesNothing) {
+TEST(Superblocks, CrashDuringGrowthLosesNothing) {
     for (uint64_t at = 0; at < 12; ++at) {
         Pool pool(at + 1, 1, 4 << 20);
         pool.world.run(grow_and_crash(pool, at));

@@ -40,7 +40,7 @@ Task<> write_a_block(WriterBench& bench) {
     EXPECT_EQ((co_await bench.write(more.bytes(), block_bytes)).error().code, Code::no_space);
     EXPECT_EQ(bench.state.space.used_blocks(), 1U);
 }
-TEST(Writer, WritesOnceAndWithinItsSpace) {
+TEST(EngineWriter, RepeatedWriteIsReplayedAndOversizedRefused) {
     WriterBench bench;
     bench.run(write_a_block(bench));
 }

@@ -9,7 +9,7 @@
 namespace ros2s::object {
 namespace {
 
-TEST(Checksum, CutsAtBlocksOfTheArray) {
+TEST(Checksum, PiecesEndAtBlockBoundaries) {
     EXPECT_EQ(piece_count(0, 0), 0U);
     EXPECT_EQ(piece_count(4095, 1), 1U);
     EXPECT_EQ(piece_count(4095, 2), 2U);
@@ -43,7 +43,7 @@ Task<> goes_read_only(Reactor& reactor) {
     auto accepted = co_await store.update(call, container->id, touch);
     EXPECT_TRUE(accepted.has_value());
 }
-TEST(MemoryStore, RefusesUpdatesWhileReadOnly) {
+TEST(MemoryStore, ReadOnlyStoreRefusesUpdates) {
     sim::World world(1);
     world.run(goes_read_only(world.core()));
 }
@@ -61,12 +61,12 @@ Task<> delays(Reactor& reactor) {
     auto refused = co_await store.space(late, {});
     EXPECT_EQ(refused.error().code, Code::deadline);
 }
-TEST(MemoryStore, TakesTimeWhenAsked) {
+TEST(MemoryStore, ConfiguredDelayTakesTime) {
     sim::World world(1);
     world.run(delays(world.core()));
 }
 
-TEST(BeginFetch, NothingOfAnEarlierFetchStays) {
+TEST(BeginFetch, ResultsOfEarlierFetchAreCleared) {
     FetchItem item{.dkey = Dkey::integer(1), .akey = {"a"}};
     const auto used = [](FetchItem& each) {
         each.is_value = true;
@@ -88,7 +88,7 @@ TEST(BeginFetch, NothingOfAnEarlierFetchStays) {
     EXPECT_EQ(item.size, 0U);
 }
 
-TEST(Room, AnOwnerHasNoMoreThanAreFreeButASureNumber) {
+TEST(ContainerLimit, OwnerLeavesFreeContainersToOthers) {
     const auto fits = [](uint64_t all, std::string_view owner, uint64_t owned) {
         return check_room(all, owner, owned).has_value();
     };

@@ -50,7 +50,7 @@ Holder fill_object(PinTable& pins) {
 }
 
 // Clients choose the names of holders. With a linear search this took a minute.
-TEST(Pins, VeryManyClientsOfOneObject) {
+TEST(PinTable, ManyClientsOfOneObjectAreRemovedQuickly) {
     PinTable pins;
     fill_object(pins);
     pins.session_ended(1, {}, {});
@@ -59,7 +59,7 @@ TEST(Pins, VeryManyClientsOfOneObject) {
 }
 
 // The owner's core serves others in between.
-TEST(Pins, ASessionsPinsAreDroppedInSlices) {
+TEST(PinTable, EndedSessionIsDroppedInSlices) {
     using std::chrono::seconds;
     constexpr size_t all = PinTable::session_pins_max, slice = PinTable::slice_of_pins;
     const Holder other{named(1), 2, named(2)};
@@ -87,7 +87,7 @@ TEST(Pins, ASessionsPinsAreDroppedInSlices) {
     EXPECT_EQ(pins.count(), 1U);
 }
 
-TEST(Pins, AnObjectOfManySessionsIsFreeWhenAllAreOver) {
+TEST(PinTable, ObjectIsFreeWhenAllItsSessionsEnd) {
     PinTable pins;
     const Holder own{named(2), 4, named(9)};
     for (const uint64_t session : {uint64_t{3}, uint64_t{4}, UINT64_MAX}) {
@@ -111,7 +111,7 @@ TEST(Pins, AnObjectOfManySessionsIsFreeWhenAllAreOver) {
 }
 
 // Its number may be given again.
-TEST(Pins, ASessionThatUnpinsAllHasNotEnded) {
+TEST(PinTable, ReusedSessionNumberKeepsItsPins) {
     PinTable pins;
     const Holder holder{named(1), 1, named(1)};
     const Time now{std::chrono::seconds(1)}, later = now + std::chrono::seconds(1);
@@ -123,7 +123,7 @@ TEST(Pins, ASessionThatUnpinsAllHasNotEnded) {
     EXPECT_EQ(pins.count(), 1U);
 }
 
-TEST(Pins, AnOwnerWithManySessionsLeavesAsManyFree) {
+TEST(PinTable, OwnerWithManySessionsLeavesHalfFree) {
     PinTable pins;
     EXPECT_EQ(fill(pins, 1, 1), PinTable::pins_max / 2);
     EXPECT_EQ(fill(pins, 2, 11), PinTable::pins_max / 4);

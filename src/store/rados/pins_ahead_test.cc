@@ -26,7 +26,7 @@ bool is_pinned(PinTable& table, ObjectId object) {
 
 // Earlier, the second of two that were published together found no room, although it was already
 // done, and the process ended.
-TEST(PinsAhead, TheLastRoomIsOfOneTransaction) {
+TEST(PinsAhead, LastPlaceGoesToOneTransaction) {
     PinTable table;
     for (uint64_t i = 1; i < PinTable::session_pins_max; ++i) {
         ASSERT_TRUE(table.add(pinned_in, {1, i}, of_session));
@@ -41,7 +41,7 @@ TEST(PinsAhead, TheLastRoomIsOfOneTransaction) {
     EXPECT_TRUE(second.take(pinned_in, pinning({2, 2}), {}));
 }
 
-TEST(PinsAhead, WhatIsNotDonePinsNothing) {
+TEST(PinsAhead, FailedTransactionPinsNothing) {
     PinTable table;
     ASSERT_TRUE(table.add(pinned_in, {1, 1}, of_session));
     {

@@ -42,7 +42,7 @@ Task<> one_owner_takes_all(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosContainers, AnOwnerLeavesSomeToOthers) {
+TEST(RadosContainers, OwnerCannotTakeAllContainers) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(one_owner_takes_all(world.core(), cluster));

@@ -535,31 +535,35 @@ uint64_t crash_before_the_decider_goes(uint64_t seed, std::optional<Fault> fault
     }(world, cluster, fault));
 }
 
-TEST(RadosCrash, ADeciderThatIsRemoved) {
+TEST(RadosCrash, DecisionOfRemovedObjectStaysValid) {
     at_every_request(Fault::Kind::death, 3001, 300, crash_before_the_decider_goes);
 }
-TEST(RadosCrash, WritersOfOneObject) {
+TEST(RadosCrash, WritersOfOneObjectLoseNothing) {
     at_every_request(Fault::Kind::death, 2001, 600, crash_among_writers);
 }
-TEST(RadosCrash, NamedWritersOfOneObject) {
+TEST(RadosCrash, NamedWritesOfOneObjectTakeEffectOnce) {
     at_every_request(Fault::Kind::death, 4001, 500, crash_among_named_writers);
 }
-TEST(RadosCrash, UnnamedTransactions) { at_every_request(Fault::Kind::death, 1, 300, try_unnamed); }
-TEST(RadosCrash, NamedTransactions) { at_every_request(Fault::Kind::death, 1001, 300, try_named); }
+TEST(RadosCrash, UnnamedTransactionsAreAtomic) {
+    at_every_request(Fault::Kind::death, 1, 300, try_unnamed);
+}
+TEST(RadosCrash, NamedTransactionsTakeEffectOnce) {
+    at_every_request(Fault::Kind::death, 1001, 300, try_named);
+}
 
-TEST(RadosMisled, ADeciderThatIsRemoved) {
+TEST(RadosFalseAnswer, DecisionOfRemovedObjectStaysValid) {
     at_every_request(Fault::Kind::misled, 3001, 300, crash_before_the_decider_goes);
 }
-TEST(RadosMisled, WritersOfOneObject) {
+TEST(RadosFalseAnswer, WritersOfOneObjectLoseNothing) {
     at_every_request(Fault::Kind::misled, 2001, 300, crash_among_writers);
 }
-TEST(RadosMisled, NamedWritersOfOneObject) {
+TEST(RadosFalseAnswer, NamedWritesOfOneObjectTakeEffectOnce) {
     at_every_request(Fault::Kind::misled, 4001, 500, crash_among_named_writers);
 }
-TEST(RadosMisled, UnnamedTransactions) {
+TEST(RadosFalseAnswer, UnnamedTransactionsAreAtomic) {
     at_every_request(Fault::Kind::misled, 1, 600, try_unnamed);
 }
-TEST(RadosMisled, NamedTransactions) {
+TEST(RadosFalseAnswer, NamedTransactionsTakeEffectOnce) {
     at_every_request(Fault::Kind::misled, 1001, 600, try_named);
 }
 

@@ -123,7 +123,7 @@ Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosDecision, NoHalfIsLostWhenTheDeciderItselfIsStillLocked) {
+TEST(RadosDecision, LockedDeciderLosesNoPart) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(decide_where_an_apply_is_late(world.core(), cluster));

@@ -128,12 +128,12 @@ Task<> empty_a_full_cluster(Reactor& reactor, SimRados& cluster, bool keeps_repl
     co_await cluster.close();
 }
 
-TEST(RadosFull, FilesCanBeRemovedWithoutStoredReplies) {
+TEST(RadosFullCluster, FileIsRemovedWithoutStoredReplies) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(empty_a_full_cluster(world.core(), cluster, false));
 }
-TEST(RadosFull, FilesCanBeRemovedWithStoredReplies) {
+TEST(RadosFullCluster, FileIsRemovedWithStoredReplies) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(empty_a_full_cluster(world.core(), cluster, true));
@@ -160,7 +160,7 @@ Task<> sweep_a_full_cluster(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosFull, ASweepFreesSpace) {
+TEST(RadosFullCluster, SweepFreesSpace) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_a_full_cluster(world.core(), cluster));

@@ -169,14 +169,14 @@ Task<> write_beside_removals(Reactor& reactor, NotingStore& noting) {
     co_await nursery.join();
 }
 
-TEST(RadosNotes, MovedOnesOfOtherObjectsDoNotDelayAWrite) {
+TEST(RadosNotes, MovedNotesOfOtherObjectsDoNotDelayWrites) {
     with_store(write_beside_removals<8>, std::chrono::milliseconds(2));
     with_store(write_beside_removals<64>, std::chrono::milliseconds(2));
 }
 
 // ---- slots that are slow, or change --------------------------------------------------------
 
-TEST(RadosNotes, ASlowSlotDoesNotDelayThoseOfOtherClients) {
+TEST(RadosNotes, SlowSlotDoesNotDelayOtherClients) {
     with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
         for (const uint64_t sequence : {1, 2}) {
             for (const uint8_t number : {1, 2}) {
@@ -213,7 +213,7 @@ void begin_another(SimRados::Object& replies) {
     }
 }
 
-TEST(RadosNotes, SlotsThatChangeDoNotDelayTheOthersOfTheirClient) {
+TEST(RadosNotes, ChangingSlotsDoNotDelayOtherSlots) {
     with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
         for (uint32_t slot = 0; slot <= raced_slots; ++slot) {
             EXPECT_TRUE(co_await noting.write(1, slot, 1, array_of(1)));
@@ -228,7 +228,7 @@ TEST(RadosNotes, SlotsThatChangeDoNotDelayTheOthersOfTheirClient) {
     });
 }
 
-TEST(RadosNotes, CloseDoesNotWaitForOneClientAfterTheOther) {
+TEST(RadosNotes, CloseStoresAllClientsInParallel) {
     with_store([](Reactor& reactor, NotingStore& noting) -> Task<> {
         for (uint8_t number = 1; number <= 40; ++number) {
             EXPECT_TRUE(co_await noting.write(number, 0, 1, array_of(number)));
@@ -243,7 +243,7 @@ TEST(RadosNotes, CloseDoesNotWaitForOneClientAfterTheOther) {
 // ---- a call that ends ----------------------------------------------------------------------
 
 // It shares a change with a write whose slot takes longer to read.
-TEST(RadosNotes, AWriteOfAGroupIsNotDoneAfterItsDeadline) {
+TEST(RadosNotes, WriteOfAGroupEndsAtItsDeadline) {
     with_store(
         [](Reactor& reactor, NotingStore& noting) -> Task<> {
             const AkeyAddress place = array_of(1);

@@ -160,7 +160,7 @@ Task<> refuse_a_commit(Reactor& reactor, SimRados& cluster, bool is_named, Code 
     co_await cluster.close();
 }
 
-TEST(RadosRefused, ACommitThatWasMadeStands) {
+TEST(RadosErrorReply, CommitDespiteErrorStands) {
     for (const bool is_named : {false, true}) {
         for (const Code answer : {Code::denied, Code::condition_failed}) {
             SCOPED_TRACE(testing::Message()
@@ -190,7 +190,7 @@ Task<> refuse_a_publication(Reactor& reactor, SimRados& cluster, Code answer) {
     co_await cluster.close();
 }
 
-TEST(RadosRefused, WhatAChangeHasPublishedStays) {
+TEST(RadosErrorReply, PublishedChangeDespiteErrorStands) {
     for (const Code answer : {Code::denied, Code::io, Code::condition_failed}) {
         SCOPED_TRACE(describe(Error{answer}));
         sim::World world(1);
@@ -240,7 +240,7 @@ Task<> change_meanwhile(Reactor& reactor, SimRados& cluster, const Fate& fate) {
     co_await cluster.close();
 }
 
-TEST(RadosRefused, WhatAChangeHasPublishedIsKnownWhateverOthersDo) {
+TEST(RadosErrorReply, PublishedChangeIsKnownAfterOtherWrites) {
     const std::string nobody_knows = describe(Error{Code::deadline}),
                       lost = describe(Error{Code::condition_failed});
     const Fate fates[] = {
@@ -285,7 +285,7 @@ Task<> sweep_meanwhile(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosRefused, ACommitThatASweepHasEndedStands) {
+TEST(RadosErrorReply, CommitFinishedByASweepStands) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_meanwhile(world.core(), cluster));
@@ -306,7 +306,7 @@ Task<> refuse_a_record(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosRefused, ARecordThatWasMadeStands) {
+TEST(RadosErrorReply, RecordDespiteErrorStands) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(refuse_a_record(world.core(), cluster));
@@ -343,7 +343,7 @@ Task<> refuse_a_noted_write(Reactor& reactor, SimRados& cluster, bool is_removed
     co_await cluster.close();
 }
 
-TEST(RadosRefused, ANotedWriteThatWasMadeStands) {
+TEST(RadosErrorReply, NotedWriteDespiteErrorStands) {
     for (const bool is_removed : {false, true}) {
         SCOPED_TRACE(is_removed);
         sim::World world(1);

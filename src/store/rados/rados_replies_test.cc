@@ -127,7 +127,7 @@ const std::string stale_text = describe(Error{Code::stale}),
                   taken_text = describe(Error{Code::name_taken});
 
 // Before and after replies are in their slots, and by another store then.
-TEST(RadosReplies, ASlotSaysTheSameOfWritesAndOfOthers) {
+TEST(RadosReplies, SlotRepliesEquallyToWritesAndOtherUpdates) {
     with_clients(
         1, {},
         [](sim::World& in, SimRados&, ReplyingClient& one, ReplyingClient& other,
@@ -168,7 +168,7 @@ TEST(RadosReplies, ASlotSaysTheSameOfWritesAndOfOthers) {
 }
 
 // Another store does it, stores the reply, and drops the note, while the change is under way.
-TEST(RadosReplies, WhatAStalledStoreIsAskedForIsDoneOnce) {
+TEST(RadosReplies, RequestToAStalledStoreIsDoneOnce) {
     for (const bool is_known : {false, true}) {
         with_clients(1, {}, is_known
                                 ? [](sim::World& in, SimRados& cluster, ReplyingClient& one,
@@ -245,7 +245,7 @@ TEST(RadosReplies, NotesOfADeadStoreAreFoundAndSwept) {
 
 // A record of an earlier transaction whose objects are locked still is not lost by the reply after
 // it, and a pending one is ended before an object goes whose notes are for its slot.
-TEST(RadosReplies, APunchWaitsForThePendingTransactionOfASlot) {
+TEST(RadosReplies, PunchWaitsForPendingTransactionOfASlot) {
     with_clients(1, {},
                  [](sim::World&, SimRados& cluster, ReplyingClient& one, ReplyingClient& other,
                     ContainerId container) -> Task<> {
@@ -298,7 +298,7 @@ Task<> move_a_reply(sim::World& in, SimRados&, ReplyingClient& one, ReplyingClie
     EXPECT_EQ(co_await one.found(container), is_swept ? "side" : describe(Error{Code::not_found}));
 }
 
-TEST(RadosReplies, AReplyThatTheStoreHasMovedIsReadFromItsSlot) {
+TEST(RadosReplies, MovedReplyIsReadFromItsSlot) {
     with_clients(1, {}, move_a_reply<false>);
     with_clients(1, {}, move_a_reply<true>);
 }
@@ -358,7 +358,7 @@ Task<> race_for_requests(sim::World& in, SimRados& cluster, ReplyingClient& one,
     (void)cluster;
 }
 
-TEST(RadosReplies, TwoStoresThatGetARequestDoItOnce) {
+TEST(RadosReplies, RequestToTwoStoresIsDoneOnce) {
     for (uint64_t seed = 1; seed <= 300; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
         with_clients(seed, std::chrono::milliseconds(2), race_for_requests);

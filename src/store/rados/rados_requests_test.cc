@@ -251,7 +251,7 @@ Task<std::vector<Row>> rows_of(Reactor& reactor, SimRados& cluster) {
     co_return rows;
 }
 
-TEST(RadosRequests, EachOperationHasItsNumber) {
+TEST(RadosRequests, OperationsUseTheDocumentedRequests) {
     sim::World world(1);
     SimRados cluster(world.core());
     const auto rows = world.run(rows_of(world.core(), cluster));

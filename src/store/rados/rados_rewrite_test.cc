@@ -109,7 +109,7 @@ Task<bool> trial(Reactor& reactor, SimRados& cluster, uint64_t seed) {
     co_return is_anew;
 }
 
-TEST(RadosRewrite, WhatOthersDoMeanwhileStays) {
+TEST(RadosRewrite, ConcurrentChangesArePreserved) {
     size_t anew = 0;
     for (uint64_t seed = 1; seed <= 200; ++seed) {
         SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -151,7 +151,7 @@ Task<> values_of_three(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosTogether, WhatIsTooLargeForOneChangeIsMadeAlone) {
+TEST(RadosGroup, TooLargeUpdateIsMadeAlone) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(values_of_three(world.core(), cluster));
@@ -195,7 +195,7 @@ Task<> fill_and_punch(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosInline, APunchedObjectHasRoomAgain) {
+TEST(RadosInlineBytes, PunchedObjectHasRoomAgain) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(fill_and_punch(world.core(), cluster));
@@ -253,7 +253,7 @@ Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSeen, ValuesThatGrowCountAsTheyAre) {
+TEST(RadosCache, GrownValuesAreCountedAtTheirSize) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(read_absent_values_and_write_them(world.core(), cluster));

@@ -129,7 +129,7 @@ Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& 
     co_return done;
 }
 
-TEST(RadosSweep, AClockThatIsAheadRemovesNothingThatAWriterPublishes) {
+TEST(RadosSweep, FastClockRemovesNoPublishedData) {
     for (const bool is_new_file : {false, true}) {
         SCOPED_TRACE(is_new_file);
         sim::World world(1);
@@ -138,7 +138,7 @@ TEST(RadosSweep, AClockThatIsAheadRemovesNothingThatAWriterPublishes) {
     }
 }
 
-TEST(RadosSweep, AWriterThatWasStoppedForAnHourPublishesNothing) {
+TEST(RadosSweep, WriterStoppedForAnHourPublishesNothing) {
     for (const bool is_new_file : {false, true}) {
         SCOPED_TRACE(is_new_file);
         sim::World world(1);
@@ -177,7 +177,7 @@ Task<> sweep_by_itself(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, AStoreSweepsByItself) {
+TEST(RadosSweep, StoreSweepsPeriodically) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_by_itself(world, cluster));
@@ -200,7 +200,7 @@ Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, WhatADeadClientLeftGoesWhenItWasSeenForLong) {
+TEST(RadosSweep, DataOfADeadClientIsRemovedLater) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_what_a_dead_client_left(world, cluster));
@@ -269,7 +269,7 @@ Task<> sweep_a_busy_object(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, ItEndsAlthoughAnotherClientWritesAllTheTime) {
+TEST(RadosSweep, SweepEndsDespiteContinuousWrites) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_a_busy_object(world, cluster));
@@ -312,7 +312,7 @@ Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, WhatAWriterPublishesMeanwhileStays) {
+TEST(RadosSweep, DataPublishedDuringASweepStays) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(publish_during_a_sweep(world, cluster));
@@ -343,7 +343,7 @@ Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) 
     co_await cluster.close();
 }
 
-TEST(RadosSweep, AnObjectThatOthersChangeEachTimeIsLeftToTheNextOne) {
+TEST(RadosSweep, ContendedObjectIsLeftToTheNextSweep) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_an_object_that_others_change(world, cluster));
@@ -373,7 +373,7 @@ Task<> sweep_beside_a_damaged_object(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, ADamagedObjectIsNamedAndTheOthersAreSwept) {
+TEST(RadosSweep, DamagedObjectIsReportedAndOthersAreSwept) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_beside_a_damaged_object(world, cluster));
@@ -409,7 +409,7 @@ Task<> end_a_sweep_after_a_damaged_object(sim::World& world, SimRados& cluster, 
     co_await cluster.close();
 }
 
-TEST(RadosSweep, WhatEndsItIsToldRatherThanDamage) {
+TEST(RadosSweep, InterruptionIsReportedRatherThanDamage) {
     for (const Code error : {Code::denied, Code::deadline}) {
         sim::World world(1);
         SimRados cluster(world.core());
@@ -458,7 +458,7 @@ Task<> sweep_much_garbage(sim::World& world, SimRados& cluster, uint64_t rate) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, AWriterDoesNotWaitForTheRemovalOfGarbage) {
+TEST(RadosSweep, WriterDoesNotWaitForGarbageRemoval) {
     for (const uint64_t rate : {0, 500}) {
         SCOPED_TRACE(rate);
         sim::World world(1);
@@ -511,7 +511,7 @@ Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, RepliesToAnIdleClientGoAndItsLateRepetitionIsRefused) {
+TEST(RadosSweep, LateRepetitionAfterReplyRemovalIsRefused) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(sweep_replies_of_an_idle_client(world, cluster));

@@ -71,7 +71,7 @@ constexpr std::string_view golden =
 #include "rados_records_fuzz_seeds.txt"
     ;
 
-TEST(RadosRecords, HaveTheirBytes) {
+TEST(RadosRecords, BytesMatchTheFormat) {
     std::string lines = "\n";
     const auto add = [&lines](const auto& record, uint8_t newest = 1) {
         expect_only_these_bytes(record, newest);
@@ -111,7 +111,7 @@ TEST(RadosRecords, HaveTheirBytes) {
 }
 
 // The first programs that put bytes into the omap wrote version 1.
-TEST(RadosRecords, SegmentsWithBytesInTheOmapAreAlsoReadInVersion1) {
+TEST(RadosRecords, SegmentWithInlineBytesIsReadInVersion1) {
     const std::string value = encode(with_bytes_in_omap);
     std::string older = value.substr(0, value.size() - 4);
     older[1] = 1;
@@ -121,7 +121,7 @@ TEST(RadosRecords, SegmentsWithBytesInTheOmapAreAlsoReadInVersion1) {
 }
 
 // Before objects decided transactions, heads had version 1, and before they had replies version 2.
-TEST(RadosRecords, HeadsAreAlsoReadInOlderVersions) {
+TEST(RadosRecords, HeadsOfOlderVersionsAreRead) {
     const std::string value = encode(Head{.epoch = 1, .change = 2, .entries = 3, .lock = {}});
     EXPECT_EQ(value[1], 3) << "programs that do not know replies would read it";
     for (const char version : {1, 2}) {
@@ -133,7 +133,7 @@ TEST(RadosRecords, HeadsAreAlsoReadInOlderVersions) {
     }
 }
 
-TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
+TEST(RadosRecords, InconsistentSegmentIsCorrupt) {
     const rados::Run run{.data = {}, .offset = 4096, .length = 8192, .checksums = {1, 2}};
     const auto code_of = [](const Segment& segment) {
         Segment read;
@@ -167,7 +167,7 @@ TEST(RadosRecords, SegmentsThatWouldMisleadReadersAreCorrupt) {
     }
 }
 
-TEST(RadosRecords, EntriesThatWouldMisleadReadersAreCorrupt) {
+TEST(RadosRecords, InconsistentEntryIsCorrupt) {
     for (const Entry& bad : {Entry{.size = 2, .value = "abc"}, Entry{.size = 4, .value = "abc"},
                              Entry{.is_array = true, .size = 3, .value = "abc"},
                              Entry{.is_array = true, .size = object::array_bytes_max + 1}}) {
@@ -176,13 +176,13 @@ TEST(RadosRecords, EntriesThatWouldMisleadReadersAreCorrupt) {
     }
 }
 
-TEST(RadosRecords, ChangesThatWouldLeaveALockAreCorrupt) {
+TEST(RadosRecords, ChangeThatKeepsTheLockIsCorrupt) {
     Pending read;
     const auto decoded = decode(encode(Pending{.set = {}, .remove = {{"c"}}}), read);
     EXPECT_TRUE(!decoded && decoded.error().code == Code::corrupt);
 }
 
-TEST(RadosNames, AreAsThePageSays) {
+TEST(RadosNames, NamesMatchTheFormat) {
     const object::ObjectId object{0x1, 0xab};
     EXPECT_EQ(object_name(object), "o000000000000000100000000000000ab");
     EXPECT_EQ(data_name(object, {.time = 2, .store = 3, .number = 4}),

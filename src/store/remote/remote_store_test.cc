@@ -120,7 +120,7 @@ Task<> subjects(Bench& bench) {
         }
     }
 }
-TEST(RemoteStore, ANameIsItsSubjectsAndItsServeds) { Bench().run(subjects); }
+TEST(RemoteStore, EqualIdsOfDifferentSubjectsAreDistinct) { Bench().run(subjects); }
 
 // ---- large requests -------------------------------------------------------------------------
 
@@ -151,7 +151,7 @@ Task<> large(Bench& bench) {
     EXPECT_EQ(item.status, Result<>(fail(Code::not_found)));
     EXPECT_TRUE(std::ranges::count(got, '\0') == static_cast<long>(got.size()));
 }
-TEST(RemoteStore, AnItemLargerThanARequest) { Bench().run(large); }
+TEST(RemoteStore, LargeItemIsSplitIntoRequests) { Bench().run(large); }
 
 Task<> many_items(Bench& bench) {
     constexpr size_t count = fetch_items_max;
@@ -182,7 +182,7 @@ Task<> many_items(Bench& bench) {
         }
     }
 }
-TEST(RemoteStore, AHundredMegabytesInAThousandItems) { Bench().run(many_items); }
+TEST(RemoteStore, ManyLargeItemsAreFetched) { Bench().run(many_items); }
 
 Task<> long_lists(Bench& bench) {
     constexpr int count = 3000;
@@ -219,7 +219,7 @@ Task<> long_lists(Bench& bench) {
         EXPECT_EQ((*containers)[i].properties.label, labels[i]);
     }
 }
-TEST(RemoteStore, ListsOfManyPages) { Bench().run(long_lists); }
+TEST(RemoteStore, LongListIsReadInPages) { Bench().run(long_lists); }
 
 struct FalseLists final : ForwardingStore {
     using ForwardingStore::ForwardingStore;
@@ -247,7 +247,7 @@ Task<> false_lists(Bench& bench) {
     EXPECT_TRUE(co_await bench.store().list(bench.call, bench.container, request));
     co_await serve(bench, bench.behind);
 }
-TEST(RemoteStore, KeysOfObjectsThatAreNoneAreRefused) { Bench().run(false_lists); }
+TEST(RemoteStore, ListWithInvalidObjectIsCorrupt) { Bench().run(false_lists); }
 
 // Negated, the number would be a count of bytes.
 struct NegativeErrnos final : ForwardingStore {
@@ -271,7 +271,7 @@ Task<> negative_errnos(Bench& bench) {
               Result<>(fail(Code::corrupt)));
     co_await serve(bench, bench.behind);
 }
-TEST(RemoteStore, NegativeErrnosAreRefused) { Bench().run(negative_errnos); }
+TEST(RemoteStore, NegativeErrnoIsCorrupt) { Bench().run(negative_errnos); }
 
 // A client may leave each reply unread: what it holds counts towards the tenant's memory.
 struct LooksInside final : ForwardingStore {
@@ -304,7 +304,7 @@ Task<> memory_of_lists(Bench& bench) {
     EXPECT_GT(store.bytes, containers_max * label_bytes_max);
     co_await serve(bench, bench.behind);
 }
-TEST(RemoteStore, ListsCountForTheMemoryOfTheirTenant) { Bench().run(memory_of_lists); }
+TEST(RemoteStore, ListIsChargedToMemoryOfItsTenant) { Bench().run(memory_of_lists); }
 
 // Notes how many requests of another tenant had their turn before. A query looks at many entries.
 struct NotesTurns final : ForwardingStore {
@@ -373,8 +373,8 @@ WireOptions one_inside() {
     options.server.admission.all.requests = 1;
     return options;
 }
-TEST(RemoteStore, AListingCostsByAllContainers) { Bench(one_inside()).run(cost_of_containers); }
-TEST(RemoteStore, WhatARequestLooksAtIsCharged) { Bench(one_inside()).run(cost_of_entries); }
+TEST(RemoteStore, ListingIsChargedForAllContainers) { Bench(one_inside()).run(cost_of_containers); }
+TEST(RemoteStore, ExaminedEntriesAreCharged) { Bench(one_inside()).run(cost_of_entries); }
 
 Task<> owners(Bench& bench) {
     const ContainerProperties mine{.label = "mine", .caps = {.bytes = 1 << 20}};
@@ -389,7 +389,7 @@ Task<> owners(Bench& bench) {
     const auto unknown = co_await bench.store().space({}, {.uuid = {.bytes = {1}}});
     EXPECT_TRUE(!unknown && unknown.error().code == Code::not_found);
 }
-TEST(RemoteStore, TheServerSaysWhoOwnsANewContainer) { Bench().run(owners); }
+TEST(RemoteStore, ServerSetsTheOwnerOfANewContainer) { Bench().run(owners); }
 
 Task<> says_what_it_is(Bench& bench) {
     EXPECT_EQ(bench.store().path(), "sim to store, memory");
@@ -400,7 +400,7 @@ Task<> says_what_it_is(Bench& bench) {
     const auto space = co_await bench.store().space({}, {});
     EXPECT_TRUE(space && space->total_bytes == uint64_t{1} << 30);
 }
-TEST(RemoteStore, SaysWhatIsBehindIt) { Bench().run(says_what_it_is); }
+TEST(RemoteStore, FeaturesOfTheServedStoreAreReported) { Bench().run(says_what_it_is); }
 
 // ---- damage on the way ------------------------------------------------------------------------
 
@@ -465,7 +465,7 @@ Task<> damaged(Bench& bench) {
     EXPECT_GT(fine, 20U);
     EXPECT_EQ(client.metrics().corrupt.value(), withheld);
 }
-TEST(RemoteStore, FlippedBitsOnTheWireAreCaught) {
+TEST(RemoteStore, FlippedBitOnTheWireIsDetected) {
     for (uint64_t seed = 1; seed <= 5; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         WireOptions options;
@@ -542,9 +542,9 @@ Task<> no_rights(Bench& bench) {
     EXPECT_EQ((co_await store.list_containers({}))->size(), 0U);
     EXPECT_EQ((co_await bench.behind.list_containers({}))->size(), 1U);
 }
-TEST(StoreServer, EachUseOfAContainerNeedsARight) { Bench().run(no_rights); }
+TEST(StoreServer, UseWithoutARightIsDenied) { Bench().run(no_rights); }
 
-TEST(StoreServer, BodiesThatMakeNoSenseAreAnsweredByErrors) { Bench().run(nonsense); }
+TEST(StoreServer, InvalidBodyIsAnsweredByAnError) { Bench().run(nonsense); }
 
 // A policy logs labels, and the client refuses these itself.
 Task<> invalid_label(Bench& bench) {
@@ -557,7 +557,7 @@ Task<> invalid_label(Bench& bench) {
         {}, {.method = static_cast<uint16_t>(Method::create_container), .body = body}, reader);
     EXPECT_EQ(called, Result<>(fail(Code::invalid)));
 }
-TEST(StoreServer, NoPolicySeesAnInvalidLabel) { Bench().run(invalid_label); }
+TEST(StoreServer, InvalidLabelNeverReachesThePolicy) { Bench().run(invalid_label); }
 
 // Lengths of body and payload that contradict each other.
 Task<> contradictions(Bench& bench) {
@@ -590,7 +590,7 @@ Task<> contradictions(Bench& bench) {
         reader);
     EXPECT_EQ(called, Result<>(fail(Code::invalid)));
 }
-TEST(StoreServer, LengthsThatContradictEachOther) { Bench().run(contradictions); }
+TEST(StoreServer, ContradictoryLengthsAreRefused) { Bench().run(contradictions); }
 
 // ---- memory that the server keeps -----------------------------------------------------------
 
@@ -620,7 +620,7 @@ Task<> large_operations(Bench& bench) {
     EXPECT_EQ(bench.wired.service().metrics().malformed.value(), 0U);
     EXPECT_LT(bench.wired.service().kept_bytes(), kept_of_a_few_requests);
 }
-TEST(StoreServer, OperationsThatGrowInTurnAreNotKept) { Bench().run(large_operations); }
+TEST(StoreServer, MemoryOfGrowingOperationsIsReleased) { Bench().run(large_operations); }
 
 // The request is small; what it asks for makes another item large each time.
 Task<> large_items(Bench& bench) {
@@ -643,13 +643,13 @@ Task<> large_items(Bench& bench) {
     }
     EXPECT_LT(bench.wired.service().kept_bytes(), kept_of_a_few_requests);
 }
-TEST(StoreServer, ItemsThatGrowInTurnAreNotKept) { Bench().run(large_items); }
+TEST(StoreServer, MemoryOfGrowingItemsIsReleased) { Bench().run(large_items); }
 
 Task<> small_requests(Bench& bench) {
     EXPECT_TRUE(co_await bench.update(Batch().put({first_object, "d", "a"}, "x")));
     EXPECT_GT(bench.wired.service().kept_bytes(), 0U);
 }
-TEST(StoreServer, MemoryOfASmallRequestIsKept) { Bench().run(small_requests); }
+TEST(StoreServer, MemoryOfSmallRequestIsKept) { Bench().run(small_requests); }
 
 }  // namespace
 }  // namespace ros2s::remote

@@ -75,7 +75,7 @@ struct Draw {
     }
 };
 
-class Wire : public testing::TestWithParam<uint64_t> {
+class StoreWire : public testing::TestWithParam<uint64_t> {
   protected:
     // A decoded value encodes to the same bytes, so no field is lost (the golden bytes show that
     // every field is there). Shorter and longer inputs are refused.
@@ -110,7 +110,7 @@ class Wire : public testing::TestWithParam<uint64_t> {
     ContainerId read_container;
 };
 
-TEST_P(Wire, Fetch) {
+TEST_P(StoreWire, FetchRequestRoundTrips) {
     std::vector<FetchItem> items(draw.random.below(30));
     for (FetchItem& item : items) item = draw.item();
     const ConstBytes body = rpc::build(buffer, fetch_fields, container, items);
@@ -131,7 +131,7 @@ TEST_P(Wire, Fetch) {
         [&] { return rpc::build(buffer, fetch_fields, read_container, read); });
 }
 
-TEST_P(Wire, Seals) {
+TEST_P(StoreWire, SealsRoundTrip) {
     std::vector<FetchItem> items(2 + draw.random.below(30));
     for (FetchItem& item : items) item = draw.item();
     items.front().wants_seals = true;
@@ -169,7 +169,7 @@ TEST_P(Wire, Seals) {
     EXPECT_TRUE(back.operations.back().seals.empty());
 }
 
-TEST_P(Wire, Fetched) {
+TEST_P(StoreWire, FetchReplyRoundTrips) {
     std::vector<FetchItem> items(draw.random.below(30));
     for (FetchItem& item : items) {
         item.extent = {draw.random.below(1 << 20), draw.random.below(1 << 17)};
@@ -202,7 +202,7 @@ TEST_P(Wire, Fetched) {
         rpc::read(rpc::build(buffer, fetched_fields, one), fetched_fields, one).has_value());
 }
 
-TEST_P(Wire, Update) {
+TEST_P(StoreWire, UpdateRoundTrips) {
     Transaction transaction;
     transaction.conditions.resize(draw.random.below(20));
     transaction.operations.resize(draw.random.below(20));
@@ -228,7 +228,7 @@ TEST_P(Wire, Update) {
         [&] { return rpc::build(buffer, update_fields, read_container, read); });
 }
 
-TEST_P(Wire, Pins) {
+TEST_P(StoreWire, PinRequestsRoundTrip) {
     const Uuid holder = draw.container().uuid;
     const FetchItem item = draw.item();
     Uuid read_holder;
@@ -259,7 +259,7 @@ TEST_P(Wire, Pins) {
     }
 }
 
-TEST_P(Wire, Chains) {
+TEST_P(StoreWire, FetchChainsRoundTrip) {
     const Uuid holder = draw.container().uuid;
     std::vector<FetchItem> items(draw.random.below(20));
     std::vector<Link> links(items.size());
@@ -307,7 +307,7 @@ TEST_P(Wire, Chains) {
         [&] { return rpc::build(buffer, chained_fields, read, read_links); });
 }
 
-TEST_P(Wire, List) {
+TEST_P(StoreWire, ListRequestRoundTrips) {
     ListRequest request{.what = static_cast<ListRequest::What>(draw.random.below(3)),
                         .object = draw.object(),
                         .dkey = {draw.text(key_bytes_max)},
@@ -326,7 +326,7 @@ TEST_P(Wire, List) {
     EXPECT_TRUE(*read.after > std::string(key_bytes_max, '\xff'));
 }
 
-TEST_P(Wire, ListedInPages) {
+TEST_P(StoreWire, ListReplyRoundTripsInPages) {
     ListReply reply;
     reply.entries.resize(draw.random.below(40));
     reply.more = !reply.entries.empty() && draw.flag();
@@ -355,7 +355,7 @@ TEST_P(Wire, ListedInPages) {
         [&] { return encode_listed(buffer, read, 1 << 20); });
 }
 
-TEST_P(Wire, QueryAndItsReply) {
+TEST_P(StoreWire, QueryAndReplyRoundTrip) {
     ObjectId object;
     Akey akey;
     expect_comes_back(
@@ -373,7 +373,7 @@ TEST_P(Wire, QueryAndItsReply) {
                       queried_fields);
 }
 
-TEST_P(Wire, Containers) {
+TEST_P(StoreWire, ContainerRequestsRoundTrip) {
     expect_comes_back(Creation{draw.properties(), draw.container().uuid, draw.number()},
                       create_fields);
     expect_comes_back(draw.record(), container_fields);
@@ -398,7 +398,7 @@ TEST_P(Wire, Containers) {
     for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(page.records[i].id, records[i].id);
 }
 
-TEST_P(Wire, CommitSpaceDescription) {
+TEST_P(StoreWire, CommitSpaceAndDescriptionRoundTrip) {
     expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, commit_fields);
     expect_comes_back(PoolSpace{draw.number(), draw.number(), draw.number(), draw.number()},
                       space_fields);
@@ -408,7 +408,7 @@ TEST_P(Wire, CommitSpaceDescription) {
                       description_fields);
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, Wire, testing::Range<uint64_t>(1, 61));
+INSTANTIATE_TEST_SUITE_P(Seeds, StoreWire, testing::Range<uint64_t>(1, 61));
 
 // These bytes never change: a change of one of them is another version. The fuzzers start with
 // them, too: a line has the number by which they choose a body (its method; of a reply also the
@@ -420,7 +420,7 @@ constexpr std::string_view golden_replies =
 #include "remote_reply_fuzz_seeds.txt"
     ;
 
-class WireGolden : public testing::Test {
+class StoreWireGolden : public testing::Test {
   protected:
     void request(Method method, ConstBytes body) {
         requests_ += fmt::format("{:02x} ", static_cast<unsigned>(method));
@@ -439,7 +439,7 @@ class WireGolden : public testing::Test {
     std::string requests_ = "\n", replies_ = "\n";
 };
 
-TEST_F(WireGolden, Bodies) {
+TEST_F(StoreWireGolden, BodiesMatchTheGoldenBytes) {
     Buffer buffer;
     ContainerId container;
     for (uint8_t i = 0; i < 16; ++i) container.uuid.bytes[i] = static_cast<uint8_t>(0x50 + i);

@@ -75,7 +75,7 @@ constexpr std::string_view golden =
 #include "capability_capability_fuzz_seeds.txt"
     ;
 
-TEST(Capability, TheBytesAreThoseOfTheFormat) {
+TEST(Capability, GoldenBytesMatch) {
     const Parties all;
     const std::string bytes = sign(all.first, all.engine);
     const auto back = decode(bytes);
@@ -94,7 +94,7 @@ TEST(Capability, TheBytesAreThoseOfTheFormat) {
     EXPECT_EQ(lines, golden);
 }
 
-TEST(Capability, OneEncodingAlone) {
+TEST(Capability, OtherEncodingsAreRefused) {
     const Parties all;
     const std::string bytes = sign(all.first, all.engine);
     const auto refused = [&](size_t offset, uint8_t value) {
@@ -123,7 +123,7 @@ TEST(Capability, OneEncodingAlone) {
     EXPECT_FALSE(decode_request(std::string(100, '\0')));
 }
 
-TEST(Capability, AUseCoversLess) {
+TEST(Capability, UseCoversOnlyLesserUse) {
     const Use all{.rights = rights_all, .directories = false, .container = "*"};
     const Use one{.rights = right_write, .directories = false, .container = "a-1"};
     const Use parts{.rights = right_write, .directories = true, .container = "a-1"};
@@ -139,7 +139,7 @@ TEST(Capability, AUseCoversLess) {
     EXPECT_FALSE(one.covers({.rights = right_read, .directories = false, .container = "a-1*"}));
 }
 
-TEST(Chain, OfTwoGivesItsLastHolderWhatBothSay) {
+TEST(CapabilityChain, TwoLinksGiveTheLastHolder) {
     const Parties all;
     std::string why;
     const auto last = verify(all.chain(), all.expected, why);
@@ -149,7 +149,7 @@ TEST(Chain, OfTwoGivesItsLastHolderWhatBothSay) {
     EXPECT_EQ(all.wrong({all.chain().front()}), "");
 }
 
-TEST(Chain, EveryBitOfItCounts) {
+TEST(CapabilityChain, FlippedBitIsRefused) {
     const Parties all;
     const Chain good = all.chain();
     for (size_t link = 0; link < good.size(); ++link) {
@@ -167,7 +167,7 @@ struct Attack {
     const char* why;
 };
 
-TEST(Chain, AttacksAreRefused) {
+TEST(CapabilityChain, ForgedChainIsRefused) {
     const Attack attacks[] = {
         {"more rights", [](Parties& p) { p.second.use.rights |= right_create; }, "more rights"},
         {"another container", [](Parties& p) { p.second.use.container = "main"; }, "more rights"},
@@ -197,7 +197,7 @@ TEST(Chain, AttacksAreRefused) {
     }
 }
 
-TEST(Chain, OfOtherLinksIsRefused) {
+TEST(CapabilityChain, OtherLinksAreRefused) {
     Parties all;
     const Chain good = all.chain();
     EXPECT_THAT(all.wrong({}), HasSubstr("one or two"));
@@ -229,7 +229,7 @@ TEST(Chain, OfOtherLinksIsRefused) {
     EXPECT_THAT(all.wrong({good[0], std::string(1 << 20, 'x')}), HasSubstr("not a capability"));
 }
 
-TEST(Chain, AProofIsForOneSession) {
+TEST(CapabilityChain, ProofIsValidForOneSession) {
     const Parties all;
     const std::string nonce(nonce_bytes, 'n'), other(nonce_bytes, 'o');
     const std::string proof = all.dpu.sign(proof_message(nonce, 5, "shm", all.chain()));
@@ -248,28 +248,28 @@ TEST(Chain, AProofIsForOneSession) {
         proves(wish_message(proof_message(nonce, 5, "shm", all.chain()), "pool"), all.dpu));
 }
 
-class Keys : public testing::Test {
+class CapabilityKeys : public testing::Test {
   protected:
-    Keys() {
+    CapabilityKeys() {
         char name[] = "/tmp/ros2s-capability-XXXXXX";
         directory = ::mkdtemp(name);
     }
-    ~Keys() override { std::filesystem::remove_all(directory); }
+    ~CapabilityKeys() override { std::filesystem::remove_all(directory); }
     std::unique_ptr<Issuer> open() {
         std::unique_ptr<Issuer> issuer;
         world.run(open_into(*this, issuer));
         return issuer;
     }
-    static Task<> open_into(Keys& self, std::unique_ptr<Issuer>& issuer) {
+    static Task<> open_into(CapabilityKeys& self, std::unique_ptr<Issuer>& issuer) {
         auto opened =
             co_await Issuer::open({.reactor = self.world.core(), .blocking = self.world.blocking()},
                                   self.file(), self.report);
         if (opened) issuer = std::move(*opened);
     }
-    static Task<> rotate(Keys& self, Issuer& issuer) {
+    static Task<> rotate(CapabilityKeys& self, Issuer& issuer) {
         EXPECT_TRUE(co_await issuer.rotate(self.report)) << self.report.text();
     }
-    static Task<> pass(Keys& self, Duration time) {
+    static Task<> pass(CapabilityKeys& self, Duration time) {
         (void)co_await sleep_for(self.world.core(), time);
     }
     [[nodiscard]] std::string file() const { return directory + "/keys"; }
@@ -278,7 +278,7 @@ class Keys : public testing::Test {
     Report report;
 };
 
-TEST_F(Keys, AreInAFileOfTheirUser) {
+TEST_F(CapabilityKeys, KeyFileIsPrivate) {
     const auto issuer = open();
     ASSERT_TRUE(issuer) << report.text();
     using std::filesystem::perms;
@@ -297,7 +297,7 @@ TEST_F(Keys, AreInAFileOfTheirUser) {
     }
 }
 
-TEST_F(Keys, AnEarlierOneVerifiesUntilWhatItSignedHasExpired) {
+TEST_F(CapabilityKeys, OldKeyVerifiesUntilItsCapabilitiesExpire) {
     const auto issuer = open();
     ASSERT_TRUE(issuer) << report.text();
     const auto expected = [&] {

@@ -25,7 +25,7 @@ struct Claimed {
     std::vector<uint32_t> groups{};
 };
 
-TEST(UserMapping, ClaimsAndTheirUsers) {
+TEST(UserMapping, ClaimsMapToUsersOrAreRefused) {
     constexpr uint32_t no = fs::nobody;
     const Claimed cases[] = {
         {{}, {0, 0, {0, 5}}, false, 0, 0, {0, 5}},
@@ -80,7 +80,7 @@ TEST(UserMapping, ClaimsAndTheirUsers) {
     }
 }
 
-TEST(UserMapping, OwnersGoBothWays) {
+TEST(UserMapping, OwnersMapInBothDirections) {
     const UserMapping mapping = mapping_of({{"uid_map", "1000:501000:10"}, {"gid_map", "5:50:1"}});
     EXPECT_EQ(mapping.stored_uid(1003), Result<uint32_t>(501003));
     EXPECT_EQ(mapping.stored_uid(0), Result<uint32_t>(fail(Code::invalid)));
@@ -99,7 +99,7 @@ TEST(UserMapping, OwnersGoBothWays) {
     EXPECT_EQ(same.stored_gid(UINT32_MAX), Result<uint32_t>(fail(Code::invalid)));
 }
 
-TEST(UserMapping, BadSettingsAreRefusedWithTheirPlace) {
+TEST(UserMapping, InvalidSettingIsRefusedWithItsPlace) {
     const std::pair<const char*, const char*> wrong[] = {
         {"users", ""},
         {"uid_map", ""},

@@ -15,7 +15,7 @@ AccessTable parsed(const AccessTable::Settings& settings) {
     return access ? *access : AccessTable();
 }
 
-TEST(AccessTable, NothingIsGivenByDefault) {
+TEST(AccessTable, NothingIsAllowedByDefault) {
     const AccessTable nobody;
     for (const Right right : {Right::read, Right::write, Right::create, Right::destroy}) {
         EXPECT_FALSE(nobody.allows("CN=alice", right, "pool", "main"));
@@ -24,7 +24,7 @@ TEST(AccessTable, NothingIsGivenByDefault) {
     EXPECT_FALSE(nobody.sees_pool("CN=alice", "pool"));
 }
 
-TEST(AccessTable, ARightIsOneSubjectsOverThoseContainers) {
+TEST(AccessTable, RightAppliesToOneSubjectAndItsContainers) {
     const AccessTable access = parsed({{"CN=alice",
                                         {{"read", "pool/images, other/x"},
                                          {"write", "pool/alice-*,pool/main"},
@@ -65,7 +65,7 @@ TEST(AccessTable, ARightIsOneSubjectsOverThoseContainers) {
     EXPECT_FALSE(access.sees_pool("CN=bob", "pool"));
 }
 
-TEST(AccessTable, WhatMakesNoSenseIsRefused) {
+TEST(AccessTable, InvalidSettingIsRefused) {
     struct Case {
         AccessTable::Settings settings;
         std::string_view says;
@@ -108,7 +108,7 @@ TEST(AccessTable, WhatMakesNoSenseIsRefused) {
     }
 }
 
-TEST(AccessTable, ARightMayBeForADirectory) {
+TEST(AccessTable, RightMayCoverOneDirectory) {
     const AccessTable access =
         parsed({{"CN=a", {{"read", "pool/c/a b/d/"}, {"write", "pool/c/w, pool/other/x"}}}});
     EXPECT_THAT(access.subtrees_of("CN=a", "pool", "c"),
@@ -126,7 +126,7 @@ TEST(AccessTable, ARightMayBeForADirectory) {
     EXPECT_TRUE(access.sees_pool("CN=a", "pool"));
 }
 
-TEST(AccessTable, AContainerCoversItsDirectories) {
+TEST(AccessTable, ContainerRightCoversItsDirectories) {
     const auto of = [](std::string_view place) {
         return parsed({{"CN=a", {{"read", std::string(place)}}}});
     };
@@ -148,7 +148,7 @@ TEST(AccessTable, AContainerCoversItsDirectories) {
     }
 }
 
-TEST(AccessTable, AnEngineGivesNoDirectories) {
+TEST(AccessTable, DirectoryRightIsRefusedAtEngine) {
     Report report;
     const AccessTable::Settings settings{{"CN=a", {{"read", "pool/c/a"}}}};
     EXPECT_FALSE(

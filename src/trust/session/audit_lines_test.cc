@@ -55,7 +55,7 @@ struct AuditRig {
 
 constexpr int most = audit_lines_per_second_max, in_all = audit_lines_in_all_max;
 
-TEST(AuditLines, AFloodIsCountedAndNotWritten) {
+TEST(AuditLines, FloodIsCountedAndLimited) {
     AuditRig rig;
     const auto knock = [&](int) { return rig.refused("CN=bob"); };
     EXPECT_EQ(knock(0), "warning: audit: knocked");
@@ -68,7 +68,7 @@ TEST(AuditLines, AFloodIsCountedAndNotWritten) {
     EXPECT_EQ(rig.audit.metrics().left_out.value(), 980U);
 }
 
-TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
+TEST(AuditLines, SessionFloodDoesNotHideOtherLines) {
     AuditRig rig;
     EXPECT_EQ(rig.session("CN=bob"), "info: session 1 opened");
     EXPECT_EQ(rig.written(999, [&](int) { return rig.session("CN=bob"); }), most - 1);
@@ -76,7 +76,7 @@ TEST(AuditLines, SessionsOfOneSubjectDoNotHideOtherLines) {
     EXPECT_EQ(rig.session("CN=alice"), "info: session 1 opened");
 }
 
-TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
+TEST(AuditLines, FloodDoesNotHideAnotherSubject) {
     AuditRig rig;
     const auto knock = [&](int) { return rig.refused("CN=bob"); };
     EXPECT_EQ(rig.written(1000, knock), most);
@@ -86,7 +86,7 @@ TEST(AuditLines, AFloodDoesNotHideWhatAnotherDoes) {
     EXPECT_EQ(rig.done("CN=bob"), "info: audit: destroyed it");
 }
 
-TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
+TEST(AuditLines, ManySubjectsDoNotBypassTheLimit) {
     AuditRig rig;
     const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
     // The last of the places is shared by all further ones.
@@ -102,7 +102,7 @@ TEST(AuditLines, ManyNamesDoNotBypassTheLimit) {
 }
 
 // The numbers of left-out lines are bounded, too. Those without a place share one.
-TEST(AuditLines, ManyNamesShareTheLastNumber) {
+TEST(AuditLines, SubjectsWithoutPlaceShareOneCount) {
     AuditRig rig;
     const auto twice = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i / 2 % 100)); };
     EXPECT_EQ(rig.written(20'000, twice), in_all);
@@ -113,7 +113,7 @@ TEST(AuditLines, ManyNamesShareTheLastNumber) {
     EXPECT_EQ(rig.refused("CN=alice"), "warning: audit: knocked");
 }
 
-TEST(AuditLines, ManyNamesDoNotHideStrangers) {
+TEST(AuditLines, ManySubjectsDoNotHideUnauthenticatedPeers) {
     AuditRig rig;
     EXPECT_NE(rig.refused(""), "");
     const auto knock = [&](int i) { return rig.refused(fmt::format("CN=bob-{}", i)); };
@@ -121,13 +121,13 @@ TEST(AuditLines, ManyNamesDoNotHideStrangers) {
     EXPECT_NE(rig.refused(""), "");
 }
 
-TEST(AuditLines, NamesOfAPeerDoNotBreakALine) {
+TEST(AuditLines, ControlCharactersAreEscaped) {
     AuditRig rig;
     EXPECT_EQ(rig.said("CN=bob", AuditAction::create, true, "may not create 'a\nb\x7f'"),
               "warning: audit: may not create 'a\\x0ab\\x7f'");
 }
 
-TEST(AuditLines, RefusedRequestsAreAKindOfTheirOwn) {
+TEST(AuditLines, RefusedRequestsHaveTheirOwnLimit) {
     AuditRig rig;
     const auto request = [&](int) {
         return rig.said("CN=bob", AuditAction::write, true, "write was refused");

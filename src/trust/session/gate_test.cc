@@ -100,7 +100,7 @@ Task<> let_in(Stage& stage) {
         co_await sleep_for(stage.world.core(), 1ms);
     }
 }
-TEST(Gate, ATicketLetsOneConnectionIn) { Stage().run(let_in); }
+TEST(SessionGate, TicketAdmitsOneConnection) { Stage().run(let_in); }
 
 Task<> kept_out(Stage& stage) {
     Uuid other = stage.client;
@@ -111,7 +111,7 @@ Task<> kept_out(Stage& stage) {
     EXPECT_EQ(stage.tickets.metrics().refused_holder.value(), 1U);
     EXPECT_EQ(stage.sessions.all().front()->connections, 0U);
 }
-TEST(Gate, ATicketOfAnotherClientIsNone) { Stage().run(kept_out); }
+TEST(SessionGate, TicketOfAnotherClientIsRefused) { Stage().run(kept_out); }
 
 Task<> ended(Stage& stage) {
     auto channel = co_await stage.connect(stage.client);
@@ -124,7 +124,7 @@ Task<> ended(Stage& stage) {
               Result<>(fail(Code::denied)));
     co_await (*channel)->close();
 }
-TEST(Gate, ASessionThatEndsTakesItsConnectionsWithIt) { Stage().run(ended); }
+TEST(SessionGate, EndedSessionClosesItsConnections) { Stage().run(ended); }
 
 }  // namespace
 }  // namespace ros2s::session

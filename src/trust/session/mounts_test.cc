@@ -48,7 +48,7 @@ Task<> share_a_container(Rig& rig) {
               Code::not_found);
 }
 
-TEST(Mounts, ShareAContainerAndNothingElse) {
+TEST(SessionMounts, MountsShareOnlyTheContainer) {
     for (uint64_t seed = 1; seed < 10; ++seed) {
         Rig rig(seed);
         rig.world.run(share_a_container(rig));
@@ -87,7 +87,7 @@ Task<> end_beside_hung_calls(Rig& rig) {
     co_await closing.join();
 }
 
-TEST(Mounts, FilesAreClosedOnThreadsOfTheSessionsTenant) {
+TEST(SessionMounts, FilesAreClosedOnThreadsOfTheirTenant) {
     Rig rig;
     rig.world.run(end_beside_hung_calls(rig));
 }
@@ -118,7 +118,7 @@ Task<> leave_everything_open(Rig& rig, uint64_t& id) {
               Code::busy);
 }
 
-TEST(Mounts, EndWithTheSession) {
+TEST(SessionMounts, MountsEndWithTheirSession) {
     Rig rig;
     uint64_t id = 0;
     rig.world.run(leave_everything_open(rig, id));
@@ -177,7 +177,7 @@ Task<> mount_beside_the_silent(Rig& rig) {
 }
 
 // Earlier, one tenant's absent engine delayed every tenant.
-TEST(Mounts, OneThatDoesNotAnswerHoldsUpNobodyElse) {
+TEST(SessionMounts, SilentMountDelaysNobodyElse) {
     Rig rig;
     rig.world.run(mount_beside_the_silent(rig));
 }
@@ -209,7 +209,7 @@ Task<> wait_beside_the_silent(Rig& rig) {
     co_await nursery.join();
     EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
 }
-TEST(Mounts, ATurnIsWaitedForUntilTheDeadline) {
+TEST(SessionMounts, WaitForTurnEndsAtDeadline) {
     Rig rig;
     rig.world.run(wait_beside_the_silent(rig));
 }
@@ -232,7 +232,7 @@ Task<> mount_at_once(Rig& rig) {
     EXPECT_FALSE(rig.mounts.in_use("pool", "c"));
 }
 
-TEST(Mounts, OfOneContainerTakeTurns) {
+TEST(SessionMounts, MountsOfOneContainerTakeTurns) {
     for (const uint64_t seed : {1, 2, 3, 4, 5}) {
         Rig rig(seed);
         rig.world.run(mount_at_once(rig));
@@ -277,7 +277,7 @@ Task<> hold_handles(Rig& rig) {
     EXPECT_TRUE(co_await in_second->file_system().close(call, last));
 }
 
-TEST(Mounts, OfOneTenantAreBoundedTogether) {
+TEST(SessionMounts, ResourcesOfOneTenantAreBounded) {
     Rig rig(1, {.nodes_sure = 1, .tenant = {8, 6, 6, 100}});
     rig.world.run(hold_handles(rig));
 }
@@ -326,7 +326,7 @@ Task<> limit_handles(Rig& rig) {
     EXPECT_TRUE(use->closing(fs::FileHandle{1000}));
     EXPECT_EQ(open.value(), 2U);
 }
-TEST(Mounts, ATenantHasNoMoreHandlesThanItsLimit) {
+TEST(SessionMounts, HandlesOfOneTenantAreLimited) {
     Rig rig(1, {});
     rig.world.run(limit_handles(rig));
     rig.world.run(rig.sessions.close_all());
@@ -368,7 +368,7 @@ Task<> share_the_server(Rig& rig) {
     EXPECT_TRUE(co_await uses[2]->file_system().close(call, last));
 }
 
-TEST(Mounts, OfAllTenantsAreBoundedTogether) {
+TEST(SessionMounts, ResourcesOfAllTenantsAreBounded) {
     Rig rig(1, {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 4, 100}});
     rig.world.run(share_the_server(rig));
 }
@@ -392,7 +392,7 @@ Task<> stop_a_walk(Rig& rig) {
     EXPECT_EQ(mount->nodes(), 2U);
 }
 
-TEST(Mounts, AWalkGivesBothNodesOrNone) {
+TEST(SessionMounts, StoppedWalkGivesBothNodesOrNone) {
     Rig rig;
     rig.world.run(stop_a_walk(rig));
 }
@@ -422,7 +422,7 @@ Task<> look_up_more_than_are_kept(Rig& rig) {
     EXPECT_LE(mount->nodes(), 5U);
 }
 
-TEST(Mounts, ForgetNodesAboveTheirBound) {
+TEST(SessionMounts, NodesOverLimitAreForgotten) {
     Rig rig;
     rig.world.run(look_up_more_than_are_kept(rig));
 }
@@ -458,7 +458,7 @@ Task<> unmount_what_has_many_nodes(Rig& rig) {
     EXPECT_GE(turns, (nodes + handles) / 100);
 }
 
-TEST(Mounts, UnmountingLeavesTheCoreToOthers) {
+TEST(SessionMounts, LargeUnmountYieldsTheCore) {
     Rig rig(1, {});
     rig.world.run(unmount_what_has_many_nodes(rig));
 }
@@ -480,12 +480,12 @@ Task<> forget_among_recent_nodes(Rig& rig) {
     EXPECT_EQ(mount->nodes(), 1000U);
 }
 
-TEST(Mounts, ForgettingANodeLooksAtFew) {
+TEST(SessionMounts, ForgetVisitsFewNodes) {
     Rig rig(1, {.nodes_max = 1000});
     rig.world.run(forget_among_recent_nodes(rig));
 }
 
-TEST(Mounts, UnmountingWaitsForCalls) {
+TEST(SessionMounts, UnmountWaitsForCalls) {
     Rig rig;
     rig.world.run(unmount_while_in_use(rig));
 }

@@ -25,7 +25,7 @@ struct Waiting {
     Result<> wait(const Call& call = {}) { return world.run(leases.wait(call, "pool")); }
 };
 
-TEST(RightsLeases, HoldUntilTheirEnd) {
+TEST(RightsLeases, LeaseHoldsUntilItsEnd) {
     Waiting server;
     EXPECT_TRUE(server.leases.hold());  // of a pool that nobody else knows
     EXPECT_TRUE(server.wait());
@@ -68,7 +68,7 @@ Task<> wait_and_stop(Waiting& server) {
     co_await nursery.join();
 }
 
-TEST(RightsLeases, RequestsWaitForTheNextOne) {
+TEST(RightsLeases, RequestsWaitForRenewal) {
     Waiting server;
     server.leases.renew("pool", server.now());
     server.pass(milliseconds(1));

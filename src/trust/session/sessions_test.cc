@@ -11,7 +11,7 @@
 namespace ros2s::session {
 namespace {
 
-TEST(Sessions, AreTheirSubjectsAlone) {
+TEST(SessionTable, SessionOfAnotherSubjectIsStale) {
     Rig rig;
     const SessionId id = (*rig.sessions.open(request()))->id;
     EXPECT_TRUE(rig.sessions.find(id, "CN=alice"));
@@ -23,7 +23,7 @@ TEST(Sessions, AreTheirSubjectsAlone) {
 }
 
 // A tenant cannot infer numbers of others, or how many sessions were opened, from its own numbers.
-TEST(Sessions, NumbersTellNothingOfOthers) {
+TEST(SessionTable, NumbersRevealNothingAboutOthers) {
     Rig rig;
     std::vector<uint64_t> sessions, mounts, tickets;
     for (int i = 0; i < 3; ++i) {
@@ -47,7 +47,7 @@ TEST(Sessions, NumbersTellNothingOfOthers) {
 }
 
 // However many subjects take as much as they can, another one finds room.
-TEST(Sessions, OfOneSubjectLeaveRoomForOthers) {
+TEST(SessionTable, SessionsOfOneSubjectLeaveRoomForOthers) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     SessionTable sessions(world.core(), tickets, {.sessions_max = 8, .per_subject_max = 8});
@@ -66,7 +66,7 @@ TEST(Sessions, OfOneSubjectLeaveRoomForOthers) {
 }
 
 // Another certificate of the tenant brings it no more.
-TEST(Sessions, OfOneTenantLeaveRoomForOthers) {
+TEST(SessionTable, SessionsOfOneTenantLeaveRoomForOthers) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -84,7 +84,7 @@ TEST(Sessions, OfOneTenantLeaveRoomForOthers) {
 }
 
 // A delegated DPU has a session for each tenant. A flood of one of them hides no line of another.
-TEST(Sessions, AuditLinesOfAShownCapabilityAreItsTenants) {
+TEST(SessionTable, AuditLinesBelongToTenantOfCapability) {
     sim::World world(1);
     std::vector<std::string> lines;
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
@@ -121,14 +121,14 @@ TEST(Sessions, AuditLinesOfAShownCapabilityAreItsTenants) {
     world.run(sessions.close_all());
 }
 
-TEST(Sessions, OfOneSubjectShareATenant) {
+TEST(SessionTable, SessionsOfOneSubjectShareATenant) {
     Rig rig;
     const uint64_t first = (*rig.sessions.open(request()))->tenant;
     EXPECT_EQ((*rig.sessions.open(request()))->tenant, first);
     EXPECT_NE((*rig.sessions.open(request("CN=bob")))->tenant, first);
 }
 
-TEST(Sessions, OfASubjectWithTenantsInTwoPoolsAreOfTheOneInTheirPool) {
+TEST(SessionTable, SubjectInTwoPoolsUsesTenantOfItsPool) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -152,7 +152,7 @@ TEST(Sessions, OfASubjectWithTenantsInTwoPoolsAreOfTheOneInTheirPool) {
 }
 
 // Each session keeps its account, even if its subject has another one since.
-TEST(Sessions, KeepTheirAccounts) {
+TEST(SessionTable, SessionsKeepTheirAccount) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -170,7 +170,7 @@ TEST(Sessions, KeepTheirAccounts) {
     world.run(sessions.close_all());
 }
 
-TEST(Sessions, RefusalsAreCountedForTheirTenant) {
+TEST(SessionTable, RefusalsCountForTheirTenant) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Accounts accounts(world.core());
@@ -187,7 +187,7 @@ TEST(Sessions, RefusalsAreCountedForTheirTenant) {
 }
 
 // A subject has an account in each pool where it has a tenant.
-TEST(Sessions, RefusalsAreCountedForTheTenantOfTheirPool) {
+TEST(SessionTable, RefusalsCountForTenantOfTheirPool) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -214,7 +214,7 @@ TEST(Sessions, RefusalsAreCountedForTheTenantOfTheirPool) {
     world.run(sessions.close_all());
 }
 
-TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
+TEST(SessionTable, SessionsOfTenantAreLimited) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -255,7 +255,7 @@ TEST(Sessions, ATenantHasNoMoreThanItsLimit) {
 
 // Sessions that a DPU opens for a tenant's hosts belong to the tenant. The DPU enforces the
 // tenant's limit.
-TEST(Sessions, OfADelegateAreNotLimitedByItsTenants) {
+TEST(SessionTable, DelegatedSessionsAreNotLimitedByTenant) {
     sim::World world(1);
     TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
@@ -272,7 +272,7 @@ TEST(Sessions, OfADelegateAreNotLimitedByItsTenants) {
     EXPECT_EQ(accounts.open("CN=alice", "pool")->metrics.sessions.value(), 0U);
 }
 
-TEST(Sessions, AreBounded) {
+TEST(SessionTable, SessionsAreBounded) {
     Rig rig;
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
     EXPECT_EQ(rig.sessions.open(request()).error().code, Code::busy);
@@ -288,7 +288,7 @@ TEST(Sessions, AreBounded) {
 }
 
 // Closing one session may take long; others need not wait for it.
-TEST(Sessions, EndTogether) {
+TEST(SessionTable, SessionsCloseInParallel) {
     Rig rig;
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(rig.sessions.open(request()));
     const Time begun = rig.world.core().now();
@@ -297,7 +297,7 @@ TEST(Sessions, EndTogether) {
     EXPECT_EQ(rig.world.core().now() - begun, 1s);
 }
 
-TEST(Sessions, AConnectionComesInByTicketAndGoes) {
+TEST(SessionTable, TicketAdmitsConnectionUntilSessionEnds) {
     Rig rig;
     const SessionId id = (*rig.sessions.open(request()))->id;
     IssuedTicket issued;
@@ -337,7 +337,7 @@ Task<> ticket_of_an_ending_session(Rig& rig, SessionId id) {
     co_await nursery.join();
 }
 
-TEST(Sessions, AnEndingOneGetsNoTickets) {
+TEST(SessionTable, EndingSessionGetsNoTicket) {
     Rig rig;
     const SessionId id = (*rig.sessions.open(request()))->id;
     rig.world.run(ticket_of_an_ending_session(rig, id));
@@ -364,7 +364,7 @@ Task<> close_while_in_use(Rig& rig, SessionId id) {
     co_await nursery.join();
 }
 
-TEST(Sessions, EndingWaitsForCalls) {
+TEST(SessionTable, CloseWaitsForCalls) {
     Rig rig;
     const SessionId id = (*rig.sessions.open(request()))->id;
     rig.world.run(close_while_in_use(rig, id));
@@ -395,7 +395,7 @@ Task<> reap_a_while(Rig& rig) {
     co_await nursery.join();
 }
 
-TEST(Sessions, ThatNobodyUsesEndByThemselves) {
+TEST(SessionTable, UnusedSessionsEnd) {
     Rig rig;
     rig.world.run(reap_a_while(rig));
 }
@@ -426,7 +426,7 @@ Task<> outlive_a_certificate(Rig& rig) {
     co_await rig.sessions.close_all();
 }
 
-TEST(Sessions, EndWithTheirCertificatesTime) {
+TEST(SessionTable, SessionEndsWithItsCertificate) {
     Rig rig;
     rig.world.run(outlive_a_certificate(rig));
 }
@@ -457,7 +457,7 @@ Task<> outlive_by_a_moment(Rig& rig) {
     co_await rig.sessions.close_all();
 }
 
-TEST(Sessions, AnExpiryTakesEffectWithinASecond) {
+TEST(SessionTable, ExpiryTakesEffectWithinASecond) {
     Rig rig;
     rig.world.run(outlive_by_a_moment(rig));
 }
@@ -483,7 +483,7 @@ Task<> set_the_clock_back(Rig& rig) {
 }
 
 // Otherwise it would live for a day and five minutes.
-TEST(Sessions, ACapabilityOfTheFutureEndsWhenTheClockIsSetBack) {
+TEST(SessionTable, FutureCapabilityEndsAfterClockIsSetBack) {
     Rig rig;
     rig.world.run(set_the_clock_back(rig));
 }
@@ -522,7 +522,7 @@ Task<> desert(Rig& rig) {
     rig.sessions.detach(alive);
 }
 
-TEST(Sessions, OfADeadClientEndSoon) {
+TEST(SessionTable, SessionOfDeadClientEndsSoon) {
     Rig rig;
     rig.world.run(desert(rig));
 }

@@ -47,7 +47,7 @@ class Tickets : public testing::Test {
     std::optional<TicketTable> table_;
 };
 
-TEST_F(Tickets, IsRedeemedOnceForItsGrant) {
+TEST_F(Tickets, TicketIsRedeemedOnce) {
     const auto issued = table_->issue(grant(5));
     ASSERT_TRUE(issued);
     const auto parsed = Ticket::parse(issued->ticket.view());
@@ -61,7 +61,7 @@ TEST_F(Tickets, IsRedeemedOnceForItsGrant) {
     EXPECT_EQ(Ticket::parse("short").error().code, Code::invalid);
 }
 
-TEST_F(Tickets, ExpiresAtItsDeadline) {
+TEST_F(Tickets, TicketExpiresAtItsDeadline) {
     const auto early = table_->issue(grant(1));
     pass(20s);
     const auto late = table_->issue(grant(2));
@@ -72,7 +72,7 @@ TEST_F(Tickets, ExpiresAtItsDeadline) {
     EXPECT_EQ(table_->metrics().expired.value(), 1u);
 }
 
-TEST_F(Tickets, EveryBitOfItCounts) {
+TEST_F(Tickets, FlippedBitIsRefused) {
     const auto issued = table_->issue(grant(1));
     for (size_t bit = 0; bit < ticket_bytes * 8; ++bit) {
         Ticket forged = issued->ticket;
@@ -85,7 +85,7 @@ TEST_F(Tickets, EveryBitOfItCounts) {
         << "guessing used nothing up";
 }
 
-TEST_F(Tickets, OfAnotherClientOrPurposeIsRefusedAndSpent) {
+TEST_F(Tickets, WrongClientOrPurposeSpendsTicket) {
     const auto stolen = table_->issue(grant(1));
     EXPECT_EQ(refused(stolen->ticket, Purpose::link, mallory), Code::denied);
     EXPECT_EQ(refused(stolen->ticket), Code::denied) << "its secret was out";
@@ -94,7 +94,7 @@ TEST_F(Tickets, OfAnotherClientOrPurposeIsRefusedAndSpent) {
     EXPECT_EQ(table_->metrics().refused_holder.value(), 2u);
 }
 
-TEST_F(Tickets, OfAnotherCertificateIsRefusedAndSpent) {
+TEST_F(Tickets, WrongCertificateSpendsTicket) {
     for (const char* subject : {"CN=mallory", "CN=alic", "CN=alicee", "cn=alice"}) {
         const auto stolen = table_->issue(grant(1));
         const ListenerScope scope{.purpose = Purpose::link, .subject = subject};
@@ -107,7 +107,7 @@ TEST_F(Tickets, OfAnotherCertificateIsRefusedAndSpent) {
     EXPECT_TRUE(table_->redeem(own->ticket, scope, alice));
 }
 
-TEST_F(Tickets, AdmitToTheOwnTenantOnly) {
+TEST_F(Tickets, WrongTenantSpendsTicket) {
     for (const uint64_t tenant : {0, 6, 8}) {
         const auto stolen = table_->issue(grant(1));
         TicketGrant whose;
@@ -122,7 +122,7 @@ TEST_F(Tickets, AdmitToTheOwnTenantOnly) {
         table_->redeem(own->ticket, ListenerScope{.purpose = Purpose::link, .tenant = 7}, alice));
 }
 
-TEST_F(Tickets, EndWithTheirSession) {
+TEST_F(Tickets, TicketsEndWithTheirSession) {
     const auto first = table_->issue(grant(1));
     const auto second = table_->issue(grant(2));
     const auto third = table_->issue(grant(1));
@@ -133,7 +133,7 @@ TEST_F(Tickets, EndWithTheirSession) {
     EXPECT_EQ(table_->metrics().revoked.value(), 2u);
 }
 
-TEST_F(Tickets, AreBoundedPerSubjectAndInAll) {
+TEST_F(Tickets, TicketsAreBoundedPerSubjectAndInTotal) {
     std::vector<IssuedTicket> alices;
     for (int i = 0; i < 8; ++i) alices.push_back(*table_->issue(grant(1)));
     EXPECT_EQ(table_->issue(grant(1)).error().code, Code::busy);
@@ -157,7 +157,7 @@ TEST_F(Tickets, AreBoundedPerSubjectAndInAll) {
 }
 
 // Another certificate of the tenant brings it no more.
-TEST_F(Tickets, OfOneTenantLeaveRoomForOthers) {
+TEST_F(Tickets, TicketsOfOneTenantLeaveRoomForOthers) {
     const size_t most = table_->options().tickets_max;
     size_t issued = 0;
     for (size_t i = 0; i < most; ++i) {
@@ -169,7 +169,7 @@ TEST_F(Tickets, OfOneTenantLeaveRoomForOthers) {
     EXPECT_TRUE(table_->issue(grant(1, "CN=0"))) << "expired ones make room";
 }
 
-TEST_F(Tickets, ANumberIsNotUsedAgain) {
+TEST_F(Tickets, NumbersAreNotReused) {
     const auto old = table_->issue(grant(1));
     EXPECT_TRUE(table_->redeem(old->ticket, {.purpose = Purpose::link}, alice));
     const auto next = table_->issue(grant(2));
@@ -179,7 +179,7 @@ TEST_F(Tickets, ANumberIsNotUsedAgain) {
 }
 
 // Compared with a model: a map from ticket to deadline.
-TEST_F(Tickets, AThousandInAnyOrder) {
+TEST_F(Tickets, RandomOperationsMatchModel) {
     std::map<std::string, std::pair<uint64_t, Time>, std::less<>> model;
     for (int step = 0; step < 4000; ++step) {
         std::erase_if(model, [&](auto& each) { return each.second.second <= world_.now(); });

@@ -19,7 +19,7 @@ session::AccessTable access_of(const session::AccessTable::Settings& settings) {
     return *access;
 }
 
-TEST(Policy, RightsOfSettingsAndOfTenantsAreAdded) {
+TEST(TenantPolicy, RightsOfSettingsAndTenantsAreAdded) {
     Policy settings{.access = access_of({{"CN=alice", {{"read", "pool/old, lustre/*"}}},
                                          {"CN=bob", {{"read", "pool/images"}}}})};
     SeenTenants tenants;
@@ -53,7 +53,7 @@ SeenTenants only(const std::string& name, config::Entries settings) {
 }
 
 // Pools in the order of their names: the first one's tenant has no limits.
-TEST(Policy, ASubjectHasTheLimitsOfItsTenantInEachPool) {
+TEST(TenantPolicy, SubjectHasLimitsOfItsTenantInEachPool) {
     sim::World world(1);
     const Policy policy =
         with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}})},
@@ -66,7 +66,7 @@ TEST(Policy, ASubjectHasTheLimitsOfItsTenantInEachPool) {
     EXPECT_EQ(accounts.open("CN=t", "p2"), accounts.open("CN=s", "p2"));
 }
 
-TEST(Policy, TenantsOfOneNameInTwoPoolsAreTwo) {
+TEST(TenantPolicy, SameNameInTwoPoolsIsTwoTenants) {
     sim::World world(1);
     const Policy policy =
         with_tenants({}, {{"p1", only("guests", {{"subjects", "CN=s"}, {"weight", "1000"}})},
@@ -81,7 +81,7 @@ TEST(Policy, TenantsOfOneNameInTwoPoolsAreTwo) {
     EXPECT_EQ(accounts.open("guests", "p2"), accounts.open("CN=t", "p2"));
 }
 
-TEST(Policy, ATenantMayHaveADirectory) {
+TEST(TenantPolicy, TenantMayHaveADirectory) {
     SeenTenants tenants;
     tenants["alice"] = {
         .tenant = tenant_of("alice", {{"subjects", "CN=alice"}, {"read", "c/data, all"}}),
@@ -93,7 +93,7 @@ TEST(Policy, ATenantMayHaveADirectory) {
     EXPECT_TRUE(policy.access.allows("CN=alice", Right::read, "pool", "all"));
 }
 
-TEST(Policy, FewerContainersDoNotCoverMore) {
+TEST(TenantPolicy, NarrowRightsDoNotCoverWideOnes) {
     const auto wide = access_of({{"CN=a", {{"read", "pool/*"}}}});
     const auto narrow = access_of({{"CN=a", {{"read", "pool/run-*"}}}});
     const auto one = access_of({{"CN=a", {{"read", "pool/run-1"}}}});

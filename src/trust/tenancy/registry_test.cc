@@ -18,12 +18,13 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-class Registry : public testing::Test {
+class TenantRegistryFile : public testing::Test {
   protected:
-    Registry() : directory(std::filesystem::temp_directory_path() / "tenancy_test.XXXXXX") {
+    TenantRegistryFile()
+        : directory(std::filesystem::temp_directory_path() / "tenancy_test.XXXXXX") {
         EXPECT_NE(::mkdtemp(directory.data()), nullptr);
     }
-    ~Registry() override { std::filesystem::remove_all(directory); }
+    ~TenantRegistryFile() override { std::filesystem::remove_all(directory); }
     [[nodiscard]] std::string file() const { return directory + "/tenants.yaml"; }
 
     // Opens the registry, runs `work` on it and closes it.
@@ -34,7 +35,7 @@ class Registry : public testing::Test {
         world.run(open_and(*this, registry, report, work));
     }
     template <class Work>
-    static Task<> open_and(Registry& self, std::unique_ptr<TenantRegistry>& registry,
+    static Task<> open_and(TenantRegistryFile& self, std::unique_ptr<TenantRegistry>& registry,
                            Report& report, Work& work) {
         auto opened = co_await TenantRegistry::open(
             {.reactor = self.world.core(), .blocking = self.world.blocking()}, self.file(), report);
@@ -94,7 +95,7 @@ Task<> find_what_is_left(TenantRegistry& registry) {
     EXPECT_EQ(registry.tenants().at("alice").allowance, admission::Allowance{.sessions = 8});
     co_return;
 }
-TEST_F(Registry, NoneRemovesALimit) {
+TEST_F(TenantRegistryFile, SettingNoneRemovesALimit) {
     with(limit_and_remove);
     with(find_what_is_left);
 }
@@ -110,7 +111,7 @@ Task<> find_alice_revoked(TenantRegistry& registry) {
     EXPECT_FALSE(registry.tenants().at("alice").revoked);
 }
 
-TEST_F(Registry, ChangesAreKept) {
+TEST_F(TenantRegistryFile, ChangesSurviveAReopen) {
     with(change_in_turn);
     with(find_alice_revoked);
 }
@@ -175,7 +176,7 @@ Task<> find_them_revoked(sim::World& world, TenantRegistry& registry) {
     EXPECT_EQ(registry.tenants().at("alice").revocations, revoked_capabilities_max + 2);
 }
 
-TEST_F(Registry, SingleCapabilitiesAreRevokedUntilTheyHaveExpired) {
+TEST_F(TenantRegistryFile, RevokedCapabilitiesAreKeptUntilExpiry) {
     Tenant alice = tenant_of("alice", alices);
     alice.revocations = revoked_capabilities_max - 1;
     for (size_t i = 1; i < revoked_capabilities_max; ++i) {
@@ -247,7 +248,7 @@ Task<> fill_and_revoke(sim::World& world, TenantRegistry& registry) {
     EXPECT_TRUE(co_await registry.change(Change::create, "late", long_settings("late"), report));
 }
 
-TEST_F(Registry, ThereIsAlwaysRoomForRevocations) {
+TEST_F(TenantRegistryFile, RevocationAlwaysHasRoom) {
     TenantsByName tenants;
     const WallTime until = world.core().wall_time() + 1h;
     for (size_t i = 0; i < 130; ++i) {
@@ -337,7 +338,7 @@ Task<> create_alice_a_third_time(TenantRegistry& registry) {
 }
 
 // Each step runs in a new process.
-TEST_F(Registry, ANameBeginsAnewAfterARemoval) {
+TEST_F(TenantRegistryFile, RecreatedNameGetsANewGeneration) {
     with(revoke_without_removing);
     with(remove_alice);
     with(create_alice_again);
@@ -354,7 +355,7 @@ Task<> fail_to_remove(TenantRegistry& registry) {
         << "its subjects stay refused";
 }
 
-TEST_F(Registry, ARemovalThatCannotBeWrittenRemovesNothing) {
+TEST_F(TenantRegistryFile, FailedRemovalRemovesNothing) {
     with(revoke_without_removing);
     std::filesystem::create_directory(file() + ".new");
     with(fail_to_remove);
@@ -373,7 +374,7 @@ Task<> replace_one_of_many(TenantRegistry& registry) {
     EXPECT_TRUE(co_await create()) << report.text();
 }
 
-TEST_F(Registry, ARemovalMakesRoomForAnother) {
+TEST_F(TenantRegistryFile, RemovalMakesRoomForAnother) {
     TenantsByName tenants;
     for (size_t i = 0; i < tenants_max; ++i) {
         Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", fmt::format("CN={}", i)}});
@@ -393,7 +394,7 @@ Task<> fail_to_write(TenantRegistry& registry) {
     EXPECT_EQ(registry.version(), version);
 }
 
-TEST_F(Registry, AChangeThatCannotBeWrittenChangesNothing) {
+TEST_F(TenantRegistryFile, FailedChangeChangesNothing) {
     std::filesystem::create_directory(file() + ".new");  // in the way
     with(fail_to_write);
 }
@@ -415,7 +416,7 @@ Task<> wait_for_the_end(sim::World& world, TenantRegistry& registry) {
     EXPECT_FALSE(registry.tenants().at("alice").is_active(world.core().wall_time()));
 }
 
-TEST_F(Registry, WaitingReturnsAfterAHeartbeatAndAtExpiry) {
+TEST_F(TenantRegistryFile, WaitReturnsAtHeartbeatAndExpiry) {
     with([this](TenantRegistry& registry) { return wait_for_the_end(world, registry); });
 }
 
@@ -468,7 +469,7 @@ Task<> set_another_end(sim::World& world, TenantRegistry& registry) {
     }
 }
 
-TEST_F(Registry, AClockThatIsSetBackEndsNoExpiryAndNoRevocation) {
+TEST_F(TenantRegistryFile, ClockSetBackUndoesNoExpiryOrRevocation) {
     with([this](TenantRegistry& registry) { return set_the_clock_back(world, registry); });
     with([this](TenantRegistry& registry) { return set_another_end(world, registry); });
 }

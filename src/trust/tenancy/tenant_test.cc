@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(Tenant, SettingsAreParsed) {
+TEST(TenantSettings, SettingsAreParsed) {
     const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice; CN=alice-2"},
                                              {"read", "images, run-*"},
                                              {"until", "2027-01-31"},
@@ -39,12 +39,12 @@ TEST(Tenant, SettingsAreParsed) {
 }
 
 // As RFC 2253 writes the name in a certificate.
-TEST(Tenant, ASubjectMayHaveCommasAndSemicolons) {
+TEST(TenantSettings, SubjectMayContainCommasAndSemicolons) {
     const Tenant tenant = tenant_of("a", {{"subjects", R"(CN=a\,b,O=Example; CN=c\;d;)"}});
     EXPECT_THAT(tenant.subjects, testing::ElementsAre(R"(CN=a\,b,O=Example)", R"(CN=c\;d)"));
 }
 
-TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
+TEST(TenantSettings, InvalidSettingIsRefusedWithAdvice) {
     const auto refused = [](const std::string& name, config::Entries settings) {
         Tenant tenant{.name = name, .settings = std::move(settings)};
         Report report;
@@ -75,7 +75,7 @@ TEST(Tenant, ABadSettingIsRefusedWithItsNameAndWhatToWrite) {
     EXPECT_THAT(refused("a", {{"subjects", "CN=a\nrevoked: no"}}), HasSubstr("one line"));
 }
 
-TEST(Tenant, TheFileHasEverything) {
+TEST(TenantSettings, FileRoundTrips) {
     TenantsOfPool pool{.removed_generation = 5};
     pool.tenants.emplace("alice",
                          tenant_of("alice", {{"subjects", R"(CN=al"ice\)"}, {"read", "*"}}));
@@ -101,7 +101,7 @@ TEST(Tenant, TheFileHasEverything) {
 }
 
 // Programs that know only format 1 can read it until a tenant was removed.
-TEST(Tenant, TheFormatsOfTheFile) {
+TEST(TenantSettings, FileUsesTheOldestSufficientFormat) {
     const std::string head =
         "# The tenants of this pool. `ros2store tenant` changes them while the engine runs.\n";
     TenantsOfPool pool;
@@ -129,7 +129,7 @@ TEST(Tenant, TheFormatsOfTheFile) {
                                      "    subjects: \"CN=bob\"\n");
 }
 
-TEST(Tenant, TheFileKeepsWhatAClockThatIsSetBackWouldUndo) {
+TEST(TenantSettings, FileKeepsClockMinimumAndExpiry) {
     Tenant alice = tenant_of("alice", {{"subjects", "CN=alice"}, {"until", "2026-01-01"}});
     alice.expired = true;
     TenantsOfPool pool;
@@ -153,7 +153,7 @@ TEST(Tenant, TheFileKeepsWhatAClockThatIsSetBackWouldUndo) {
         << report.text();
 }
 
-TEST(Tenant, ADamagedFileIsRefusedWhole) {
+TEST(TenantSettings, DamagedFileIsRefused) {
     const auto refused = [](std::string_view text) {
         Report report;
         EXPECT_FALSE(parse_document(text, "tenants.yaml", report));
@@ -186,7 +186,7 @@ TEST(Tenant, ADamagedFileIsRefusedWhole) {
     }
 }
 
-TEST(Tenant, AProblemOfTheFileHasItsLine) {
+TEST(TenantSettings, FileErrorNamesItsLine) {
     const auto refused = [](std::string_view settings_of_bob) {
         Report report;
         const std::string text = fmt::format(
@@ -211,7 +211,7 @@ TEST(Tenant, AProblemOfTheFileHasItsLine) {
                 begins("tenants.yaml:4: 'bob': 'subjects' names no certificate"));
 }
 
-TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
+TEST(TenantSettings, FullFileHasRoomForEveryRevocation) {
     TenantsByName plain, full;
     for (size_t i = 0; i < tenants_max; ++i) {
         const Tenant tenant = tenant_of(fmt::format("t-{}", i), {{"subjects", "CN=x"}});
@@ -232,7 +232,7 @@ TEST(Tenant, AFullFileHasRoomForEveryRevocation) {
     EXPECT_LE(pool_settings_bytes_max + revocations, size_t{1} << 20);
 }
 
-TEST(Tenant, SpaceAndFilesAreCaps) {
+TEST(TenantSettings, SpaceAndFilesBecomeCaps) {
     const Tenant tenant =
         tenant_of("alice", {{"subjects", "CN=alice"}, {"space", "1TiB"}, {"files", "10M"}});
     EXPECT_EQ(tenant.caps.bytes, uint64_t{1} << 40);

@@ -89,7 +89,7 @@ class CountingStore final : public object::ForwardingStore {
     Reactor& reactor_;
 };
 
-class DfsMountTest : public testing::Test {
+class DfsMounts : public testing::Test {
   protected:
     using Outcome = std::optional<Code>;
     void SetUp() override { world_.run(make_container()); }

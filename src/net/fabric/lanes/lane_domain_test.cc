@@ -39,7 +39,7 @@ Task<> connect_to_a_full_one(Reactor& reactor) {
     co_await client->close();
     co_await server->close();
 }
-TEST(LaneDomain, AFullListenerRefusesNobody) {
+TEST(LaneDomain, FullListenerAnswersOutOfMemory) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -119,7 +119,7 @@ Task<> strangers_say_where_they_are(Reactor& reactor) {
     co_await (*listener)->close();
     co_await server->close();
 }
-TEST(LaneDomain, TheLibraryHearsOfNobodyWithoutATicket) {
+TEST(LaneDomain, PeerWithoutTicketNeverReachesLibrary) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();

@@ -208,7 +208,7 @@ Task<> senseless_frames(Stage& stage) {
     }
     EXPECT_EQ(stage.server->counters().of(End::violation).value(), attempts.size() - 1);
 }
-TEST(OfiAttack, senseless_frames) { run(senseless_frames); }
+TEST(OfiAttack, MalformedFrameEndsOnlyItsSession) { run(senseless_frames); }
 
 // Any bytes as frames, from many seeds.
 Task<> garbage(Stage& stage) {
@@ -226,7 +226,7 @@ Task<> garbage(Stage& stage) {
         co_await attacker.finish();
     }
 }
-TEST(OfiAttack, garbage_in_frames) { run(garbage); }
+TEST(OfiAttack, GarbageFrameEndsOnlyItsSession) { run(garbage); }
 
 // A frame that names none of our sessions is counted, and costs no session.
 Task<> frames_for_no_session(Stage& stage) {
@@ -253,7 +253,7 @@ Task<> frames_for_no_session(Stage& stage) {
     message = {};
     co_await attacker.finish();
 }
-TEST(OfiAttack, frames_for_no_session) { run(frames_for_no_session); }
+TEST(OfiAttack, FrameForUnknownSessionIsCounted) { run(frames_for_no_session); }
 
 // More than a frame: too large for the memory that is posted, or so large that libfabric would
 // fetch it from the sender. Often enough to use up that memory if it were lost.
@@ -279,7 +279,7 @@ Task<> larger_than_a_frame(Stage& stage) {
         co_await stage.bystander_is_served();
     }
 }
-TEST(OfiAttack, larger_than_a_frame) { run(larger_than_a_frame); }
+TEST(OfiAttack, OversizedFrameEndsItsSession) { run(larger_than_a_frame); }
 
 // libfabric's own write and read, at addresses that are mapped, known, or even granted.
 Task<> one_sided_operations(Stage& stage) {
@@ -322,7 +322,7 @@ Task<> one_sided_operations(Stage& stage) {
     EXPECT_TRUE(all_are(own.bytes(), std::byte{0xee})) << "read by libfabric's own operations";
     stage.bystander->free(*granted);
 }
-TEST(OfiAttack, one_sided_operations_change_nothing) { run(one_sided_operations); }
+TEST(OfiAttack, OneSidedOperationChangesNoMemory) { run(one_sided_operations); }
 
 Task<> senseless_greetings(Stage& stage) {
     Attacker raw;
@@ -356,7 +356,7 @@ Task<> senseless_greetings(Stage& stage) {
     EXPECT_EQ(stage.server->counters().handshakes_refused.value(), greetings.size() + 1);
     co_await raw.finish();
 }
-TEST(OfiAttack, senseless_greetings) {
+TEST(OfiAttack, MalformedGreetingIsRefused) {
     run(senseless_greetings,
         {.limits = {.reply_bytes = 256}, .handshake_within = std::chrono::milliseconds(500)});
 }

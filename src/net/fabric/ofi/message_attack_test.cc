@@ -317,7 +317,7 @@ Task<> false_keys(Stage& stage) {
     EXPECT_GT(stage.server->counters().one_sided.value(), 0U);
     co_await reformed.finish();
 }
-TEST(OfiMessageAttack, false_keys_cost_their_own_session) { run_message(false_keys); }
+TEST(OfiMessageAttack, FalseKeyEndsOnlyItsSession) { run_message(false_keys); }
 
 // The accepting side exposes nothing, with any key.
 Task<> reaches(Stage& stage) {
@@ -338,7 +338,7 @@ Task<> reaches(Stage& stage) {
     }
     EXPECT_TRUE(all_are(secret.bytes(), 0x5a));
 }
-TEST(OfiMessageAttack, memory_of_the_server_cannot_be_reached) { run_message(reaches); }
+TEST(OfiMessageAttack, ServerMemoryIsUnreachable) { run_message(reaches); }
 
 // Any bytes as frames, from many seeds.
 Task<> message_garbage(Stage& stage) {
@@ -356,7 +356,7 @@ Task<> message_garbage(Stage& stage) {
         co_await attacker.finish();
     }
 }
-TEST(OfiMessageAttack, garbage_in_frames) { run_message(message_garbage); }
+TEST(OfiMessageAttack, GarbageFrameEndsOnlyItsSession) { run_message(message_garbage); }
 
 // Frames of another session, less than a header, more than a frame: each ends the session of the
 // endpoint that received it.
@@ -386,9 +386,7 @@ Task<> senseless_messages(Stage& stage) {
         co_await stage.bystander_is_served();
     }
 }
-TEST(OfiMessageAttack, senseless_messages_end_their_own_session) {
-    run_message(senseless_messages);
-}
+TEST(OfiMessageAttack, MalformedMessageEndsOnlyItsSession) { run_message(senseless_messages); }
 
 // Memory that the adapter does not accept is `invalid`, and the connection stays: rpc then uses
 // other memory.
@@ -400,9 +398,7 @@ Task<> not_to_be_registered(Stage& stage) {
     EXPECT_EQ(munmap(none, memory_bytes), 0);
     co_await stage.bystander_is_served();
 }
-TEST(OfiMessageAttack, memory_that_cannot_be_registered_is_invalid) {
-    run_message(not_to_be_registered);
-}
+TEST(OfiMessageAttack, UnregistrableMemoryIsInvalid) { run_message(not_to_be_registered); }
 
 // This machine's, as its kernel counts them.
 size_t connection_identifiers() {
@@ -428,9 +424,9 @@ Task<> uninvited(Stage& stage) {
     EXPECT_TRUE(co_await attacker.ask(stage, {.channel = attacker.channel}));
     co_await attacker.finish();
 }
-TEST(OfiMessageAttack, connections_that_nobody_waits_for) { run_message(uninvited); }
+TEST(OfiMessageAttack, UnannouncedConnectionIsRefused) { run_message(uninvited); }
 
-TEST(OfiMessageAttack, memory_that_libfabric_remembers_is_refused) {
+TEST(OfiMessageAttack, RegistrationCacheIsRefused) {
     if (tested_verbs().provider.empty()) GTEST_SKIP() << "ROS2STORE_TEST_OFI names no adapter";
     GTEST_FLAG_SET(death_test_style, "threadsafe");
     EXPECT_EXIT(open_second(), testing::ExitedWithCode(0), "stays open to peers");

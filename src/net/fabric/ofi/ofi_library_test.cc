@@ -58,16 +58,16 @@ size_t threads() {
 }
 
 // Each test runs in a program started for it.
-class OfiLibraryLoaded : public testing::Test {
+class OfiLibraryLoading : public testing::Test {
   protected:
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(OfiLibraryLoaded, leaves_signals_libc_and_threads_alone) {
+TEST_F(OfiLibraryLoading, SignalsLibcAndThreadsStayUnchanged) {
     EXPECT_EXIT(load_and_compare(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(OfiLibraryLoaded, leaves_them_alone_and_is_silent_whatever_the_environment_says) {
+TEST_F(OfiLibraryLoading, WithHostileEnvironmentNothingChanges) {
     setenv("FI_LOG_LEVEL", "debug", 1);
     setenv("FI_OFI_RXM_DATA_AUTO_PROGRESS", "1", 1);
     setenv("FI_MR_CACHE_MONITOR", "memhooks", 1);
@@ -77,7 +77,7 @@ TEST_F(OfiLibraryLoaded, leaves_them_alone_and_is_silent_whatever_the_environmen
     unsetenv("FI_MR_CACHE_MONITOR");
 }
 
-TEST_F(OfiLibraryLoaded, is_the_one_that_is_reported) {
+TEST_F(OfiLibraryLoading, LoadedLibraryIsReported) {
     EXPECT_EXIT(
         {
             Report report;
@@ -89,7 +89,7 @@ TEST_F(OfiLibraryLoaded, is_the_one_that_is_reported) {
         testing::ExitedWithCode(0), "^/.*libfabric\\.so[.0-9]* is 1\\.[0-9]+");
 }
 
-TEST(OfiLibrary, that_is_missing_is_an_error_with_a_remedy) {
+TEST(OfiLibrary, MissingLibraryIsReportedWithRemedy) {
     Report report;
     const auto loaded = load_ofi_library("libfabric_nowhere.so.1", report);
     ASSERT_FALSE(loaded);
@@ -99,7 +99,7 @@ TEST(OfiLibrary, that_is_missing_is_an_error_with_a_remedy) {
     }
 }
 
-TEST(OfiLibrary, of_another_kind_is_an_error_that_names_what_it_lacks) {
+TEST(OfiLibrary, WrongLibraryIsReportedWithMissingSymbol) {
     Report report;
     const auto loaded = load_ofi_library("libm.so.6", report);
     ASSERT_FALSE(loaded);

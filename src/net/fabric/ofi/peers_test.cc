@@ -29,7 +29,7 @@ class OfiPeers : public testing::Test {
     std::unique_ptr<Context> context;
 };
 
-TEST_F(OfiPeers, one_too_many_is_refused_until_another_has_left) {
+TEST_F(OfiPeers, PeerBeyondLimitIsRefusedUntilOneLeaves) {
     Peers peers(context->peers(), context->address(), 2);
     const auto first = peers.acquire(at_port(1));
     const auto again = peers.acquire(at_port(1));
@@ -46,7 +46,7 @@ TEST_F(OfiPeers, one_too_many_is_refused_until_another_has_left) {
     peers.release(**third, true);
 }
 
-TEST_F(OfiPeers, of_another_kind_is_refused) {
+TEST_F(OfiPeers, AddressOfAnotherKindIsRefused) {
     Peers peers(context->peers(), context->address(), 2);
     std::vector<std::byte> address = at_port(1);
     address.push_back(std::byte{0});

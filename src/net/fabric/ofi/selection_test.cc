@@ -14,7 +14,7 @@ namespace {
 const Machine laptop{.interfaces = {"lo", "eth0"}, .adapters = {}};
 const Machine server{.interfaces = {"lo", "eth0"}, .adapters = {"irdma0", "mlx5_0"}};
 
-TEST(OfiSelection, names_one_provider_and_one_device) {
+TEST(OfiSelection, OptionsSelectOneProviderAndDevice) {
     struct {
         Options options;
         std::string provider;
@@ -36,7 +36,7 @@ TEST(OfiSelection, names_one_provider_and_one_device) {
     }
 }
 
-TEST(OfiSelection, what_is_not_there_is_an_error_with_a_remedy) {
+TEST(OfiSelection, MissingDeviceIsReportedWithRemedy) {
     const std::string tcp = "ofi+tcp;ofi_rxm";
     const std::string verbs = "ofi+verbs;ofi_rxm";
     struct {
@@ -68,7 +68,7 @@ TEST(OfiSelection, what_is_not_there_is_an_error_with_a_remedy) {
 }
 
 // An interface of this machine for which libfabric has no address.
-TEST(OfiContext, device_without_an_address_is_an_error_with_a_remedy) {
+TEST(OfiContext, DeviceWithoutAddressIsReportedWithRemedy) {
     Report report;
     const auto context = Context::open({.provider = "ofi+tcp;ofi_rxm", .device = "nosuch0"},
                                        {.provider = "tcp;ofi_rxm", .domain = "nosuch0"}, report);
@@ -80,7 +80,7 @@ TEST(OfiContext, device_without_an_address_is_an_error_with_a_remedy) {
 }
 
 // Variables that would choose another provider or interface, or that are invalid.
-TEST(OfiContext, environment_changes_nothing) {
+TEST(OfiContext, EnvironmentIsIgnored) {
     const std::pair<const char*, const char*> variables[] = {
         {"FI_PROVIDER", "sockets"},
         {"FI_TCP_IFACE", "nosuch0"},

@@ -6,7 +6,7 @@
 namespace ros2s::fabric::ofi {
 namespace {
 
-TEST(OfiStuckPeer, costs_its_own_session) {
+TEST(OfiStuckPeer, StuckPeerEndsOnlyItsSession) {
     contract::stuck_peer_costs_its_own_session([](Reactor& reactor, Report& report) {
         return open_domain(reactor, {.provider = "ofi+tcp;ofi_rxm", .device = "lo"}, report);
     });

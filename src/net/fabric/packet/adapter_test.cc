@@ -78,7 +78,7 @@ std::vector<std::byte> grant_and_revocation(uint32_t generation) {
     return frame;
 }
 
-TEST(PacketEndpoint, APeerThatTakesNoNoticesIsOverItsBudget) {
+TEST(PacketEndpoint, UnreadNoticesEndOverBudget) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -123,7 +123,7 @@ Task<> revoke_without_an_answer(PacketEndpoint& endpoint, const IdleAdapter& ada
     EXPECT_EQ(adapter.exposed, 0);
     co_await endpoint.close();
 }
-TEST(PacketEndpoint, ASilentPeersKeysAreDeadWhenTheyAreRevoked) {
+TEST(PacketEndpoint, KeysOfSilentPeerDieAtRevocation) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();

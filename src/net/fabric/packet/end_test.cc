@@ -52,7 +52,7 @@ Task<> receive_all(PacketEndpoint& endpoint, int count) {
 
 // The peer begins a get, does not read, and sends puts that are refused, until one more reply does
 // not fit. That reply is for the rest of the get, whose key has been revoked.
-TEST(PacketEndpoint, MayEndWithTheAnswerToAGet) {
+TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();

@@ -28,7 +28,7 @@ RemoteKey make_key(uint32_t slot, uint32_t generation = 1) {
     return key;
 }
 
-TEST(PeerGrants, names_the_place_and_the_adapters_key) {
+TEST(PeerGrants, UseNamesAddressAndAdapterKey) {
     PeerGrants grants(lender, borrower, 4);
     ASSERT_TRUE(grants.add(make_key(3), never));
     const auto use = grants.begin(make_key(3), 100, 200, Rights::write, now);
@@ -40,7 +40,7 @@ TEST(PeerGrants, names_the_place_and_the_adapters_key) {
 }
 
 // The key alone gives no right: the announcement decides.
-TEST(PeerGrants, refuses_what_was_not_announced) {
+TEST(PeerGrants, UnannouncedKeyIsRefused) {
     PeerGrants grants(lender, borrower, 4);
     RemoteKey read_only = make_key(0);
     read_only.rights = Rights::read;
@@ -63,7 +63,7 @@ TEST(PeerGrants, refuses_what_was_not_announced) {
     EXPECT_EQ(grants.begin(elsewhere, 0, 1, Rights::read, now).error(), Refusal::session);
 }
 
-TEST(PeerGrants, takes_no_more_than_it_may_and_nothing_senseless) {
+TEST(PeerGrants, ExcessOrMalformedGrantIsRefused) {
     PeerGrants grants(lender, borrower, 2);
     RemoteKey without_native = make_key(0);
     without_native.native_bytes = 0;
@@ -78,7 +78,7 @@ TEST(PeerGrants, takes_no_more_than_it_may_and_nothing_senseless) {
     EXPECT_FALSE(grants.add(make_key(2), never));
 }
 
-TEST(PeerGrants, a_revocation_ends_with_its_last_use) {
+TEST(PeerGrants, RevocationEndsWithLastUse) {
     PeerGrants grants(lender, borrower, 4);
     ASSERT_TRUE(grants.add(make_key(0), never));
     const auto first = grants.begin(make_key(0), 0, 1, Rights::read, now);

@@ -10,7 +10,7 @@
 namespace ros2s::fabric {
 namespace {
 
-TEST(Providers, each_is_here_or_says_why_not) {
+TEST(Providers, UnavailableProviderIsExplained) {
     const auto all = look_at_providers();
     ASSERT_EQ(all.size(), 8U);
     for (const Availability& each : all) {
@@ -28,7 +28,7 @@ TEST(Providers, each_is_here_or_says_why_not) {
     EXPECT_NE(std::ranges::find(all[5].devices, "lo"), all[5].devices.end()) << all[5].why_not;
 }
 
-TEST(Providers, their_names_are_for_sentences) {
+TEST(Providers, ProviderNamesAreListed) {
     EXPECT_EQ(provider_names(),
               "shm, tls, ucx+tcp, ucx+rc, ucx+dc_x, ofi+tcp;ofi_rxm, ofi+verbs;ofi_rxm and "
               "ofi+verbs");
@@ -37,7 +37,7 @@ TEST(Providers, their_names_are_for_sentences) {
     EXPECT_FALSE(is_provider(""));
 }
 
-TEST(Providers, facts_about_each_are_in_its_row) {
+TEST(Providers, ProviderPropertiesAreCorrect) {
     for (const Availability& each : look_at_providers()) {
         const std::string& name = each.provider;
         EXPECT_EQ(is_local(name), name == "shm") << name;
@@ -50,7 +50,7 @@ TEST(Providers, facts_about_each_are_in_its_row) {
     }
 }
 
-TEST(Providers, three_of_them_are_fit_for_a_network_that_nobody_trusts) {
+TEST(Providers, OnlyThreeAllowUntrustedNetworks) {
     for (const Availability& each : look_at_providers()) {
         EXPECT_EQ(trusts_its_network(each.provider),
                   each.provider != "shm" && each.provider != "tls" && each.provider != "ofi+verbs")
@@ -58,7 +58,7 @@ TEST(Providers, three_of_them_are_fit_for_a_network_that_nobody_trusts) {
     }
 }
 
-TEST(Providers, each_takes_the_device_that_suits_it) {
+TEST(Providers, MatchingDeviceIsChosen) {
     const std::vector<std::string> interfaces{"lo", "eth0"}, adapters{"mlx5_0", "mlx5_1"};
     Report report;
     for (const char* devices :
@@ -99,7 +99,7 @@ class OpenDomain : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-TEST_F(OpenDomain, takes_the_device_that_suits_the_provider) {
+TEST_F(OpenDomain, MatchingDeviceIsOpened) {
     for (const char* provider : {"shm", "ucx+tcp", "ofi+tcp;ofi_rxm"}) {
         EXPECT_EQ(opens(provider, "none_0:1, lo"), "") << provider;
     }
@@ -112,7 +112,7 @@ TEST_F(OpenDomain, takes_the_device_that_suits_the_provider) {
     EXPECT_NE(opens("tcp", "lo").find("choose one of shm, tls, ucx+tcp"), std::string::npos);
 }
 
-TEST(Providers, each_network_library_has_a_place_and_a_version) {
+TEST(Providers, NetworkLibraryPathAndVersionAreReported) {
     const auto libraries = network_libraries();
     ASSERT_EQ(libraries.size(), 2U);
     for (const NetworkLibrary& each : libraries) {

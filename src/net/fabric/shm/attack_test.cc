@@ -45,7 +45,7 @@ Task<> lying_tails(Stage& stage) {
     co_await finish(attacker);
     EXPECT_EQ(stage.server->counters().of(End::violation).value(), 6U);
 }
-TEST(ShmAttack, lying_tails) { Stage().run(lying_tails); }
+TEST(ShmAttack, FalseTailEndsSession) { Stage().run(lying_tails); }
 
 // The index of the client's own reading.
 Task<> lying_heads(Stage& stage) {
@@ -64,7 +64,7 @@ Task<> lying_heads(Stage& stage) {
         co_await finish(attacker);
     }
 }
-TEST(ShmAttack, lying_heads) { Stage().run(lying_heads); }
+TEST(ShmAttack, FalseHeadEndsSession) { Stage().run(lying_heads); }
 
 // A quiet connection is not polled. Entries written meanwhile are seen when the peer disconnects.
 Task<> lies_while_quiet(Stage& stage) {
@@ -80,7 +80,7 @@ Task<> lies_while_quiet(Stage& stage) {
     EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
     co_await finish(attacker);
 }
-TEST(ShmAttack, lies_while_quiet) { Stage().run(lies_while_quiet); }
+TEST(ShmAttack, FalseTailOfQuietPeerEndsSessionAtDisconnect) { Stage().run(lies_while_quiet); }
 
 // The core looks once more before it sleeps.
 Task<> lies_while_all_is_quiet(Stage& stage) {
@@ -95,7 +95,7 @@ Task<> lies_while_all_is_quiet(Stage& stage) {
     EXPECT_EQ(attacker.victim->ended(), End::violation);
     co_await finish(attacker);
 }
-TEST(ShmAttack, lies_while_all_is_quiet) { Stage().run(lies_while_all_is_quiet); }
+TEST(ShmAttack, FalseTailBeforeSleepEndsSession) { Stage().run(lies_while_all_is_quiet); }
 
 Task<> senseless_entries(Stage& stage) {
     using Type = Packet::Type;
@@ -126,7 +126,7 @@ Task<> senseless_entries(Stage& stage) {
     EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::over_budget);
     co_await finish(attacker);
 }
-TEST(ShmAttack, senseless_entries) { Stage().run(senseless_entries); }
+TEST(ShmAttack, MalformedEntryEndsSession) { Stage().run(senseless_entries); }
 
 // Any bytes in the ring, from many seeds.
 Task<> garbage(Stage& stage) {
@@ -155,7 +155,7 @@ Task<> garbage(Stage& stage) {
         co_await finish(attacker);
     }
 }
-TEST(ShmAttack, garbage_in_the_ring) { Stage().run(garbage); }
+TEST(ShmAttack, GarbageInRingEndsSession) { Stage().run(garbage); }
 
 // Everything that the server reads changes while it reads it.
 void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
@@ -215,7 +215,7 @@ Task<> changes_under_us(Stage& stage) {
     }
     EXPECT_GE(sessions, 1U);
 }
-TEST(ShmAttack, bytes_change_while_they_are_read) { Stage().run(changes_under_us); }
+TEST(ShmAttack, ConcurrentlyChangedBytesAreHarmless) { Stage().run(changes_under_us); }
 
 // Grants that point outside the session's payload.
 Task<> lying_grants(Stage& stage) {
@@ -250,7 +250,7 @@ Task<> lying_grants(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     co_await finish(attacker);
 }
-TEST(ShmAttack, lying_grants) { Stage().run(lying_grants); }
+TEST(ShmAttack, GrantOutsidePayloadIsRefused) { Stage().run(lying_grants); }
 
 // The segments are sealed: they cannot be truncated, and their seals cannot be changed.
 Task<> cutting_segments(Stage& stage) {
@@ -268,7 +268,7 @@ Task<> cutting_segments(Stage& stage) {
     }
     co_await finish(attacker);
 }
-TEST(ShmAttack, segments_cannot_be_cut) { Stage().run(cutting_segments); }
+TEST(ShmAttack, SealedSegmentCannotBeTruncated) { Stage().run(cutting_segments); }
 
 // A hole punched into memory in use reads as zeros: no fault, and it costs only this session.
 Task<> hole_in_payload(Stage& stage) {
@@ -302,7 +302,7 @@ Task<> hole_in_payload(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     co_await finish(attacker);
 }
-TEST(ShmAttack, hole_punched_into_payload) { Stage().run(hole_in_payload); }
+TEST(ShmAttack, HoleInPayloadReadsAsZeros) { Stage().run(hole_in_payload); }
 
 Task<> hole_in_control(Stage& stage) {
     Attacker attacker;
@@ -319,7 +319,7 @@ Task<> hole_in_control(Stage& stage) {
     EXPECT_EQ(co_await how_it_ended(stage, *attacker.victim), End::violation);
     co_await finish(attacker);
 }
-TEST(ShmAttack, hole_punched_into_control) { Stage().run(hole_in_control); }
+TEST(ShmAttack, HoleInControlEndsSession) { Stage().run(hole_in_control); }
 
 // It requests a wake-up for each entry and reads none of the bytes, and it fills our socket with
 // bytes.
@@ -346,7 +346,7 @@ Task<> filled_sockets(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     co_await finish(attacker);
 }
-TEST(ShmAttack, filled_sockets) { Stage().run(filled_sockets); }
+TEST(ShmAttack, FilledSocketLeavesOthersServed) { Stage().run(filled_sockets); }
 
 // Requests without end, and no reply is read.
 Task<> never_reads(Stage& stage) {
@@ -378,7 +378,7 @@ Task<> never_reads(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     co_await finish(attacker);
 }
-TEST(ShmAttack, peer_that_never_reads) { Stage().run(never_reads); }
+TEST(ShmAttack, NeverReadRepliesStayBounded) { Stage().run(never_reads); }
 
 size_t open_descriptors() {
     size_t count = 0;
@@ -408,7 +408,7 @@ Task<> unasked_descriptors(Stage& stage) {
     co_await sleep_for(stage.core(), std::chrono::milliseconds(20));
     EXPECT_EQ(open_descriptors(), before);
 }
-TEST(ShmAttack, unasked_descriptors) { Stage().run(unasked_descriptors); }
+TEST(ShmAttack, UnrequestedDescriptorsAreClosed) { Stage().run(unasked_descriptors); }
 
 constexpr Duration half_open_within = std::chrono::minutes(10);
 
@@ -440,7 +440,7 @@ Task<> half_open(Stage& stage) {
     co_await (*connected)->close();
     co_await (*accepted)->close();
 }
-TEST(ShmAttack, half_open_connections) {
+TEST(ShmAttack, HalfOpenConnectionsAreBounded) {
     Stage({.limits = {.reply_bytes = 256},
            .handshakes_max = 16,
            .handshake_within = half_open_within})
@@ -498,7 +498,7 @@ Task<> strangers(Stage& stage) {
     co_await stage.bystander_is_served();
     EXPECT_GE(stage.server->counters().handshakes_refused.value(), thousand - 2 * 64U);
 }
-TEST(ShmAttack, who_is_not_admitted_costs_no_segment) {
+TEST(ShmAttack, RefusedPeerCostsNoSegment) {
     OnlyWithCredential peer_check;
     Stage({.limits = {.reply_bytes = 256}, .peer_check = &peer_check}).run(strangers);
 }
@@ -519,7 +519,7 @@ Task<> too_much_memory(Stage& stage) {
     co_await (*modest)->close();
     co_await (*accepted)->close();
 }
-TEST(ShmAttack, memory_of_all_sessions_is_bounded) {
+TEST(ShmAttack, SessionMemoryIsBounded) {
     Stage({.limits = {.reply_bytes = 256, .memory_bytes_max = uint64_t{1} << 50}},
           {.segments_bytes_max = uint64_t{16} << 20})
         .run(too_much_memory);
@@ -552,7 +552,7 @@ Task<> share(Stage& stage) {
     EXPECT_FALSE(domains.front()->take_room(43 * mib, {})) << "its own bound";
     co_return;
 }
-TEST(ShmAttack, memory_of_all_domains_is_bounded) { Stage().run(share); }
+TEST(ShmAttack, DomainMemoryIsBounded) { Stage().run(share); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm

@@ -151,7 +151,7 @@ Task<> comes_when_needed(Stage&, Client& client) {
     }
     EXPECT_TRUE(client.server->alive());
 }
-TEST(ShmFurtherSegments, ComeWhenTheyAreNeeded) { run_connected(comes_when_needed, {}); }
+TEST(ShmFurtherSegments, SegmentsAreAddedOnDemand) { run_connected(comes_when_needed, {}); }
 
 Task<> goes_back(Stage& stage, Client& client) {
     for (int round = 0; round < 3; ++round) {
@@ -166,7 +166,7 @@ Task<> goes_back(Stage& stage, Client& client) {
         EXPECT_TRUE(co_await becomes(stage.core(), 0, 7 * mib)) << round;
     }
 }
-TEST(ShmFurtherSegments, GoBackWhenTheyAreIdle) { run_connected(goes_back); }
+TEST(ShmFurtherSegments, IdleSegmentsAreReturned) { run_connected(goes_back); }
 
 Task<> waits_for_others(Stage& stage) {
     // Not impatient: memory comes back only because another client waits.
@@ -192,7 +192,7 @@ Task<> waits_for_others(Stage& stage) {
     if (again) first.endpoint->free(*again);
     for (Client* const each : {&first, &second, &late}) co_await each->close();
 }
-TEST(ShmFurtherSegments, WhoHasNoneGetsThemAsSoonAsTheyAreFree) {
+TEST(ShmFurtherSegments, FreedSegmentsGoToWaitingClient) {
     Stage(listening(), {.segments_bytes_max = 60 * mib}).run(waits_for_others);
 }
 
@@ -214,7 +214,7 @@ Task<> leaves_some(Stage& stage, Client& greedy) {
     for (const Bytes each : taken) greedy.endpoint->free(each);
     co_await late.close();
 }
-TEST(ShmFurtherSegments, OneConnectionLeavesAsMuchAsItTakes) {
+TEST(ShmFurtherSegments, GreedyConnectionLeavesMemoryForLateOne) {
     run_connected(leaves_some, {}, {.segments_bytes_max = 40 * mib});
 }
 
@@ -236,7 +236,7 @@ Task<> without_descriptors(Stage&, Client& client) {
     EXPECT_TRUE(memory);
     if (memory) client.endpoint->free(*memory);
 }
-TEST(ShmFurtherSegments, WithoutDescriptorsTheConnectionStays) {
+TEST(ShmFurtherSegments, WithoutDescriptorsConnectionSurvives) {
     run_connected(without_descriptors);
 }
 
@@ -272,7 +272,7 @@ Task<> false_wishes(Stage& stage) {
     }
     co_await stage.bystander_is_served();
 }
-TEST(ShmFurtherSegments, FalseWishesEndTheSession) { Stage(listening()).run(false_wishes); }
+TEST(ShmFurtherSegments, InvalidSegmentRequestEndsSession) { Stage(listening()).run(false_wishes); }
 
 // One that wants all that there is.
 Task<> hoarder(Stage& stage, Attacker& attacker) {
@@ -294,7 +294,7 @@ Task<> hoarder(Stage& stage, Attacker& attacker) {
     EXPECT_EQ(mapped_segments(4 * mib), 0U);
     EXPECT_EQ(mapped_segments(mib), 2U) << "the bystander's";
 }
-TEST(ShmFurtherSegments, AHoarderLeavesSomeForOthers) {
+TEST(ShmFurtherSegments, GreedyClientLeavesMemoryForOthers) {
     run_connected(hoarder, {.segments_bytes_max = 40 * mib});
 }
 
@@ -323,7 +323,7 @@ Task<> deaf(Stage& stage, Attacker& attacker) {
     }
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
 }
-TEST(ShmFurtherSegments, AClientThatDoesNotReadGetsOneAtATime) { run_connected(deaf); }
+TEST(ShmFurtherSegments, NonReadingClientGetsOneSegmentAtATime) { run_connected(deaf); }
 
 // Asking and returning without end takes a bounded part of the core.
 Task<> restless(Stage& stage, Attacker& attacker) {
@@ -351,7 +351,7 @@ Task<> restless(Stage& stage, Attacker& attacker) {
     EXPECT_GE(given, 2);
     EXPECT_TRUE(attacker.victim->alive());
 }
-TEST(ShmFurtherSegments, ComeAndGoAtABoundedRate) { run_connected(restless); }
+TEST(ShmFurtherSegments, RateOfSegmentChangesIsBounded) { run_connected(restless); }
 
 // Returned while a request has it mapped: it stays mapped for that request, no grant reaches it any
 // more, and it goes with the mapping.
@@ -389,7 +389,7 @@ Task<> returned_while_mapped(Stage& stage, Attacker& attacker) {
     }
     EXPECT_TRUE(attacker.victim->alive());
 }
-TEST(ShmFurtherSegments, ReturnedWhileMappedStaysForItsRequest) {
+TEST(ShmFurtherSegments, MappedSegmentStaysUntilRequestEnds) {
     run_connected(returned_while_mapped);
 }
 
@@ -448,7 +448,7 @@ Task<> idle_ones(Stage& stage) {
     co_await stage.bystander_is_served();
     for (auto& each : all) co_await each->close();
 }
-TEST(ShmFurtherSegments, AnIdleConnectionIsSmall) {
+TEST(ShmFurtherSegments, IdleConnectionUsesLittleMemory) {
     Stage({.limits = {.message_bytes_max = 64 << 10,
                       .incoming_bytes_max = mib,
                       .outgoing_bytes_max = 1408 << 10,

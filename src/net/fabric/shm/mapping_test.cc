@@ -43,7 +43,7 @@ Task<> sees_what_the_client_has(Stage& stage) {
     EXPECT_EQ(stage.server->counters().mapped_bytes.value(), 200U);
     co_await granted.end();
 }
-TEST(ShmMapping, sees_what_the_client_has) { Stage().run(sees_what_the_client_has); }
+TEST(ShmMapping, MappedBytesMatchClientMemory) { Stage().run(sees_what_the_client_has); }
 
 Task<> keys_are_checked(Stage& stage) {
     Endpoint& server = *stage.bystander_server;
@@ -61,7 +61,7 @@ Task<> keys_are_checked(Stage& stage) {
     EXPECT_EQ(stage.server->counters().maps.value(), 0U);
     EXPECT_TRUE(server.alive());
 }
-TEST(ShmMapping, keys_are_checked) { Stage().run(keys_are_checked); }
+TEST(ShmMapping, InvalidKeyIsRefused) { Stage().run(keys_are_checked); }
 
 Task<> revoke(MemoryRegion& region, bool& done) {
     co_await region.revoke();
@@ -85,7 +85,7 @@ Task<> revocation_waits_for_its_end(Stage& stage) {
     EXPECT_TRUE(done && stage.bystander->alive());
     stage.bystander->free(granted.memory);
 }
-TEST(ShmMapping, revocation_waits_for_its_end) { Stage().run(revocation_waits_for_its_end); }
+TEST(ShmMapping, RevocationWaitsForMappingEnd) { Stage().run(revocation_waits_for_its_end); }
 
 // A server that neither ends its use nor answers: the connection is ended first, then the memory is
 // the client's again, and no later session of the two gets it.
@@ -127,7 +127,9 @@ Task<> revocation_ends_the_connection(Stage& stage) {
     granted.reset();
     for (auto* endpoint : {&client, &server, &next, &next_server}) co_await (**endpoint)->close();
 }
-TEST(ShmMapping, revocation_ends_the_connection) { Stage().run(revocation_ends_the_connection); }
+TEST(ShmMapping, UnansweredRevocationEndsConnection) {
+    Stage().run(revocation_ends_the_connection);
+}
 
 // By hand: 4096 bytes at any address, without an end, with every right.
 void write_grant(const Attacker& attacker, uint64_t address) {
@@ -163,7 +165,7 @@ Task<> outlives_its_connection(Stage& stage) {
     mapping->end();
     co_await nursery.join();
 }
-TEST(ShmMapping, outlives_its_connection) { Stage().run(outlives_its_connection); }
+TEST(ShmMapping, MappingOutlivesItsConnection) { Stage().run(outlives_its_connection); }
 
 // A grant with a false address reaches only the client's own memory.
 Task<> lies_stay_within(Stage& stage) {
@@ -180,7 +182,7 @@ Task<> lies_stay_within(Stage& stage) {
     EXPECT_TRUE(attacker.victim->alive());
     co_await attacker.victim->close();
 }
-TEST(ShmMapping, lies_stay_within) { Stage().run(lies_stay_within); }
+TEST(ShmMapping, FalseGrantReachesOnlyClientMemory) { Stage().run(lies_stay_within); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm

@@ -25,7 +25,7 @@ Descriptor memory(uint64_t size, int seals, unsigned flags = 0) {
     return made;
 }
 
-TEST(ShmSegment, takes_in_only_sealed_memory_of_the_right_size) {
+TEST(ShmSegment, OnlySealedMemoryOfRightSizeIsAccepted) {
     Report report;
     EXPECT_TRUE(Segment::take_in(memory(8192, good_seals), 8192, report)) << report.text();
     for (const int seals : {0, F_SEAL_SHRINK, F_SEAL_GROW | F_SEAL_SEAL,
@@ -42,7 +42,7 @@ TEST(ShmSegment, takes_in_only_sealed_memory_of_the_right_size) {
     }
 }
 
-TEST(ShmSegment, refuses_what_is_no_ordinary_memory) {
+TEST(ShmSegment, PipeFileOrHugePageIsRefused) {
     Report report;
     int pipe[2];
     ASSERT_EQ(::pipe(pipe), 0);
@@ -146,9 +146,9 @@ Task<> meet_evil(Stage& stage) {
         remove_socket_file(address);
     }
 }
-TEST(ShmSegment, a_client_refuses_what_a_false_server_sends) { Stage().run(meet_evil); }
+TEST(ShmSegment, FalseServerSegmentIsRefusedByClient) { Stage().run(meet_evil); }
 
-TEST(ShmExtents, hands_out_what_is_free_and_joins_it_again) {
+TEST(ShmExtents, FreedExtentsAreMerged) {
     constexpr uint64_t seed = 3;
     Random random(seed);
     Extents extents(1 << 20);
@@ -213,7 +213,7 @@ Task<> killed_midway(Stage& stage) {
     EXPECT_EQ(endpoint.ended(), End::peer_died);
     co_await endpoint.close();
 }
-TEST(ShmDeath, a_client_that_is_killed_midway) {
+TEST(ShmClientDeath, KilledClientIsReportedAsDead) {
     int pipe[2];
     ASSERT_EQ(::pipe(pipe), 0);
     child_of_test = fork();

@@ -51,7 +51,7 @@ Task<> large_ones_follow_each_other(Stage& stage) {
     co_await region.revoke();
     client.free(memory);
 }
-TEST(ShmTransfer, large_ones_follow_each_other) { Stage().run(large_ones_follow_each_other); }
+TEST(ShmTransfer, LargeTransfersRunInSequence) { Stage().run(large_ones_follow_each_other); }
 
 // What waits for its turn does not use the grant.
 Task<> a_revocation_waits_for_none_that_waits(Stage& stage) {
@@ -73,7 +73,7 @@ Task<> a_revocation_waits_for_none_that_waits(Stage& stage) {
     co_await region.revoke();
     client.free(memory);
 }
-TEST(ShmTransfer, a_revocation_waits_for_none_that_waits) {
+TEST(ShmTransfer, RevocationDoesNotAwaitQueuedTransfer) {
     Stage().run(a_revocation_waits_for_none_that_waits);
 }
 
@@ -99,7 +99,7 @@ Task<> those_that_wait_end_with_the_connection(Stage& stage) {
     client->free(memory);
     co_await client->close();
 }
-TEST(ShmTransfer, those_that_wait_end_with_the_connection) {
+TEST(ShmTransfer, QueuedTransfersEndWithConnection) {
     Stage().run(those_that_wait_end_with_the_connection);
 }
 

@@ -55,7 +55,7 @@ Task<> woken_by_the_first_entry(Stage& stage) {
     peer.socket.reset();
     co_await peer.victim->close();
 }
-TEST(ShmWake, by_the_first_entry) { Stage().run(woken_by_the_first_entry); }
+TEST(ShmWake, FirstEntryWakesSleepingPeer) { Stage().run(woken_by_the_first_entry); }
 
 // The writer's load without a fence may come too early to see the flag: the turn's end sees it.
 Task<> woken_at_the_end_of_the_turn(Stage& stage) {
@@ -78,7 +78,7 @@ Task<> woken_at_the_end_of_the_turn(Stage& stage) {
     peer.socket.reset();
     co_await peer.victim->close();
 }
-TEST(ShmWake, at_the_end_of_the_turn_at_the_latest) { Stage().run(woken_at_the_end_of_the_turn); }
+TEST(ShmWake, TurnEndWakesSleepingPeer) { Stage().run(woken_at_the_end_of_the_turn); }
 
 Task<> receive_one(Endpoint& endpoint, bool& received) {
     received = bool(co_await endpoint.receive());
@@ -111,7 +111,7 @@ Task<> room_for_a_reply_is_seen(Stage& stage) {
     co_await receiving.join();
     co_await peer.victim->close();
 }
-TEST(ShmWake, room_for_a_reply_is_seen_without_a_sleep) { Stage().run(room_for_a_reply_is_seen); }
+TEST(ShmWake, ReplyRoomIsSeenWithoutSleep) { Stage().run(room_for_a_reply_is_seen); }
 
 }  // namespace
 }  // namespace ros2s::fabric::shm

@@ -98,14 +98,14 @@ Outcome run(uint64_t seed, const sim::LinkModel& model, Fault fault) {
     return outcome;
 }
 
-TEST(SimNetwork, a_conversation_ends_well_without_faults) {
+TEST(SimNetwork, WithoutFaultsConversationCompletes) {
     const Outcome outcome = run(1, {}, [](sim::Network&) {});
     EXPECT_EQ(outcome.answered, requests);
     EXPECT_EQ(outcome.client_end, End::closed_here);
     EXPECT_EQ(outcome.server_end, End::closed_there);
 }
 
-TEST(SimNetwork, the_same_seed_gives_the_same_run) {
+TEST(SimNetwork, SameSeedRepeatsTheRun) {
     for (uint64_t seed = 1; seed < 20; ++seed) {
         const auto once = [seed] { return run(seed, {.lose_one_in = 60}, [](sim::Network&) {}); };
         EXPECT_EQ(once(), once()) << "seed " << seed;
@@ -113,7 +113,7 @@ TEST(SimNetwork, the_same_seed_gives_the_same_run) {
 }
 
 // Death after each number of bytes, in the middle of puts, requests and replies.
-TEST(SimNetwork, a_process_dies_at_any_point) {
+TEST(SimNetwork, DeathAtAnyByteEndsBothSides) {
     uint64_t cut = 0;
     for (uint64_t after = 0; after < requests * (bytes + 400); after += 1511) {
         for (const char* who : {"server", "client"}) {
@@ -128,7 +128,7 @@ TEST(SimNetwork, a_process_dies_at_any_point) {
     EXPECT_GT(cut, 400U);
 }
 
-TEST(SimNetwork, connections_are_lost_at_random) {
+TEST(SimNetwork, ConnectionsAreLostAtRandom) {
     uint64_t lost = 0;
     for (uint64_t seed = 1; seed <= 200; ++seed) {
         const Outcome outcome = run(seed, {.lose_one_in = 40}, [](sim::Network&) {});
@@ -149,7 +149,7 @@ Task<> connect_to_stalled(Domain& server, Domain& client) {
     co_await client.close();
 }
 
-TEST(SimNetwork, a_stalled_listener_ends_in_a_deadline) {
+TEST(SimNetwork, StalledListenerReachesDeadline) {
     ros2s::sim::World world(3);
     sim::Network network(world.random());
     network.stall("server", true);

@@ -84,7 +84,7 @@ Task<> fill(Reactor& reactor, std::string address) {
     EXPECT_EQ(set_up.ended, 3);
 }
 
-TEST(SocketListener, APendingPeerDisplacesNoAdmittedPeer) {
+TEST(SocketListener, PendingPeerDoesNotDisplaceAdmittedPeer) {
     std::string directory = std::filesystem::temp_directory_path() / "ros2store-listener-XXXXXX";
     ASSERT_NE(::mkdtemp(directory.data()), nullptr);
     Report report;

@@ -34,7 +34,7 @@ class UnixSocket : public testing::Test {
     Report report_;
 };
 
-TEST_F(UnixSocket, WhoListensKeepsTheAddress) {
+TEST_F(UnixSocket, AddressInUseIsRefused) {
     const auto first = listen();
     ASSERT_TRUE(first);
     const auto second = listen();
@@ -43,7 +43,7 @@ TEST_F(UnixSocket, WhoListensKeepsTheAddress) {
     EXPECT_NE(report_.text().find("is in use"), std::string::npos) << report_.text();
 }
 
-TEST_F(UnixSocket, TheFileOfAServerThatEndedIsTakenOver) {
+TEST_F(UnixSocket, StaleSocketFileIsTakenOver) {
     {
         ASSERT_TRUE(listen());
     }
@@ -52,7 +52,7 @@ TEST_F(UnixSocket, TheFileOfAServerThatEndedIsTakenOver) {
 }
 
 // As the kernel leaves it for a moment if io_uring waited on the socket of a killed process.
-TEST_F(UnixSocket, ASocketThatOutlivesItsServerIsTakenOver) {
+TEST_F(UnixSocket, SocketOfKilledServerIsTakenOver) {
     const int kept = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     sockaddr_un path{};
     path.sun_family = AF_UNIX;
@@ -85,7 +85,7 @@ Task<> listen_where_somebody_did(Reactor& reactor, bool lets_go) {
     EXPECT_EQ(report.text().find("is in use") == std::string::npos, lets_go) << report.text();
     co_await nursery.join();
 }
-TEST(TcpSocket, AnAddressThatADeadServerHeldIsWaitedFor) {
+TEST(TcpSocket, AddressOfDeadServerIsAwaited) {
     Report report;
     auto reactor = OsReactor::create({}, report);
     ASSERT_TRUE(reactor) << report.text();
@@ -162,7 +162,7 @@ Task<> two_users(Reactor& reactor) {
     EXPECT_EQ(status, 0);
     co_await listener.close();
 }
-TEST(SocketListener, OneUsersCrowdTakesNoPlaceOfAnothers) {
+TEST(SocketListener, CrowdOfOneUserLeavesRoomForOthers) {
     if (::getuid() != 0) GTEST_SKIP() << "root alone can be another user";
     Report report;
     auto reactor = OsReactor::create({}, report);

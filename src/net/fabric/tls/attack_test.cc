@@ -122,7 +122,7 @@ Task<> who_speaks_no_tls(Scene& scene) {
     EXPECT_EQ(scene.refused(), protocols.size());
     EXPECT_EQ(scene.check.subjects.size(), 1U) << "the bystander's";
 }
-TEST(TlsAttack, strangers_without_tls) { Scene().run(who_speaks_no_tls); }
+TEST(TlsAttack, PlainTextPeerIsRefused) { Scene().run(who_speaks_no_tls); }
 
 // A plain hello that names our provider must not get past TLS.
 Task<> who_claims_to_be_of_ours(Scene& scene) {
@@ -137,7 +137,7 @@ Task<> who_claims_to_be_of_ours(Scene& scene) {
     co_await scene.wait_for_lines(1);
     EXPECT_EQ(scene.check.subjects.size(), 1U);
 }
-TEST(TlsAttack, a_hello_without_tls) { Scene().run(who_claims_to_be_of_ours); }
+TEST(TlsAttack, PlainHelloIsRefused) { Scene().run(who_claims_to_be_of_ours); }
 
 // With another authority's certificate, with a server's, or with none that fits the listener's
 // name: refused on the side that can tell, with a sentence.
@@ -184,7 +184,7 @@ Task<> wrong_certificates(Scene& scene) {
     }
     EXPECT_EQ(scene.check.subjects.size(), 1U);
 }
-TEST(TlsAttack, wrong_certificates) { Scene().run(wrong_certificates); }
+TEST(TlsAttack, WrongCertificateIsRefused) { Scene().run(wrong_certificates); }
 
 // Refused before a byte of it is decoded.
 Task<> revoked_certificate(Scene& scene) {
@@ -200,7 +200,7 @@ Task<> revoked_certificate(Scene& scene) {
     EXPECT_EQ(scene.lines.with("of CN=stolen: certificate revoked"), 1U);
     EXPECT_EQ(scene.check.subjects.size(), 1U) << "of the stage's own connection";
 }
-TEST(TlsAttack, revoked_certificate) {
+TEST(TlsAttack, RevokedCertificateIsRefused) {
     const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
     Report report;
     ASSERT_TRUE(pki::issue(authority().directory(), {.name = "stolen"}, true, now, report))
@@ -225,7 +225,7 @@ Task<> half_open(Scene& scene) {
     EXPECT_TRUE(co_await is_hung_up(scene, silent.get()));
     EXPECT_TRUE(co_await is_hung_up(scene, slow.get()));
 }
-TEST(TlsAttack, half_open_connections) {
+TEST(TlsAttack, HalfOpenConnectionsTimeOut) {
     Scene({.limits = {.reply_bytes = 256}, .handshake_within = 500ms}).run(half_open);
 }
 
@@ -242,7 +242,7 @@ Task<> flood(Scene& scene) {
     EXPECT_LE(scene.lines.all.size(), 20U * 10) << "20 lines in a second";
     sockets.clear();
 }
-TEST(TlsAttack, flood_of_connections) {
+TEST(TlsAttack, ConnectionFloodLeavesOthersServed) {
     Scene({.limits = {.reply_bytes = 256}, .handshakes_max = 8}).run(flood);
 }
 
@@ -303,7 +303,7 @@ Task<> flood_of_another(Scene& scene) {
     co_await other.close();
     EXPECT_EQ(strangers.size(), 0U);
 }
-TEST(TlsAttack, flood_of_another_listener) { Scene().run(flood_of_another); }
+TEST(TlsAttack, FloodOfAnotherListenerLeavesThisOneServed) { Scene().run(flood_of_another); }
 
 // ---- peers with a certificate
 
@@ -394,7 +394,7 @@ Task<> senseless_lengths(Scene& scene) {
                             {"not zero", good, FrameLength{.bytes = 36, .zero = 1}},
                             {"shorter than its packet", good, FrameLength{.bytes = 35}}});
 }
-TEST(TlsAttack, senseless_lengths) { Scene().run(senseless_lengths); }
+TEST(TlsAttack, InvalidLengthEndsSession) { Scene().run(senseless_lengths); }
 
 Task<> senseless_packets(Scene& scene) {
     std::vector<Attempt> attempts;
@@ -403,7 +403,7 @@ Task<> senseless_packets(Scene& scene) {
     }
     co_await make_attempts(scene, std::move(attempts));
 }
-TEST(TlsAttack, senseless_packets) { Scene().run(senseless_packets); }
+TEST(TlsAttack, MalformedPacketEndsSession) { Scene().run(senseless_packets); }
 
 // Any bytes as frames, from many seeds.
 Task<> garbage(Scene& scene) {
@@ -419,7 +419,7 @@ Task<> garbage(Scene& scene) {
         contract::expect_end_by_garbage(seed, co_await how_it_ended(scene, attacker));
     }
 }
-TEST(TlsAttack, garbage_in_frames) { Scene().run(garbage); }
+TEST(TlsAttack, GarbageFrameEndsSession) { Scene().run(garbage); }
 
 // Bytes that did not come through TLS end the session, and nothing of them is used.
 Task<> bytes_beside_tls(Scene& scene) {
@@ -432,7 +432,7 @@ Task<> bytes_beside_tls(Scene& scene) {
     EXPECT_TRUE(co_await send_all(scene.core(), attacker.socket.get(), record, {}));
     EXPECT_EQ(co_await how_it_ended(scene, attacker), End::violation);
 }
-TEST(TlsAttack, bytes_beside_tls) { Scene().run(bytes_beside_tls); }
+TEST(TlsAttack, BytesOutsideTlsEndSession) { Scene().run(bytes_beside_tls); }
 
 // A refused ticket is refused inside TLS, and the check has the subject of the certificate.
 Task<> whose_certificate(Scene& scene) {
@@ -446,7 +446,7 @@ Task<> whose_certificate(Scene& scene) {
     EXPECT_EQ(answer.error().code, Code::denied) << report.text();
     EXPECT_EQ(scene.check.subjects, (std::vector<std::string>{"CN=client", "CN=other"}));
 }
-TEST(TlsAttack, the_check_gets_the_subject) { Scene().run(whose_certificate); }
+TEST(TlsAttack, PeerCheckReceivesCertificateSubject) { Scene().run(whose_certificate); }
 
 // ---- what a network sees
 
@@ -493,7 +493,7 @@ Task<> planted_bytes(Scene& scene) {
     EXPECT_GT(relay.seen().size(), 400'000U);
     EXPECT_FALSE(relay.seen().contains(planted.substr(0, 16)));
 }
-TEST(TlsAttack, nothing_planted_is_on_the_wire) { Scene().run(planted_bytes); }
+TEST(TlsAttack, PlaintextIsNotOnTheWire) { Scene().run(planted_bytes); }
 
 // ---- keys
 
@@ -526,7 +526,7 @@ int waiting_bytes(const Descriptor& end) {
     return count;
 }
 
-TEST(TlsKeys, are_changed_after_a_number_of_records) {
+TEST(TlsKeys, KeyChangesAfterRecordLimit) {
     Pair pair;
     connect_pair(pair);
     pair.client->change_key_every(3);
@@ -557,7 +557,7 @@ TEST(TlsKeys, are_changed_after_a_number_of_records) {
 }
 
 // A peer that sends only key updates.
-TEST(TlsKeys, of_a_flood_end_the_connection) {
+TEST(TlsKeys, FloodOfKeyUpdatesEndsConnection) {
     std::array<int, 2> ends{};
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()), 0);
     const Descriptor ours(ends[0]), theirs(ends[1]);

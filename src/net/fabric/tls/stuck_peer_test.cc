@@ -7,7 +7,7 @@
 namespace ros2s::fabric::tls {
 namespace {
 
-TEST(TlsStuckPeer, costs_its_own_session) {
+TEST(TlsStuckPeer, StuckPeerEndsOnlyItsSession) {
     const TestAuthority authority;
     // The first domain of this process is the server's. The peer is another process.
     const auto open = [&authority, process = ::getpid(), opened = 0](Reactor& reactor,

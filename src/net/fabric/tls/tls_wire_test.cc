@@ -48,9 +48,9 @@ struct EndsAt final : WireUser {
     void broke(End /*how*/) noexcept override { wire->shut(); }
 };
 
-class TlsWireTest : public testing::Test {
+class TlsWireTurns : public testing::Test {
   protected:
-    void run(Task<> (*test)(TlsWireTest&)) {
+    void run(Task<> (*test)(TlsWireTurns&)) {
         Report report;
         auto made = OsReactor::create({}, report);
         ASSERT_TRUE(made) << report.text();
@@ -58,7 +58,7 @@ class TlsWireTest : public testing::Test {
         sockets = std::move(*Sockets::open(*reactor));
         reactor->run(around(*this, test));
     }
-    static Task<> around(TlsWireTest& self, Task<> (*test)(TlsWireTest&)) {
+    static Task<> around(TlsWireTurns& self, Task<> (*test)(TlsWireTurns&)) {
         co_await test(self);
         co_await self.sockets->close();
     }
@@ -78,7 +78,7 @@ class TlsWireTest : public testing::Test {
     std::unique_ptr<TlsWire> wire;
     EndsAt user;
 
-    static Task<> end_where_a_turn_ends(TlsWireTest& test) {
+    static Task<> end_where_a_turn_ends(TlsWireTurns& test) {
         for (test.user.left = 1; test.user.left < 10; ++test.user.left) {
             const size_t frames = test.user.left;
             test.begin();
@@ -91,7 +91,7 @@ class TlsWireTest : public testing::Test {
             test.user.left = frames;
         }
     }
-    static Task<> tiny_records(TlsWireTest& test) {
+    static Task<> tiny_records(TlsWireTurns& test) {
         test.begin();
         test.socket->piece_max = 1;
         test.wire->start(test.user);
@@ -103,8 +103,8 @@ class TlsWireTest : public testing::Test {
     }
 };
 
-TEST_F(TlsWireTest, MayEndWhereItsTurnEnds) { run(end_where_a_turn_ends); }
-TEST_F(TlsWireTest, ATurnTakesABoundedNumberOfRecords) { run(tiny_records); }
+TEST_F(TlsWireTurns, SessionMayEndAtTurnEnd) { run(end_where_a_turn_ends); }
+TEST_F(TlsWireTurns, RecordsPerTurnAreBounded) { run(tiny_records); }
 
 }  // namespace
 }  // namespace ros2s::fabric::tls

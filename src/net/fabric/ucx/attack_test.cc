@@ -52,7 +52,7 @@ Task<> senseless_headers(Stage& stage) {
     co_await make_attempts(stage, std::move(attempts));
     EXPECT_EQ(stage.server->counters().of(End::violation).value(), count);
 }
-TEST(UcxAttack, senseless_headers) { Stage().run(senseless_headers); }
+TEST(UcxAttack, MalformedHeaderEndsOnlyItsSession) { Stage().run(senseless_headers); }
 
 Task<> senseless_packets(Stage& stage) {
     std::vector<Attempt> attempts;
@@ -62,7 +62,7 @@ Task<> senseless_packets(Stage& stage) {
     co_await make_attempts(stage, std::move(attempts));
     EXPECT_EQ(stage.server->counters().of(End::over_budget).value(), 1U);
 }
-TEST(UcxAttack, senseless_packets) { Stage().run(senseless_packets); }
+TEST(UcxAttack, MalformedPacketEndsOnlyItsSession) { Stage().run(senseless_packets); }
 
 // Any bytes as frames, from many seeds.
 Task<> garbage(Stage& stage) {
@@ -81,7 +81,7 @@ Task<> garbage(Stage& stage) {
         co_await attacker.finish(stage);
     }
 }
-TEST(UcxAttack, garbage_in_frames) { Stage().run(garbage); }
+TEST(UcxAttack, GarbageFrameEndsOnlyItsSession) { Stage().run(garbage); }
 
 // A frame that names none of our sessions is counted, and costs no session.
 Task<> frames_for_no_session(Stage& stage) {
@@ -115,7 +115,7 @@ Task<> frames_for_no_session(Stage& stage) {
     message = {};
     co_await attacker.finish(stage);
 }
-TEST(UcxAttack, frames_for_no_session) { Stage().run(frames_for_no_session); }
+TEST(UcxAttack, FrameForUnknownSessionIsCounted) { Stage().run(frames_for_no_session); }
 
 // UCX's own get, put and atomic addition, at addresses that another process chooses.
 class OneSided {
@@ -213,11 +213,11 @@ Task<> one_sided_operations(Stage& stage) {
     co_await attacker.finish(stage);
     co_await attacker.look(stage);
 }
-TEST(UcxAttack, one_sided_operations_change_nothing) { Stage().run(one_sided_operations); }
+TEST(UcxAttack, OneSidedOperationChangesNoMemory) { Stage().run(one_sided_operations); }
 
 // The control for the previous test: the same operations do read and write unregistered memory if
 // the peer's context supports them.
-TEST(UcxAttack, one_sided_operations_work_on_a_context_that_has_them) {
+TEST(UcxAttack, OneSidedOperationWorksIfContextAllowsIt) {
     RawUcx victim, raw;
     const std::vector<std::byte> address = victim.address();
     ucp_ep_params_t parameters{};

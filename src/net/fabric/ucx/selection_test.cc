@@ -24,7 +24,7 @@ std::string value_of(const Settings& settings, const std::string& name) {
     return "";
 }
 
-TEST(UcxSelection, names_one_transport_and_one_device) {
+TEST(UcxSelection, OptionsSelectOneTransportAndDevice) {
     struct {
         Options options;
         std::string transport;
@@ -41,7 +41,7 @@ TEST(UcxSelection, names_one_transport_and_one_device) {
     }
 }
 
-TEST(UcxSelection, what_is_not_there_is_an_error_with_a_remedy) {
+TEST(UcxSelection, MissingDeviceIsReportedWithRemedy) {
     struct {
         Options options;
         Machine machine;
@@ -70,7 +70,7 @@ TEST(UcxSelection, what_is_not_there_is_an_error_with_a_remedy) {
     }
 }
 
-TEST(UcxSelection, names_the_devices_that_fit) {
+TEST(UcxSelection, FittingDevicesAreListed) {
     const Machine mixed{
         .interfaces = {"lo"}, .adapters = {"irdma0", "mlx5_0"}, .connectx = {"mlx5_0"}};
     Report report;
@@ -83,7 +83,7 @@ TEST(UcxSelection, names_the_devices_that_fit) {
     EXPECT_NE(report.text().find("ucx+tcp"), std::string::npos) << report.text();
 }
 
-TEST(UcxSelection, this_machine_has_loopback) {
+TEST(UcxSelection, LoopbackInterfaceIsFound) {
     const Machine machine = look_at_machine();
     EXPECT_NE(std::ranges::find(machine.interfaces, "lo"), machine.interfaces.end());
 }
@@ -98,7 +98,7 @@ size_t header_bytes_max(const Context& context) {
 }
 
 // Variables that would choose another transport, device, or size of segment.
-TEST(UcxContext, environment_changes_nothing) {
+TEST(UcxContext, EnvironmentIsIgnored) {
     const Options options{.provider = "ucx+tcp", .device = "lo"};
     Report report;
     const auto settings = select(options, look_at_machine(), report);

@@ -47,7 +47,7 @@ Task<> half_open(Stage& stage) {
     co_await stage.another_connects();
     EXPECT_GE(stage.server->counters().handshakes_refused.value(), 900U);
 }
-TEST(UcxSetUp, a_thousand_half_open_connections) { Stage().run(half_open); }
+TEST(UcxSetUp, HalfOpenConnectionsLeaveOthersServed) { Stage().run(half_open); }
 
 // The same at the ports on which UCX listens.
 Task<> half_open_at_ucx(Stage& stage) {
@@ -70,7 +70,7 @@ Task<> half_open_at_ucx(Stage& stage) {
     co_await stage.bystander_is_served();
     co_await stage.another_connects();
 }
-TEST(UcxSetUp, half_open_connections_to_ucx) { Stage().run(half_open_at_ucx); }
+TEST(UcxSetUp, HalfOpenUcxConnectionsLeaveOthersServed) { Stage().run(half_open_at_ucx); }
 
 Task<> other_protocols(Stage& stage) {
     RawUcx raw;
@@ -116,7 +116,7 @@ Task<> other_protocols(Stage& stage) {
         co_await attacker.finish(stage);
     }
 }
-TEST(UcxSetUp, other_protocols) {
+TEST(UcxSetUp, MalformedGreetingIsRefused) {
     Stage({.limits = {.reply_bytes = 256}, .handshake_within = std::chrono::milliseconds(500)})
         .run(other_protocols);
 }
@@ -144,7 +144,7 @@ Task<> somebody_else_listens(Stage& stage) {
         EXPECT_EQ((co_await stage.honest->listen(path, {}, report)).error().code, Code::invalid);
     }
 }
-TEST(UcxSetUp, somebody_else_listens) { Stage().run(somebody_else_listens); }
+TEST(UcxSetUp, SilentOrForeignListenerIsReported) { Stage().run(somebody_else_listens); }
 
 }  // namespace
 }  // namespace ros2s::fabric::ucx

@@ -6,7 +6,7 @@
 namespace ros2s::fabric::ucx {
 namespace {
 
-TEST(UcxStuckPeer, costs_its_own_session) {
+TEST(UcxStuckPeer, StuckPeerEndsOnlyItsSession) {
     contract::stuck_peer_costs_its_own_session([](Reactor& reactor, Report& report) {
         return open_domain(reactor, {.provider = "ucx+tcp", .device = "lo"}, report);
     });

@@ -85,12 +85,12 @@ void open_a_context() {
 }
 
 // Each test runs in a program started for it.
-class UcxLibraryLoaded : public testing::Test {
+class UcxLibraryLoading : public testing::Test {
   protected:
     void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 };
 
-TEST_F(UcxLibraryLoaded, leaves_the_handlers_of_signals_alone) {
+TEST_F(UcxLibraryLoading, SignalHandlersStayUnchanged) {
     EXPECT_EXIT(load_and_compare(), testing::ExitedWithCode(0), "");
 }
 
@@ -100,11 +100,11 @@ TEST_F(UcxLibraryLoaded, leaves_the_handlers_of_signals_alone) {
     _exit(before == code_of_libc() ? 0 : 1);
 }
 
-TEST_F(UcxLibraryLoaded, leaves_the_code_of_libc_alone) {
+TEST_F(UcxLibraryLoading, LibcCodeStaysUnchanged) {
     EXPECT_EXIT(load_and_compare_code(), testing::ExitedWithCode(0), "");
 }
 
-TEST_F(UcxLibraryLoaded, leaves_them_alone_whatever_the_environment_says) {
+TEST_F(UcxLibraryLoading, WithHostileEnvironmentNothingChanges) {
     setenv("UCX_HANDLE_ERRORS", "bt", 1);
     setenv("UCX_DEBUG_SIGNO", "SIGUSR2", 1);
     setenv("UCX_MEM_EVENTS", "yes", 1);
@@ -117,7 +117,7 @@ TEST_F(UcxLibraryLoaded, leaves_them_alone_whatever_the_environment_says) {
 
 // The comparison detects what a plain dlopen() does. (A program with AddressSanitizer crashes.)
 #ifndef ROS2S_SANITIZED
-TEST_F(UcxLibraryLoaded, by_somebody_else_changes_both) {
+TEST_F(UcxLibraryLoading, PlainDlopenChangesSignalsAndLibc) {
     EXPECT_EXIT(
         {
             const auto before = handlers();
@@ -130,7 +130,7 @@ TEST_F(UcxLibraryLoaded, by_somebody_else_changes_both) {
 }
 #endif
 
-TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
+TEST_F(UcxLibraryLoading, LoadedLibraryIsReported) {
     EXPECT_EXIT(
         {
             Report report;
@@ -145,7 +145,7 @@ TEST_F(UcxLibraryLoaded, is_the_one_that_is_reported) {
 }
 
 // Another user's settings in a directory that all users can write, such as /tmp.
-TEST(UcxLibrary, does_not_read_what_others_left_in_the_current_directory) {
+TEST(UcxLibrary, ForeignConfigInCurrentDirectoryIsRefused) {
     if (geteuid() != 0) GTEST_SKIP() << "only root can give a file to somebody else";
     const std::filesystem::path before = std::filesystem::current_path();
     char directory[] = "/tmp/ros2store-ucx-XXXXXX";
@@ -169,7 +169,7 @@ TEST(UcxLibrary, does_not_read_what_others_left_in_the_current_directory) {
     EXPECT_TRUE(loaded);
 }
 
-TEST(UcxLibrary, that_is_missing_is_an_error_with_a_remedy) {
+TEST(UcxLibrary, MissingLibraryIsReportedWithRemedy) {
     Report report;
     const auto loaded = load_ucx_library("libucp_nowhere.so.0", report);
     ASSERT_FALSE(loaded);
@@ -179,7 +179,7 @@ TEST(UcxLibrary, that_is_missing_is_an_error_with_a_remedy) {
     }
 }
 
-TEST(UcxLibrary, of_another_kind_is_an_error_that_names_what_it_lacks) {
+TEST(UcxLibrary, WrongLibraryIsReportedWithMissingSymbol) {
     Report report;
     const auto loaded = load_ucx_library("libm.so.6", report);
     ASSERT_FALSE(loaded);

@@ -14,7 +14,7 @@ namespace {
 
 using testing::HasSubstr;
 
-class FilesTest : public SharedPoolTest {
+class CApiFiles : public SharedPoolTest {
   protected:
     ros2s_file* open_file(const char* path, int flags = O_RDWR | O_CREAT) {
         ros2s_file* file = nullptr;
@@ -48,7 +48,7 @@ class FilesTest : public SharedPoolTest {
     }
 };
 
-TEST_F(FilesTest, ReadsWhatItWrote) {
+TEST_F(CApiFiles, WrittenDataIsReadBack) {
     ros2s_file* file = open_file("a");
     const std::string block(4096, 'x');
     EXPECT_EQ(ros2s_pwrite(file, block.data(), block.size(), 8192), 4096);
@@ -67,7 +67,7 @@ TEST_F(FilesTest, ReadsWhatItWrote) {
     EXPECT_EQ(ros2s_file_close(file), 0);
 }
 
-TEST_F(FilesTest, SeekFindsDataAndHoles) {
+TEST_F(CApiFiles, SeekFindsDataAndHoles) {
     ros2s_file* file = open_file("a");
     const std::string block(4096, 'x');
     constexpr int64_t mib = 1 << 20;
@@ -83,7 +83,7 @@ TEST_F(FilesTest, SeekFindsDataAndHoles) {
     EXPECT_EQ(ros2s_file_close(file), 0);
 }
 
-TEST_F(FilesTest, OpenFlagsMeanWhatTheyMeanInOpen2) {
+TEST_F(CApiFiles, OpenFlagsMatchOpen2) {
     ros2s_file* file = nullptr;
     const auto open_error = [&](const char* path, int flags) {
         const int rc = ros2s_file_open(fs_, path, flags, 0600, &file);
@@ -123,7 +123,7 @@ TEST_F(FilesTest, OpenFlagsMeanWhatTheyMeanInOpen2) {
     EXPECT_EQ(ros2s_file_close(file), 0);
 }
 
-TEST_F(FilesTest, PathsWalkAsTheKernelWalks) {
+TEST_F(CApiFiles, PathsResolveAsInTheKernel) {
     ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
     ASSERT_EQ(ros2s_mkdir(fs_, "/d/e/", 0700), 0);
     EXPECT_EQ(ros2s_mkdir(fs_, "d", 0755), -EEXIST);
@@ -161,7 +161,7 @@ TEST_F(FilesTest, PathsWalkAsTheKernelWalks) {
     EXPECT_EQ(ros2s_rmdir(fs_, "d/e"), 0);
 }
 
-TEST_F(FilesTest, AttributesAreSetAndReturned) {
+TEST_F(CApiFiles, AttributesAreSetAndReturned) {
     write_file("a", "hello");
     EXPECT_EQ(ros2s_chmod(fs_, "a", 0600), 0);
     EXPECT_EQ(ros2s_chown(fs_, "a", 12, static_cast<gid_t>(-1)), 0);
@@ -201,7 +201,7 @@ TEST_F(FilesTest, AttributesAreSetAndReturned) {
     EXPECT_EQ(space.f_namemax, 255U);
 }
 
-TEST_F(FilesTest, ADirectoryLargerThanABatchIsListedWhole) {
+TEST_F(CApiFiles, LargeDirectoryIsListedCompletely) {
     std::vector<std::string> names;
     for (int i = 1000; i < 1600; ++i) {
         names.push_back("f" + std::to_string(i));
@@ -210,7 +210,7 @@ TEST_F(FilesTest, ADirectoryLargerThanABatchIsListedWhole) {
     EXPECT_EQ(list("/"), names);
 }
 
-TEST_F(FilesTest, ReadManyTellsOfEachFile) {
+TEST_F(CApiFiles, ReadManyReportsEachFile) {
     ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
     write_file("d/a", "first");
     write_file("d/b", "a longer second");
@@ -229,7 +229,7 @@ TEST_F(FilesTest, ReadManyTellsOfEachFile) {
     EXPECT_EQ(ros2s_read_many(fs_, "x", items, 3), -ENOENT);
 }
 
-TEST_F(FilesTest, ManyNamesOfADirectory) {
+TEST_F(CApiFiles, ManyNamesAreHandledInOneCall) {
     ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
     write_file("d/old", "four");
     ros2s_dir* directory = nullptr;
@@ -282,7 +282,7 @@ TEST_F(FilesTest, ManyNamesOfADirectory) {
     EXPECT_EQ(ros2s_rmdir(fs_, "d"), 0) << ros2s_last_error();
 }
 
-TEST_F(FilesTest, TheUrisPathIsWhereRelativePathsStart) {
+TEST_F(CApiFiles, RelativePathsStartAtUriPath) {
     ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
     write_file("d/a", "below");
     ros2s_fs* below = pool_.open("/d");
@@ -299,7 +299,7 @@ TEST_F(FilesTest, TheUrisPathIsWhereRelativePathsStart) {
               -ENOTDIR);
 }
 
-TEST_F(FilesTest, OnePoolIsOpenedManyTimesInOneProcess) {
+TEST_F(CApiFiles, PoolIsOpenedTwiceInOneProcess) {
     ros2s_fs* second = pool_.open();
     write_file("a", "seen by both");
     struct stat st{};
@@ -313,7 +313,7 @@ TEST_F(FilesTest, OnePoolIsOpenedManyTimesInOneProcess) {
     EXPECT_EQ(read_file("a"), "seen by both");
 }
 
-TEST_F(FilesTest, BadOpensSayWhatIsWrong) {
+TEST_F(CApiFiles, FailedOpenIsExplained) {
     const auto error_of = [&](const std::string& uri, int expected) {
         char error[512] = "";
         ros2s_fs* fs = nullptr;
@@ -343,7 +343,7 @@ TEST_F(FilesTest, BadOpensSayWhatIsWrong) {
     EXPECT_EQ(ros2s_open(pool_.uri().c_str(), &options, &fs, nullptr, 0), -EINVAL);
 }
 
-TEST_F(FilesTest, ManyThreadsUseOneHandleAtOnce) {
+TEST_F(CApiFiles, ThreadsShareOneHandle) {
     constexpr int threads = 8;
     constexpr int rounds = 50;
     ros2s_file* shared = open_file("shared");
@@ -370,7 +370,7 @@ TEST_F(FilesTest, ManyThreadsUseOneHandleAtOnce) {
     EXPECT_EQ(ros2s_file_close(shared), 0);
 }
 
-TEST_F(FilesTest, ReportsThePathAndTracesARead) {
+TEST_F(CApiFiles, PathReportAndReadTraceAreReturned) {
     write_file("a", std::string(8192, 'x'));
     ros2s_file* file = open_file("a", O_RDONLY);
     std::string text(16384, '\0');
@@ -390,7 +390,7 @@ TEST_F(FilesTest, ReportsThePathAndTracesARead) {
     EXPECT_EQ(ros2s_file_close(file), 0);
 }
 
-TEST(Handles, NullIsRefused) {
+TEST(CApiHandles, NullIsRefused) {
     EXPECT_EQ(ros2s_close(nullptr), -EINVAL);
     EXPECT_STREQ(ros2s_last_error(), "close: the handle is NULL");
     EXPECT_EQ(ros2s_file_close(nullptr), -EINVAL);
@@ -401,7 +401,7 @@ TEST(Handles, NullIsRefused) {
 }
 
 // Also where the caller's thread does the library's work.
-TEST_F(FilesTest, CallsDoNotChangeErrno) {
+TEST_F(CApiFiles, CallsDoNotChangeErrno) {
     const std::string data(5000, 'x');
     for (int i = 0; i < 50; ++i) {
         errno = ENOTTY;
@@ -428,7 +428,7 @@ constexpr size_t least_stack = size_t{1} << 20;  // frames are larger
 #else
 constexpr size_t least_stack = size_t{128} << 10;
 #endif
-TEST_F(FilesTest, AThreadWithTheLeastStackCanCall) {
+TEST_F(CApiFiles, MinimalStackIsEnough) {
     const std::function<void()> body = [this] {
         for (int i = 0; i < 200; ++i) {
             const std::string name = "small-" + std::to_string(i);

@@ -33,7 +33,7 @@ bool is_refused(int64_t rc) {
                                .contains("opened before fork() and is the parent's");
 }
 
-TEST(Fork, TheParentsHandlesFailInTheChildAndLiveOnInTheParent) {
+TEST(CApiFork, ParentHandlesFailOnlyInTheChild) {
     const TestPool pool;
     ros2s_fs* fs = pool.open();
     ros2s_file* file = nullptr;
@@ -73,7 +73,7 @@ TEST(Fork, TheParentsHandlesFailInTheChildAndLiveOnInTheParent) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST(Fork, AChildThatLivesOnHoldsNothingBack) {
+TEST(CApiFork, LivingChildDoesNotBlockReopen) {
     const TestPool pool;
     ros2s_fs* fs = pool.open();
     std::array<int, 2> never{};
@@ -103,7 +103,7 @@ bool is_told_to_start_anew(const TestPool& pool) {
     });
 }
 
-TEST(Fork, AChildOfOneThatOpenedAPoolIsToldToStartAnew) {
+TEST(CApiFork, ChildOfPoolUserCannotOpenAPool) {
     const TestPool pool;
     ros2s_fs* fs = pool.open();
     EXPECT_EQ(ros2s_close(fs), 0);
@@ -112,7 +112,7 @@ TEST(Fork, AChildOfOneThatOpenedAPoolIsToldToStartAnew) {
 
 // The threads of what a pool needs run from the beginning of its opening. Only in a process that
 // has opened nothing before: so ctest runs it.
-TEST(Fork, AChildOfOneThatIsOpeningAPoolIsToldToStartAnew) {
+TEST(CApiFork, ChildDuringOpenCannotOpenAPool) {
     const TestPool pool;
     // As if a command had the pool: an opening waits for its end, up to 5 s.
     Report report;
@@ -136,7 +136,7 @@ TEST(Fork, AChildOfOneThatIsOpeningAPoolIsToldToStartAnew) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST(Owner, AnotherProcessIsNamedWithItsProgram) {
+TEST(PoolOwner, BusyPoolNamesTheOwningProgram) {
     const TestPool pool;
     Helper owner({"hold", pool.uri(), "the-owner"});
     ASSERT_EQ(owner.read_line(), "open");

@@ -14,7 +14,7 @@ namespace ros2s::api::c {
 namespace {
 
 // The last close of a pool and the next opening of it meet often, also with openings that fail.
-TEST(Open, ManyThreadsOpenAndClosePoolsAtOnce) {
+TEST(CApiOpen, ThreadsOpenAndClosePoolsConcurrently) {
     constexpr int threads = 8;
     constexpr int rounds = 8;
     const std::array<TestPool, 2> pools;

@@ -23,7 +23,7 @@ struct Library {
 template <class Handle>
 using Owned = ros2store::detail::Owned<Handle, Library::close<Handle>>;
 
-class OwnedTest : public testing::Test {
+class OwnedHandles : public testing::Test {
   protected:
     static void answer(std::vector<int> results) {
         Library::closed = 0;
@@ -49,7 +49,7 @@ class OwnedTest : public testing::Test {
     int file_systems_released_ = 0;
 };
 
-TEST_F(OwnedTest, AFileWhoseCloseFailsIsNotClosedAgain) {
+TEST_F(OwnedHandles, FileWithFailedCloseIsNotClosedAgain) {
     for (const int error : {EIO, EDQUOT, ENOTCONN, EBADF}) {
         answer({-error});
         {
@@ -63,7 +63,7 @@ TEST_F(OwnedTest, AFileWhoseCloseFailsIsNotClosedAgain) {
     }
 }
 
-TEST_F(OwnedTest, AFileInUseStaysOpen) {
+TEST_F(OwnedHandles, BusyFileStaysOpen) {
     answer({-EBUSY, -EBUSY});
     auto file = make<ros2s_file>();
     EXPECT_EQ(error_of_close(file), EBUSY);
@@ -76,7 +76,7 @@ TEST_F(OwnedTest, AFileInUseStaysOpen) {
     EXPECT_EQ(file_systems_released_, 1);
 }
 
-TEST_F(OwnedTest, OtherHandlesAreClosedWhateverTheError) {
+TEST_F(OwnedHandles, OtherHandlesAreClosedDespiteErrors) {
     answer({-EBUSY});
     {
         auto directory = make<ros2s_dir>();

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 
 constexpr uint64_t block = 4096;
 
-class QueueTest : public SharedPoolTest {
+class CApiQueue : public SharedPoolTest {
   protected:
     void SetUp() override {
         ASSERT_EQ(ros2s_file_open(fs_, "a", O_RDWR | O_CREAT, 0644, &file_), 0);
@@ -37,7 +37,7 @@ class QueueTest : public SharedPoolTest {
     ros2s_file* file_ = nullptr;
 };
 
-TEST_F(QueueTest, WritesAndReadsInBatches) {
+TEST_F(CApiQueue, BatchesAreWrittenAndReadBack) {
     constexpr uint32_t count = 64;
     ros2s_queue* queue = make_queue(count);
     const AlignedBuffer memory(count * block);
@@ -76,7 +76,7 @@ TEST_F(QueueTest, WritesAndReadsInBatches) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-TEST_F(QueueTest, TakesNoMoreThanItsDepth) {
+TEST_F(CApiQueue, SubmitStopsAtDepth) {
     constexpr uint32_t depth = 5;  // not a power of two
     ros2s_queue* queue = make_queue(depth);
     ros2s_request requests[8] = {};
@@ -96,7 +96,7 @@ TEST_F(QueueTest, TakesNoMoreThanItsDepth) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-TEST_F(QueueTest, FsyncAndPunchAndErrorsComeAsResults) {
+TEST_F(CApiQueue, ErrorsAreReturnedAsResults) {
     ros2s_queue* queue = make_queue(4);
     ros2s_file* read_only = nullptr;
     ASSERT_EQ(ros2s_file_open(fs_, "a", O_RDONLY, 0, &read_only), 0);
@@ -120,7 +120,7 @@ TEST_F(QueueTest, FsyncAndPunchAndErrorsComeAsResults) {
     EXPECT_EQ(ros2s_file_close(read_only), 0);
 }
 
-TEST_F(QueueTest, IllFormedRequestsAreNotTaken) {
+TEST_F(CApiQueue, InvalidRequestsAreRefused) {
     ros2s_queue* queue = make_queue(8);
     char bytes[16];
     const ros2s_request good{.opcode = ROS2S_OP_READ, .file = file_, .address = bytes, .bytes = 16};
@@ -145,7 +145,7 @@ TEST_F(QueueTest, IllFormedRequestsAreNotTaken) {
     EXPECT_EQ(ros2s_queue_create(fs_, 65537, &queue), -EINVAL);
 }
 
-TEST_F(QueueTest, RegisteredMemoryCarriesRequests) {
+TEST_F(CApiQueue, RegisteredMemoryCarriesRequests) {
     const AlignedBuffer memory(16 * block);
     ros2s_memory described{.struct_bytes = sizeof described,
                            .kind = ROS2S_MEMORY_HOST,
@@ -177,7 +177,7 @@ TEST_F(QueueTest, RegisteredMemoryCarriesRequests) {
     EXPECT_EQ(ros2s_buffer_register(fs_, &described, &buffer), -EINVAL);
 }
 
-TEST_F(QueueTest, TheDescriptorTellsOfCompletions) {
+TEST_F(CApiQueue, DescriptorSignalsCompletions) {
     ros2s_queue* queue = make_queue(8);
     const int descriptor = ros2s_queue_fd(queue);
     ASSERT_GE(descriptor, 0);
@@ -200,7 +200,7 @@ TEST_F(QueueTest, TheDescriptorTellsOfCompletions) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-TEST_F(QueueTest, ReapEndsAtItsTimeout) {
+TEST_F(CApiQueue, ReapWithoutRequestsReturnsAtOnce) {
     ros2s_queue* queue = make_queue(8);
     ros2s_completion completion;
     const auto start = std::chrono::steady_clock::now();
@@ -210,7 +210,7 @@ TEST_F(QueueTest, ReapEndsAtItsTimeout) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-TEST_F(QueueTest, SleepersAreWoken) {
+TEST_F(CApiQueue, SleepingSidesAreWoken) {
     ros2s_queue* queue = make_queue(1);
     // Both sides sleep between the rounds, so a lost wake-up would hang here.
     for (int round = 0; round < 100; ++round) {
@@ -225,7 +225,7 @@ TEST_F(QueueTest, SleepersAreWoken) {
 
 // Neither side polls, so a completion that is not reported before the core sleeps hangs here. The
 // requests complete at once (NOPs, a hole), or wait for the disk.
-TEST(Queue, TellsOfWhatHasCompletedBeforeTheCoreSleeps) {
+TEST(CApiQueueWakeup, CompletionBeforeCoreSleepsIsReported) {
     const TestPool pool;
     {
         std::ofstream settings(pool.directory() + "/config.yaml");
@@ -262,7 +262,7 @@ TEST(Queue, TellsOfWhatHasCompletedBeforeTheCoreSleeps) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_F(QueueTest, OneThreadSubmitsWhileAnotherReaps) {
+TEST_F(CApiQueue, OneThreadSubmitsWhileAnotherReaps) {
     constexpr uint64_t total = 200'000;
     ros2s_queue* queue = make_queue(32);
     std::thread reaper([&] {
@@ -291,7 +291,7 @@ TEST_F(QueueTest, OneThreadSubmitsWhileAnotherReaps) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
 }
 
-TEST_F(QueueTest, EachThreadHasItsOwn) {
+TEST_F(CApiQueue, EachThreadUsesItsOwnQueue) {
     std::vector<std::thread> threads;
     for (int t = 0; t < 4; ++t) {
         threads.emplace_back([&, t] {
@@ -324,7 +324,7 @@ TEST_F(QueueTest, EachThreadHasItsOwn) {
     EXPECT_EQ(byte, 'd');
 }
 
-TEST_F(QueueTest, AFileWithRequestsUnderWayIsNotClosed) {
+TEST_F(CApiQueue, DestroyWaitsForOutstandingRequests) {
     ros2s_queue* queue = make_queue(64);
     const AlignedBuffer memory(1 << 20);
     ros2s_request requests[64] = {};

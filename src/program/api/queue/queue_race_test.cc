@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t block = 4096;
 constexpr uint32_t depth = 16;
 
-class QueueRaceTest : public testing::Test {
+class QueueRaces : public testing::Test {
   protected:
     void SetUp() override {
         Report report;
@@ -111,13 +111,13 @@ void write_and_read(Queue& queue, CoreFile& file, uint64_t thread, uint64_t thre
     }
 }
 
-TEST_F(QueueRaceTest, OneThreadAlone) {
+TEST_F(QueueRaces, SingleThreadCompletesRequests) {
     auto queue = make_queue();
     write_and_read(*queue, file_, 0, 1);
     close(*queue);
 }
 
-TEST_F(QueueRaceTest, EachThreadHasItsOwnQueueWhileOthersCall) {
+TEST_F(QueueRaces, EachThreadUsesItsOwnQueue) {
     constexpr uint64_t count = 3;
     std::vector<std::thread> threads;
     for (uint64_t t = 0; t < count; ++t) {
@@ -134,7 +134,7 @@ TEST_F(QueueRaceTest, EachThreadHasItsOwnQueueWhileOthersCall) {
     for (auto& each : threads) each.join();
 }
 
-TEST_F(QueueRaceTest, OneThreadSubmitsAndAnotherReaps) {
+TEST_F(QueueRaces, OneThreadSubmitsAndAnotherReaps) {
     auto queue = make_queue();
     constexpr uint64_t total = 20'000;
     std::thread reaper([&] {

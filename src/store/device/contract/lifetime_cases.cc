@@ -54,10 +54,10 @@ Task<> close_waits(Probe& probe) {
 }  // namespace
 
 std::vector<Case> lifetime_cases() {
-    return {{"KeepsFlushedContent", keeps_flushed_content},
-            {"KeepsUnflushedContentOverAClose", keeps_unflushed_content_over_a_close},
-            {"HasOneOpener", has_one_opener},
-            {"CloseWaits", close_waits}};
+    return {{"FlushedContentSurvivesReopening", keeps_flushed_content},
+            {"UnflushedContentSurvivesACleanClose", keeps_unflushed_content_over_a_close},
+            {"SecondOpenerIsRefused", has_one_opener},
+            {"CloseWaitsForTransfers", close_waits}};
 }
 
 }  // namespace ros2s::device::contract

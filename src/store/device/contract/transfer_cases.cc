@@ -152,17 +152,17 @@ Task<> agrees_with_a_model(Probe& probe) {
 }  // namespace
 
 std::vector<Case> transfer_cases() {
-    return {{"TellsWhatItIs", tells_what_it_is},
-            {"ReadsWhatWasWritten", reads_what_was_written},
-            {"Overwrites", overwrites},
-            {"ReachesBothEnds", reaches_both_ends},
-            {"MovesAllOfItAtOnce", moves_all_of_it_at_once},
-            {"ManyInFlight", many_in_flight},
-            {"FlushesBesideTransfers", flushes_beside_transfers},
-            {"DiscardsOnlyTheRange", discards_only_the_range},
-            {"Counts", counts},
-            {"UsesRegisteredMemory", uses_registered_memory},
-            {"AgreesWithAModel", agrees_with_a_model}};
+    return {{"NamePathAndSizeAreReported", tells_what_it_is},
+            {"WrittenBytesAreReadBack", reads_what_was_written},
+            {"OverwriteReplacesItsBlocksOnly", overwrites},
+            {"FirstAndLastBlockAreAccessible", reaches_both_ends},
+            {"WholeDeviceIsMovedInOneRequest", moves_all_of_it_at_once},
+            {"ManyConcurrentTransfersComplete", many_in_flight},
+            {"FlushBesideTransfersSucceeds", flushes_beside_transfers},
+            {"DiscardAffectsOnlyItsRange", discards_only_the_range},
+            {"OperationsAreCounted", counts},
+            {"RegisteredMemoryIsUsed", uses_registered_memory},
+            {"RandomUseAgreesWithAModel", agrees_with_a_model}};
 }
 
 }  // namespace ros2s::device::contract

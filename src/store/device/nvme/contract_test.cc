@@ -42,7 +42,7 @@ const bool has_contract = [] {
            });
 }();
 
-TEST(NvmeContract, HasANamespace) {
+TEST(NvmeContract, MissingNamespaceSkipsTheSuite) {
     if (!has_contract) {
         GTEST_SKIP()
             << "ROS2STORE_TEST_NVME names no namespace: not run here, `./dev lab nvme` does";

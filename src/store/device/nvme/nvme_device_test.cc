@@ -34,7 +34,7 @@ struct Answers {
     }
 };
 
-TEST(NvmeIdentify, TakesBlocksOf512And4096Bytes) {
+TEST(NvmeIdentify, BlocksOf512And4096BytesAreAccepted) {
     for (const auto& [shift, format] : {std::pair{uint8_t{9}, uint8_t{0}}, {12, 3}, {12, 17}}) {
         Report report;
         const auto read = Answers(1001, shift, format).read(report);
@@ -47,7 +47,7 @@ TEST(NvmeIdentify, TakesBlocksOf512And4096Bytes) {
     }
 }
 
-TEST(NvmeIdentify, TellsCacheAndDeallocation) {
+TEST(NvmeIdentify, CacheAndDeallocationAreReported) {
     Answers answers(1000, 12);
     Answers::put(answers.of_controller, 525, 0x07);
     Answers::put(answers.of_controller, 520, 0x04);
@@ -58,7 +58,7 @@ TEST(NvmeIdentify, TellsCacheAndDeallocation) {
     EXPECT_TRUE(read->can_deallocate);
 }
 
-TEST(NvmeKernel, IsKnownByWhatItsDistributorSays) {
+TEST(NvmeKernel, DistributorVersionIsParsed) {
     const auto read = [](const char* release, const char* version, const char* signature) {
         return KernelVersion::read(release, version, signature).to_string();
     };
@@ -78,7 +78,7 @@ TEST(NvmeKernel, IsKnownByWhatItsDistributorSays) {
     EXPECT_GT(KernelVersion::running(), (KernelVersion{3, 0, 0}));
 }
 
-TEST(NvmeKernel, IsTrustedWithWhatItKeeps) {
+TEST(NvmeKernel, FixedVersionsAreTrusted) {
     for (const auto& mended :
          {KernelVersion{6, 1, 63}, {6, 5, 12}, {6, 6, 2}, {6, 7, 0}, {7, 0, 0}}) {
         EXPECT_TRUE(mended.reports_dropped_commands()) << mended.to_string();
@@ -93,7 +93,7 @@ TEST(NvmeKernel, IsTrustedWithWhatItKeeps) {
     EXPECT_FALSE((KernelVersion{6, 11, 9}.takes_parts_of_registered()));
 }
 
-TEST(NvmeIdentify, RefusesWhatItCannotUse) {
+TEST(NvmeIdentify, UnsupportedNamespaceIsRefused) {
     Report metadata, size, none;
     Answers answers(1000, 12);
     Answers::put(answers.of_namespace, 128, 8);
@@ -105,7 +105,7 @@ TEST(NvmeIdentify, RefusesWhatItCannotUse) {
     EXPECT_EQ(Answers(~uint64_t{0}, 12).read(none).error().code, Code::corrupt);
 }
 
-TEST(NvmeIdentify, TheBestIdentityThereIs) {
+TEST(NvmeIdentify, BestAvailableIdentityIsUsed) {
     Answers answers(1000, 12);
     Report report;
     EXPECT_EQ(answers.read(report)->identity.to_string(), "serial S1234, namespace 7");
@@ -115,7 +115,7 @@ TEST(NvmeIdentify, TheBestIdentityThereIs) {
     EXPECT_EQ(answers.read(report)->identity.to_string(), "nguid.00000000000000000000000000000001");
 }
 
-TEST(NvmeStatus, BecomesAnErrorOfTheDevice) {
+TEST(NvmeStatus, StatusBecomesADeviceError) {
     EXPECT_EQ(command_error(0x4281), (Error{Code::io, EIO, 0x281}));
     EXPECT_EQ(command_error(0x371), (Error{Code::io, ENODEV, 0x371}));
     EXPECT_EQ(command_error(0x4020), (Error{Code::io, EROFS, 0x20}));
@@ -126,7 +126,7 @@ TEST(NvmeStatus, BecomesAnErrorOfTheDevice) {
     EXPECT_THAT(describe_failure(0x7c0), HasSubstr("0x7c0"));
 }
 
-TEST(NvmeStatus, TellsWhatAResetCancelled) {
+TEST(NvmeStatus, CancellationByResetIsRecognised) {
     EXPECT_TRUE(was_cancelled(-EINTR));
     for (const int32_t status : {0x005, 0x007, 0x008, 0x370, 0x371}) {
         EXPECT_TRUE(was_cancelled(status)) << status;
@@ -137,7 +137,7 @@ TEST(NvmeStatus, TellsWhatAResetCancelled) {
     EXPECT_THAT(describe_failure(-EINTR), HasSubstr("the controller was reset"));
 }
 
-TEST(NvmeCache, AFlushAfterAResetProvesNothing) {
+TEST(NvmeCache, FlushAfterResetProvesNothing) {
     CacheWatch watch;
     watch.met_reset();  // nothing was written
     watch.flushing();
@@ -155,14 +155,14 @@ TEST(NvmeCache, AFlushAfterAResetProvesNothing) {
         EXPECT_FALSE(watch.flushed());
     }
 }
-TEST(NvmeCache, AResetUnderAFlush) {
+TEST(NvmeCache, ResetDuringFlushFailsTheFlush) {
     CacheWatch watch;
     watch.wrote(watch.resets());
     watch.flushing();
     watch.met_reset();  // as another command reports
     EXPECT_FALSE(watch.flushed());
 }
-TEST(NvmeCache, AResetThatAnotherCoreMeetsBeforeAWriteIsSeenToBeComplete) {
+TEST(NvmeCache, ResetOnAnotherCoreBeforeWriteIsSeen) {
     CacheWatch watch;
     const uint32_t resets = watch.resets();
     watch.met_reset();
@@ -170,7 +170,7 @@ TEST(NvmeCache, AResetThatAnotherCoreMeetsBeforeAWriteIsSeenToBeComplete) {
     watch.flushing();
     EXPECT_FALSE(watch.flushed());
 }
-TEST(NvmeCache, AWriteThatEndsAfterAFlushBeganIsNotFlushed) {
+TEST(NvmeCache, WriteEndingDuringFlushIsNotFlushed) {
     CacheWatch watch;
     watch.wrote(watch.resets());
     watch.flushing();
@@ -181,7 +181,7 @@ TEST(NvmeCache, AWriteThatEndsAfterAFlushBeganIsNotFlushed) {
     EXPECT_FALSE(watch.flushed());
 }
 
-TEST(NvmeStatus, RepeatsWhatTheControllerAllows) {
+TEST(NvmeStatus, RetryableStatusMayBeRepeated) {
     EXPECT_TRUE(may_repeat(0x082));
     EXPECT_FALSE(may_repeat(0x4281));
     EXPECT_FALSE(may_repeat(0));
@@ -189,7 +189,7 @@ TEST(NvmeStatus, RepeatsWhatTheControllerAllows) {
     EXPECT_TRUE(may_repeat(-EINTR));
 }
 
-TEST(NvmeDevice, OthersAreNoNamespaces) {
+TEST(NvmeDevice, OtherPathIsRefused) {
     EXPECT_FALSE(nvme_bytes("/dev/null"));
     EXPECT_FALSE(nvme_bytes("/dev/there-is-none"));
     EXPECT_FALSE(nvme_bytes("/"));
@@ -202,7 +202,7 @@ TEST(NvmeDevice, OthersAreNoNamespaces) {
     EXPECT_THAT(report.text(), HasSubstr("/dev/null: is not an NVMe namespace"));
 }
 
-TEST(NvmeDevice, NeedsIoUring) {
+TEST(NvmeDevice, RingWithoutIoUringIsRefused) {
     Report report;
     auto reactor = OsReactor::create({.ring = RingChoice::threads}, report);
     ASSERT_TRUE(reactor) << report.text();

@@ -36,7 +36,7 @@ class PmemPaths : public testing::Test {
     std::unique_ptr<OsReactor> reactor_;
 };
 
-TEST_F(PmemPaths, AnOrdinaryFileIsNone) {
+TEST_F(PmemPaths, OrdinaryFileIsRefused) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes, '\0');
     EXPECT_EQ(pmem_bytes(path), std::nullopt);
@@ -46,13 +46,13 @@ TEST_F(PmemPaths, AnOrdinaryFileIsNone) {
     EXPECT_THAT(text, HasSubstr("-o dax"));
 }
 
-TEST_F(PmemPaths, ACharacterDeviceOfAnotherKindIsNone) {
+TEST_F(PmemPaths, OtherCharacterDeviceIsRefused) {
     EXPECT_EQ(pmem_bytes("/dev/null"), std::nullopt);
     EXPECT_EQ(refusal("/dev/null", {}).first, Code::unsupported);
 }
 
 // Like memory that has lost its contents: a load from the mapping would end the process.
-TEST_F(PmemPaths, WhatCannotBeReadIsAnError) {
+TEST_F(PmemPaths, UnreadableMemoryIsAnError) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(4 * block_bytes, 'x');
     Report report;
@@ -68,21 +68,21 @@ TEST_F(PmemPaths, WhatCannotBeReadIsAnError) {
     reactor_->run((*opened)->close());
 }
 
-TEST_F(PmemPaths, NothingThere) {
+TEST_F(PmemPaths, MissingPathIsReported) {
     EXPECT_EQ(pmem_bytes(directory_ + "/none"), std::nullopt);
     const auto [code, text] = refusal(directory_ + "/none", {});
     EXPECT_EQ(code, Code::not_found);
     EXPECT_THAT(text, HasSubstr("check the path"));
 }
 
-TEST_F(PmemPaths, APipeAndADirectory) {
+TEST_F(PmemPaths, PipeAndDirectoryAreRefused) {
     const std::string pipe = directory_ + "/pipe";
     ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
     EXPECT_EQ(refusal(pipe, {.ordinary_file = true}).first, Code::invalid);
     EXPECT_NE(refusal(directory_, {.ordinary_file = true}).second, "");
 }
 
-TEST_F(PmemPaths, AFileThatWasCutOff) {
+TEST_F(PmemPaths, TruncatedFileIsRefused) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes + 1, '\0');
     const auto [code, text] = refusal(path, {.ordinary_file = true});
@@ -90,7 +90,7 @@ TEST_F(PmemPaths, AFileThatWasCutOff) {
     EXPECT_THAT(text, HasSubstr("4097 bytes"));
 }
 
-TEST_F(PmemPaths, OneProcessAtATime) {
+TEST_F(PmemPaths, SecondOpenerIsRefused) {
     const std::string path = directory_ + "/file";
     std::ofstream(path) << std::string(block_bytes, '\0');
     Report report;

@@ -72,13 +72,13 @@ class PmemWrites : public testing::Test {
 };
 
 #ifndef ROS2S_SANITIZED  // whose allocator asks the kernel for memory now and then
-TEST_F(PmemWrites, MakeNoSystemCall) {
+TEST_F(PmemWrites, WriteToPmemMakesNoSystemCall) {
     setenv("PMEM_IS_PMEM_FORCE", "1", 1);  // the file stands in for memory
     EXPECT_EXIT(write(), testing::ExitedWithCode(0), "");
 }
 #endif
 
-TEST_F(PmemWrites, OfAnOrdinaryFileDo) {
+TEST_F(PmemWrites, WriteToOrdinaryFileMakesSystemCalls) {
     EXPECT_EXIT(write(), testing::KilledBySignal(SIGSYS), "");
 }
 

@@ -46,7 +46,7 @@ Task<> written_twice(Reactor& reactor, SimDisk& disk, uint64_t blocks) {
     EXPECT_EQ(late.error().os_errno, EIO);
     co_await device->close();
 }
-TEST(SimDisk, APowerLossKeepsWhatWasFlushedAndAnyPartOfTheRest) {
+TEST(SimDisk, PowerLossKeepsFlushedAndPartOfTheRest) {
     std::set<uint64_t> survivor_counts;
     for (uint64_t seed = 0; seed < 60; ++seed) {
         sim::World world(seed);
@@ -78,7 +78,7 @@ Task<> torn_write(Reactor& reactor, SimDisk& disk) {
     co_await writes.join();
     co_await device->close();
 }
-TEST(SimDisk, MemoryKeepsWhatIsCompleteAndTearsWords) {
+TEST(SimDisk, MemoryKeepsCompleteWritesAndTearsOthers) {
     size_t torn_lines = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {
         sim::World world(seed);
@@ -98,7 +98,7 @@ TEST(SimDisk, MemoryKeepsWhatIsCompleteAndTearsWords) {
     }
     EXPECT_GT(torn_lines, 5U);
 }
-TEST(SimDisk, SectorsTear) {
+TEST(SimDisk, PowerLossTearsSectors) {
     size_t torn = 0;
     for (uint64_t seed = 0; seed < 60; ++seed) {
         sim::World world(seed);
@@ -135,7 +135,7 @@ Task<> killed_with_writes_in_flight(Reactor& reactor, SimDisk& disk) {
     EXPECT_EQ(first_byte(disk, 0), 1);
     co_await again->close();
 }
-TEST(SimDisk, AProcessCrashKeepsCompletedWritesVolatile) {
+TEST(SimDisk, ProcessCrashKeepsCompletedWrites) {
     for (uint64_t seed = 0; seed < 20; ++seed) {
         sim::World world(seed);
         SimDisk disk(world.random(), {});
@@ -155,7 +155,7 @@ Task<> flush_started_before_the_write_completed(Reactor& reactor, SimDisk& disk,
     lost = first_byte(disk, 1) == 0;
     co_await device->close();
 }
-TEST(SimDisk, AFlushCoversOnlyWhatHadCompleted) {
+TEST(SimDisk, FlushCoversOnlyCompletedWrites) {
     size_t losses = 0;
     for (uint64_t seed = 0; seed < 30; ++seed) {
         sim::World world(seed);
@@ -205,7 +205,7 @@ Task<> with_faults(Reactor& reactor, SimDisk& disk, SimFault& next) {
     EXPECT_EQ(device->counters().errors.value(), 1U);
     co_await device->close();
 }
-TEST(SimDisk, DoesWhatTheHookSays) {
+TEST(SimDisk, FaultOfTheHookIsInjected) {
     sim::World world(1);
     SimDisk disk(world.random(), {});
     SimFault next = SimFault::none;
@@ -242,7 +242,7 @@ Task<> flush_fails_once(Reactor& reactor, SimDisk& disk, SimFault& next, size_t&
     for (uint64_t i = 0; i < 16; ++i) lost += first_byte(disk, i) == 0 ? 1 : 0;
     co_await device->close();
 }
-TEST(SimDisk, AFailedFlushIsNotMendedByAnother) {
+TEST(SimDisk, SecondFlushDoesNotRepairAFailedOne) {
     size_t lost = 0;
     for (uint64_t seed = 0; seed < 10; ++seed) {
         sim::World world(seed);
@@ -268,7 +268,7 @@ Task<> crash_in_the_hook(Reactor& reactor, SimDisk& disk) {
     EXPECT_TRUE(co_await again->read(0, block.bytes()));
     co_await again->close();
 }
-TEST(SimDisk, CrashesAtAChosenOperation) {
+TEST(SimDisk, CrashHappensAtTheChosenOperation) {
     sim::World world(3);
     SimDisk disk(world.random(), {});
     disk.set_hook([&](const SimOperation& operation) {
@@ -289,7 +289,7 @@ Task<> opened_twice(Reactor& reactor, SimDisk& disk) {
     auto third = co_await open(reactor, disk);
     co_await third->close();
 }
-TEST(SimDevice, OpensOnce) {
+TEST(SimDevice, SecondOpeningIsRefused) {
     sim::World world(1);
     SimDisk disk(world.random(), {});
     world.run(opened_twice(world.core(), disk));

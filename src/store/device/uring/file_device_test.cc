@@ -63,7 +63,7 @@ class FileDeviceTest : public testing::Test {
     Report report_;
 };
 
-TEST_F(FileDeviceTest, CreatesAFullyWrittenFile) {
+TEST_F(FileDeviceTest, CreationWritesTheWholeFile) {
     std::vector<uint64_t> steps;
     ASSERT_TRUE(create(10 * mebibyte + block_bytes, [&](uint64_t done, uint64_t total) {
         EXPECT_EQ(total, 10 * mebibyte + block_bytes);
@@ -79,7 +79,7 @@ TEST_F(FileDeviceTest, CreatesAFullyWrittenFile) {
     EXPECT_EQ(files(), std::vector<std::string>{"device-0"});
 }
 
-TEST_F(FileDeviceTest, DoesNotOverwrite) {
+TEST_F(FileDeviceTest, ExistingFileIsNotOverwritten) {
     std::ofstream(path_) << "precious";
     EXPECT_EQ(create(mebibyte).error().code, Code::exists);
     EXPECT_THAT(report_.text(),
@@ -88,26 +88,26 @@ TEST_F(FileDeviceTest, DoesNotOverwrite) {
     EXPECT_EQ(files().size(), 1U);
 }
 
-TEST_F(FileDeviceTest, SaysHowMuchSpaceIsMissing) {
+TEST_F(FileDeviceTest, MissingSpaceIsReported) {
     EXPECT_EQ(create(uint64_t{1} << 50).error().code, Code::no_space);
     EXPECT_THAT(report_.text(), HasSubstr("needs 1 PiB of free space, has "));
     EXPECT_TRUE(files().empty());
 }
 
-TEST_F(FileDeviceTest, NeedsTheDirectory) {
+TEST_F(FileDeviceTest, MissingDirectoryIsReported) {
     path_ = directory_ + "/missing/device-0";
     EXPECT_EQ(create(mebibyte).error().code, Code::not_found);
     EXPECT_THAT(report_.text(), HasSubstr("missing"));
 }
 
-TEST_F(FileDeviceTest, BeginsAnewWhereAKilledCreationStopped) {
+TEST_F(FileDeviceTest, KilledCreationIsRestarted) {
     std::ofstream(path_ + ".new") << "half";
     ASSERT_TRUE(create(mebibyte)) << report_.text();
     EXPECT_EQ(files().size(), 1U);
     EXPECT_EQ(std::filesystem::file_size(path_), mebibyte);
 }
 
-TEST_F(FileDeviceTest, AStoppedCreationLeavesNothing) {
+TEST_F(FileDeviceTest, StoppedCreationLeavesNothing) {
     StopSource source;
     const auto created = create(
         64 * mebibyte,
@@ -119,7 +119,7 @@ TEST_F(FileDeviceTest, AStoppedCreationLeavesNothing) {
     EXPECT_TRUE(files().empty());
 }
 
-TEST_F(FileDeviceTest, RefusesWhatIsNoDevice) {
+TEST_F(FileDeviceTest, InvalidDeviceFileIsRefused) {
     EXPECT_EQ(open().error().code, Code::not_found);
     EXPECT_THAT(report_.text(), HasSubstr("device-0: no such file"));
     std::ofstream(path_) << "short";
@@ -133,7 +133,7 @@ TEST_F(FileDeviceTest, RefusesWhatIsNoDevice) {
     EXPECT_FALSE(open());
 }
 
-TEST_F(FileDeviceTest, TellsItsPath) {
+TEST_F(FileDeviceTest, AccessPathIsReported) {
     ASSERT_TRUE(create(mebibyte));
     auto direct = open();
     ASSERT_TRUE(direct) << report_.text();
@@ -146,7 +146,7 @@ TEST_F(FileDeviceTest, TellsItsPath) {
 }
 
 // As sysfs has them: a partition is a directory inside its disk's.
-TEST_F(FileDeviceTest, KnowsWhetherADiskHasAWriteCache) {
+TEST_F(FileDeviceTest, WriteCacheOfADiskIsDetected) {
     namespace fs = std::filesystem;
     const fs::path sysfs = fs::path(directory_) / "dev";
     fs::create_directories(sysfs);
@@ -175,7 +175,7 @@ Task<Result<>> read_at_the_end(BlockDevice& device) {
     AlignedBuffer buffer(4 * block_bytes);
     co_return co_await device.read(device.size() - buffer.size(), buffer.bytes());
 }
-TEST_F(FileDeviceTest, ATruncatedFileIsAnErrorOfTheDevice) {
+TEST_F(FileDeviceTest, TruncatedFileIsADeviceError) {
     ASSERT_TRUE(create(mebibyte));
     auto device = open();
     ASSERT_TRUE(device);
@@ -224,7 +224,7 @@ void leave_open(std::unique_ptr<BlockDevice> device, std::unique_ptr<OsReactor> 
     [[maybe_unused]] const auto* running = reactor.release();
 }
 
-TEST_F(FileDeviceTest, NamesItsOwner) {
+TEST_F(FileDeviceTest, BusyDeviceNamesItsOwner) {
     ASSERT_TRUE(create(mebibyte));
     Child owner([this] {
         // The child has a reactor of its own; ours does not work there.
@@ -245,7 +245,7 @@ TEST_F(FileDeviceTest, NamesItsOwner) {
     close(**device);
 }
 
-TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
+TEST_F(FileDeviceTest, ForkedChildDoesNotHoldTheLock) {
     ASSERT_TRUE(create(mebibyte));
     int child_pid_pipe[2];
     ASSERT_EQ(pipe(child_pid_pipe), 0);
@@ -276,7 +276,7 @@ TEST_F(FileDeviceTest, AForkedChildDoesNotHoldTheLock) {
     ::close(child_pid_pipe[1]);
 }
 
-TEST_F(FileDeviceTest, AHandleOnAnotherCoreSharesFileAndLock) {
+TEST_F(FileDeviceTest, HandleOnAnotherCoreSharesFileAndLock) {
     ASSERT_TRUE(create(mebibyte));
     auto first = open();
     ASSERT_TRUE(first) << report_.text();

@@ -38,7 +38,7 @@ void use(SpaceMap& space, const std::vector<BlockRun>& runs) {
     }
 }
 
-TEST(SpaceMap, GivesOneRunWhereThereIsOne) {
+TEST(SpaceMap, ContiguousSpaceGivesOneRun) {
     SpaceMap space = one_device(1000);
     const auto a = allocate(space, 32);
     EXPECT_EQ(a, (std::vector<BlockRun>{{BlockAddress::make(0, 10), 32}}));
@@ -46,7 +46,7 @@ TEST(SpaceMap, GivesOneRunWhereThereIsOne) {
     EXPECT_EQ(b, (std::vector<BlockRun>{{BlockAddress::make(0, 42), 100}}));
 }
 
-TEST(SpaceMap, AReservationCanAlwaysBeAllocated) {
+TEST(SpaceMap, ReservedBlocksCanBeAllocated) {
     SpaceMap space = one_device(64);
     EXPECT_TRUE(space.reserve(0, 60));
     EXPECT_FALSE(space.reserve(0, 5));
@@ -57,7 +57,7 @@ TEST(SpaceMap, AReservationCanAlwaysBeAllocated) {
     EXPECT_EQ(space.available_blocks(0), 4U);
 }
 
-TEST(SpaceMap, ADisplacedBlockWaitsForItsProof) {
+TEST(SpaceMap, FreedBlockWaitsUntilItsGroupIsDurable) {
     SpaceMap space = one_device(4);
     use(space, allocate(space, 4));
     EXPECT_TRUE(space.mark_free(BlockAddress::make(0, 11), 5));
@@ -76,7 +76,7 @@ TEST(SpaceMap, ADisplacedBlockWaitsForItsProof) {
     EXPECT_EQ(space.quarantined_blocks(), 0U);
 }
 
-TEST(SpaceMap, WhatIsWorthADiscardIsAvailableAfterIt) {
+TEST(SpaceMap, DiscardableRunIsAvailableAfterDiscard) {
     SpaceMap space = one_device(8);
     use(space, allocate(space, 8));
     for (const uint64_t block : {10, 11, 12, 14, 16}) {
@@ -98,7 +98,7 @@ TEST(SpaceMap, WhatIsWorthADiscardIsAvailableAfterIt) {
     EXPECT_EQ(allocate(space, 3), apart);
 }
 
-TEST(SpaceMap, TakesFewRunsWhereSpaceIsInPieces) {
+TEST(SpaceMap, FragmentedSpaceGivesFewRuns) {
     SpaceMap space = one_device(100);
     use(space, allocate(space, 100));
     for (uint64_t i = 0; i < 100; i += 10) {  // pieces of 3
@@ -125,7 +125,7 @@ SpaceMap in_pieces(Random& random, uint64_t blocks, std::vector<uint64_t>& lengt
     return space;
 }
 
-TEST(SpaceMap, TakesTheFewestRunsThatAWindowHas) {
+TEST(SpaceMap, AllocationTakesTheFewestRuns) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {
         Random random(seed);
         std::vector<uint64_t> lengths;
@@ -141,7 +141,7 @@ TEST(SpaceMap, TakesTheFewestRunsThatAWindowHas) {
 }
 
 // One by one they are at the same addresses as together, in as few runs.
-TEST(SpaceMap, WhatWasLookedForAheadIsTakenPieceByPiece) {
+TEST(SpaceMap, LookAheadGivesTheSameRunsInPieces) {
     for (uint64_t seed = 1; seed <= 50; ++seed) {
         Random random(seed);
         std::vector<uint64_t> lengths;
@@ -161,7 +161,7 @@ TEST(SpaceMap, WhatWasLookedForAheadIsTakenPieceByPiece) {
     }
 }
 
-TEST(SpaceMap, ALargeAllocationIsNotCutByWhatWasLookedForAhead) {
+TEST(SpaceMap, LookAheadDoesNotSplitLargeAllocation) {
     SpaceMap space = one_device(1000);
     use(space, allocate(space, 1000));
     for (uint64_t i = 0; i < 100; ++i) space.mark_free(BlockAddress::make(0, 500 + i), 1);
@@ -173,7 +173,7 @@ TEST(SpaceMap, ALargeAllocationIsNotCutByWhatWasLookedForAhead) {
 }
 
 // The search continues at the end of the last one, and wraps at the device's end.
-TEST(SpaceMap, SpaceInPiecesIsFoundToTheLastBlock) {
+TEST(SpaceMap, FragmentedSpaceIsUsedToTheLastBlock) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         Random random(seed);
         std::vector<uint64_t> lengths;
@@ -198,7 +198,7 @@ struct Regions final : SpaceMap::CutSink {
     }
 };
 
-TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
+TEST(SpaceMap, CutKeepsOneMomentDespiteChanges) {
     SpaceMap space;
     space.add_device(0, 3 * SpaceMap::region_blocks);
     space.make_available();
@@ -233,7 +233,7 @@ TEST(SpaceMap, ACutHoldsOneMomentWhateverComesBetween) {
 }
 
 // Otherwise more blocks could be used than there are.
-TEST(SpaceMap, OnlyDataBlocksAreUsed) {
+TEST(SpaceMap, UsedBlockOutsideDataAreaIsRefused) {
     const auto loads = [](uint64_t block) {
         SpaceMap space;
         space.add_device(10, 100);
@@ -246,7 +246,7 @@ TEST(SpaceMap, OnlyDataBlocksAreUsed) {
 }
 
 // Random use against a set of blocks: nothing is allocated twice, nothing is lost.
-TEST(SpaceMap, AgreesWithASet) {
+TEST(SpaceMap, RandomUseAgreesWithAModel) {
     for (uint64_t seed = 1; seed <= 20; ++seed) {
         Random random(seed);
         SpaceMap space = one_device(500);
@@ -295,7 +295,7 @@ SpaceMap aged_device(uint64_t sections, uint64_t aged) {
 }
 uint64_t section_of(const BlockRun& run) { return run.first.block() / 16; }
 
-TEST(SpaceMap, ClearSectionsAreTakenWhereTheNeighbourhoodHasOnlyPieces) {
+TEST(SpaceMap, LargeAllocationPrefersAClearSection) {
     SpaceMap space = aged_device(1024, 1000);
     EXPECT_EQ(space.clear_blocks(0), 24U * 16);
     // The window after the cursor has pieces of one block.
@@ -309,7 +309,7 @@ TEST(SpaceMap, ClearSectionsAreTakenWhereTheNeighbourhoodHasOnlyPieces) {
     EXPECT_EQ(space.clear_blocks(0), 24U * 16);
 }
 
-TEST(SpaceMap, SmallAllocationsLeaveClearSectionsToLargeOnesAndToMoves) {
+TEST(SpaceMap, SmallAllocationsSpareClearSections) {
     SpaceMap space = aged_device(1024, 1008);
     // 524 sections' worth of blocks is not used: small allocations leave one in 16 of these.
     const auto small = allocate(space, 8);
@@ -323,7 +323,7 @@ TEST(SpaceMap, SmallAllocationsLeaveClearSectionsToLargeOnesAndToMoves) {
     EXPECT_EQ(space.clear_blocks(0), 13U * 16);
 }
 
-TEST(SpaceMap, VictimsAreTheEmptiestAndAreAvoided) {
+TEST(SpaceMap, EmptiestSectionsAreChosenAndAvoided) {
     SpaceMap space = aged_device(8, 8);
     // Section 3 has one used block, section 5 has two.
     std::vector<BlockRun> apart;
@@ -348,7 +348,7 @@ TEST(SpaceMap, VictimsAreTheEmptiestAndAreAvoided) {
     EXPECT_FALSE(space.is_victim(BlockAddress::make(0, 3 * 16)));
 }
 
-TEST(SpaceMap, AVictimThatIsClearIsAnOrdinarySection) {
+TEST(SpaceMap, ClearedVictimBecomesOrdinarySection) {
     SpaceMap space = aged_device(4, 1);
     EXPECT_EQ(space.choose_victims(0, 1, 7), 0U);  // it would need eight moves
     EXPECT_EQ(space.choose_victims(0, 1, 8), 8U);

@@ -173,7 +173,7 @@ std::vector<Structure> structures() {
 
 // A change of these bytes is a new format version: existing pools have the old ones. To write the
 // files of a new version, set ROS2STORE_GOLDEN_DIR to the directory.
-TEST(Format, BytesAreThoseOfTheGoldenFiles) {
+TEST(EngineFormat, BytesMatchTheGoldenFiles) {
     auto all = structures();
     all.push_back({"keys", all_keys(), keys_golden, {}});
     for (const auto& structure : all) {
@@ -193,7 +193,7 @@ constexpr std::string_view record_seeds =
 constexpr std::string_view value_seeds =
 #include "engine_format_values_fuzz_seeds.txt"
     ;
-TEST(Format, FuzzersBeginWithTheGoldenBytes) {
+TEST(EngineFormat, FuzzerSeedsMatchTheGoldenFiles) {
     std::string records = "\n", values = "\n";
     const auto add = [](std::string& lines, std::string_view bytes) {
         for (const char c : bytes) lines += fmt::format("{:02x}", static_cast<uint8_t>(c));
@@ -210,7 +210,7 @@ TEST(Format, FuzzersBeginWithTheGoldenBytes) {
     EXPECT_EQ(values, value_seeds);
 }
 
-TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
+TEST(EngineFormat, GoldenFilesDecodeToTheirValues) {
     const auto superblock = decode_superblock(as_bytes(from_golden(superblock_golden)));
     ASSERT_TRUE(superblock);
     EXPECT_EQ(*superblock, samples::superblock());
@@ -264,7 +264,7 @@ TEST(Format, GoldenFilesAreReadAsWhatTheyWere) {
     EXPECT_TRUE(container->counted);
 }
 
-TEST(Format, ValuesOfEarlierVersionsAreRead) {
+TEST(EngineFormat, ValuesOfEarlierVersionsAreRead) {
     for (const std::string_view golden : {record_2_golden, record_3_golden}) {
         const auto record = decode_record(as_bytes(from_golden(golden)));
         ASSERT_TRUE(record);
@@ -291,7 +291,7 @@ TEST(Format, ValuesOfEarlierVersionsAreRead) {
 }
 
 // A move names the blocks of one segment, so that it needs one node.
-TEST(Format, AMoveOverTwoSegmentsIsRefused) {
+TEST(EngineFormat, MoveAcrossSegmentsIsRefused) {
     const auto is_read = [](uint64_t first, uint32_t count) {
         TransactionRecord transaction = samples::transaction();
         Change& move = transaction.changes[transaction.changes.size() - 1];
@@ -306,7 +306,7 @@ TEST(Format, AMoveOverTwoSegmentsIsRefused) {
     EXPECT_FALSE(is_read(2 * segment_blocks - 1, 0));
 }
 
-TEST(Format, EachBlockHasASealOrNoneHas) {
+TEST(EngineFormat, PartialSealsAreRefused) {
     for (const size_t bytes : {size_t{1}, object::seal_bytes, 3 * object::seal_bytes}) {
         TransactionRecord transaction = samples::sealed();
         transaction.changes[0].value.resize(bytes);
@@ -314,7 +314,7 @@ TEST(Format, EachBlockHasASealOrNoneHas) {
     }
 }
 
-TEST(Format, EveryFlippedBitIsRefused) {
+TEST(EngineFormat, FlippedBitIsRefused) {
     for (const auto& structure : structures()) {
         ASSERT_TRUE(structure.read(structure.bytes)) << structure.name;
         const size_t guarded = std::min(structure.guarded, structure.bytes.size());
@@ -326,7 +326,7 @@ TEST(Format, EveryFlippedBitIsRefused) {
     }
 }
 
-TEST(Format, EveryShorterValueIsRefused) {
+TEST(EngineFormat, TruncatedValueIsRefused) {
     for (const auto& structure : structures()) {
         if (structure.name == "superblock" || structure.name.starts_with("checkpoint")) continue;
         const size_t guarded = std::min(structure.guarded, structure.bytes.size());
@@ -337,7 +337,7 @@ TEST(Format, EveryShorterValueIsRefused) {
 }
 
 // A pool of a later version: the version differs and the checksum is valid.
-TEST(Format, UnknownVersionsAreNamed) {
+TEST(EngineFormat, UnknownVersionIsNamed) {
     for (auto& structure : structures()) {
         auto bytes = std::as_writable_bytes(std::span(structure.bytes));
         uint32_t version = 9;
@@ -368,7 +368,7 @@ TEST(Format, UnknownVersionsAreNamed) {
 }
 
 // Found by the fuzzer: an accepted superblock could not be encoded again.
-TEST(Format, ASuperblocksDirectoryNameMustEnd) {
+TEST(EngineFormat, UnterminatedDirectoryNameIsRefused) {
     std::string block = from_golden(superblock_golden);
     constexpr size_t crc_at = 12, name_at = 104, name_bytes = 64;
     std::ranges::fill(std::span(block).subspan(name_at, name_bytes), 'x');
@@ -381,7 +381,7 @@ TEST(Format, ASuperblocksDirectoryNameMustEnd) {
 
 // What follows has a valid checksum and could not be used.
 
-TEST(Format, ASuperblocksPlacesAreOnItsDevices) {
+TEST(EngineFormat, SuperblockAreaOutsideDeviceIsRefused) {
     const auto is_read = [](auto change) {
         Superblock superblock = samples::superblock();
         change(superblock);
@@ -409,7 +409,7 @@ TEST(Format, ASuperblocksPlacesAreOnItsDevices) {
     EXPECT_FALSE(is_read([](Superblock& s) { s.devices[1].blocks = 0; }));
 }
 
-TEST(Format, ASuperblockNamesADirectoryInThePoolsOwn) {
+TEST(EngineFormat, DirectoryNameOutsideThePoolIsRefused) {
     for (const std::string name : {"", ".", "..", "/etc", "../other/index", "index/", "a/b"}) {
         Superblock superblock = samples::superblock();
         superblock.index_directory = name;
@@ -418,7 +418,7 @@ TEST(Format, ASuperblockNamesADirectoryInThePoolsOwn) {
 }
 
 // The next one is written, too: it must not be 0.
-TEST(Format, CountersNearTheirEndAreRefused) {
+TEST(EngineFormat, CounterNearOverflowIsRefused) {
     const uint64_t last = UINT64_MAX;
     Superblock superblock = samples::superblock();
     superblock.generation = last;
@@ -443,7 +443,7 @@ TEST(Format, CountersNearTheirEndAreRefused) {
     }
 }
 
-TEST(Format, AnArrayIsNoLongerThanArraysAre) {
+TEST(EngineFormat, TooLongArrayIsRefused) {
     EntryValue array = samples::array();
     array.size = object::array_bytes_max;
     EXPECT_TRUE(decode_entry(encode(array)));
@@ -452,7 +452,7 @@ TEST(Format, AnArrayIsNoLongerThanArraysAre) {
     EXPECT_EQ(decode_entry_head(encode(array)).error().code, Code::corrupt);
 }
 
-TEST(Format, AChangeOfAnAkeyNamesIt) {
+TEST(EngineFormat, ChangeWithoutAkeyIsRefused) {
     using Kind = Change::Kind;
     const auto is_read = [](Kind kind) {
         TransactionRecord transaction;
@@ -478,7 +478,7 @@ std::string random_akey(Random& random, size_t most) {
     return akey.empty() ? std::string(1, '\0') : akey;
 }
 
-TEST(Format, RandomTransactionsReadBack) {
+TEST(EngineFormat, RandomTransactionsRoundTrip) {
     Random random(1);
     for (int round = 0; round < 2000; ++round) {
         TransactionRecord transaction{.id = {Uuid::make(Secrets(random)), 1, random.next(),
@@ -526,7 +526,7 @@ TEST(Format, RandomTransactionsReadBack) {
     }
 }
 
-TEST(Format, RandomBlockMapsReadBack) {
+TEST(EngineFormat, RandomBlockMapsRoundTrip) {
     Random random(2);
     for (int round = 0; round < 2000; ++round) {
         EntryValue entry{.kind = EntryValue::Kind::segment};
@@ -557,7 +557,7 @@ TEST(Format, RandomBlockMapsReadBack) {
 constexpr auto segments_most =
     static_cast<uint32_t>(object::array_bytes_max / block_bytes / segment_blocks);
 
-TEST(Keys, SortAsWhatTheyName) {
+TEST(IndexKeys, OrderFollowsTheFields) {
     Random random(3);
     using Name = std::tuple<Uuid, uint64_t, uint64_t, std::string, std::string, uint32_t>;
     std::map<std::string, Name> by_key;
@@ -590,7 +590,7 @@ TEST(Keys, SortAsWhatTheyName) {
     }
 }
 
-TEST(Keys, TheLongestFits) {
+TEST(IndexKeys, LongestKeyFits) {
     const std::string zeros(object::key_bytes_max, '\0');
     const auto key = entry_key({}, {}, zeros, zeros, segments_most - 1);
     EXPECT_EQ(key.view().size(), 1u + 16 + 16 + 2 * (2 * 255 + 2) + 4);
@@ -598,7 +598,7 @@ TEST(Keys, TheLongestFits) {
 }
 
 // A KeyBuilder has no room for longer strings. The engine writes nothing about such keys.
-TEST(Keys, OnesThatNoPoolHasAreNone) {
+TEST(IndexKeys, ImpossibleKeyIsRejected) {
     const std::string most(object::key_bytes_max, 'a'), more = most + 'a';
     const auto is_entry = [](std::string_view dkey, std::string_view akey, uint32_t segment) {
         return parse_entry_key(entry_key({}, {}, dkey, akey, segment).view()).has_value();
@@ -617,7 +617,7 @@ TEST(Keys, OnesThatNoPoolHasAreNone) {
     EXPECT_FALSE(is_summary(""));
 }
 
-TEST(Keys, APrefixEndsBeforeTheNextKey) {
+TEST(IndexKeys, PrefixEndPrecedesTheNextKey) {
     EXPECT_EQ(prefix_end("a"), "b");
     EXPECT_EQ(prefix_end(std::string("a\xff\xff", 3)), "b");
     EXPECT_EQ(prefix_end("\xff"), "");

@@ -16,7 +16,7 @@ object::ContainerId container() {
 constexpr object::ObjectId object_id{0x0102030405060708, 0x090a0b0c0d0e0f10};
 
 // Computed by an independent program (Python) from docs/formats/targets.md.
-TEST(Target, TheMapIsThatOfTheGoldenValues) {
+TEST(TargetMap, GoldenValuesMatch) {
     struct Golden {
         std::string dkey;
         uint32_t of_16, of_4096, of_7;
@@ -40,7 +40,7 @@ TEST(Target, TheMapIsThatOfTheGoldenValues) {
     }
 }
 
-TEST(Target, ChunksAndNamesSpreadEvenly) {
+TEST(TargetMap, ChunksAndNamesSpreadEvenly) {
     std::vector<int> chunks(16), names(16), objects(16);
     for (uint64_t i = 0; i < 16000; ++i) {
         ++chunks[target_of(container(), object_id, object::Dkey::integer(i).bytes, 16)];

@@ -292,19 +292,19 @@ Task<> the_most_items_in_one_fetch(Probe& probe) {
 }  // namespace
 
 std::vector<Case> array_cases() {
-    return {{"WhatIsNotThereReadsAsZeros", what_is_not_there_reads_as_zeros},
-            {"ReadsWhatWasWritten", reads_what_was_written},
-            {"ExtentsOfAnyAlignment", extents_of_any_alignment},
+    return {{"AbsentArrayReadsAsZeros", what_is_not_there_reads_as_zeros},
+            {"WrittenBytesAreReadBack", reads_what_was_written},
+            {"ExtentOfAnyAlignmentIsReadBack", extents_of_any_alignment},
             {"ManySmallWritesMakeOneArray", many_small_writes_make_one_array},
-            {"HolesAndWhatLiesBeyondTheEndAreZeros", holes_and_what_lies_beyond_the_end_are_zeros},
-            {"TheLastByteOfTheLargestArray", the_last_byte_of_the_largest_array},
-            {"EmptyRequests", empty_requests},
+            {"HolesAndBytesBeyondTheEndAreZeros", holes_and_what_lies_beyond_the_end_are_zeros},
+            {"LastByteOfTheLargestArrayIsReadBack", the_last_byte_of_the_largest_array},
+            {"EmptyRequestChangesNoBytes", empty_requests},
             {"PunchedExtentsAreHoles", punched_extents_are_holes},
-            {"SizesShrinkAndGrow", sizes_shrink_and_grow},
-            {"TouchMakesAnArrayAndKeepsOne", touch_makes_an_array_and_keeps_one},
-            {"PunchesTakeWhatTheyName", punches_take_what_they_name},
-            {"ABatchOfItemsHasAStatusEach", a_batch_of_items_has_a_status_each},
-            {"TheMostItemsInOneFetch", the_most_items_in_one_fetch}};
+            {"SizeShrinksAndGrows", sizes_shrink_and_grow},
+            {"TouchCreatesAnArrayAndKeepsItsBytes", touch_makes_an_array_and_keeps_one},
+            {"PunchRemovesOnlyItsKeys", punches_take_what_they_name},
+            {"EachItemOfABatchHasAStatus", a_batch_of_items_has_a_status_each},
+            {"LargestNumberOfItemsIsFetched", the_most_items_in_one_fetch}};
 }
 
 }  // namespace ros2s::object::contract

@@ -232,17 +232,17 @@ Task<> no_deadlock(Probe& probe) {
 
 std::vector<Case> concurrency_cases() {
     return {
-        {"DifferentKeys", different_keys},
-        {"SlicesOfTheSameBlocks", slices_of_the_same_blocks},
-        {"ReadsAreWholeWhileOthersWrite", reads_are_whole_while_others_write},
+        {"WritesToDifferentKeysSucceed", different_keys},
+        {"WritesToPartsOfTheSameBlockSucceed", slices_of_the_same_blocks},
+        {"ReadDuringWritesIsWhole", reads_are_whole_while_others_write},
         {"ConditionsExcludeEachOther", conditions_exclude_each_other, {}, has_conditions},
         {"ConditionsOnADkeyExcludeEachOther",
          conditions_on_a_dkey_exclude_each_other,
          {},
          has_conditions},
         {"RmdirAndCreateExcludeEachOther", rmdir_and_create_exclude_each_other, {}, has_conditions},
-        {"EpochsOrderWhatFollowsEachOther", epochs_order_what_follows_each_other},
-        {"NoDeadlock", no_deadlock, {}, has_transactions}};
+        {"EpochsFollowTheOrderOfUpdates", epochs_order_what_follows_each_other},
+        {"OppositeLockOrdersDoNotDeadlock", no_deadlock, {}, has_transactions}};
 }
 
 }  // namespace ros2s::object::contract

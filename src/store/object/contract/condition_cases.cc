@@ -117,13 +117,13 @@ Task<> a_chain_of_updates_by_epoch(Probe& probe) {
 }  // namespace
 
 std::vector<Case> condition_cases() {
-    return {{"ExistsAndAbsent", exists_and_absent, {}, has_conditions},
-            {"EpochEquals", epoch_equals, {}, has_conditions},
-            {"SizeEquals", size_equals, {}, has_conditions},
-            {"NoDkeys", no_dkeys, {}, has_conditions},
-            {"TheFirstThatFailsIsNamed", the_first_that_fails_is_named, {}, has_conditions},
-            {"TheySeeTheStateBefore", they_see_the_state_before, {}, has_conditions},
-            {"AChainOfUpdatesByEpoch", a_chain_of_updates_by_epoch, {}, has_conditions}};
+    return {{"ExistsAndAbsentTestTheKeys", exists_and_absent, {}, has_conditions},
+            {"EpochEqualsTestsTheLastChange", epoch_equals, {}, has_conditions},
+            {"SizeEqualsTestsArraysAndValues", size_equals, {}, has_conditions},
+            {"NoDkeysTestsOneAkey", no_dkeys, {}, has_conditions},
+            {"FirstFailedConditionIsNamed", the_first_that_fails_is_named, {}, has_conditions},
+            {"ConditionsTestTheStateBefore", they_see_the_state_before, {}, has_conditions},
+            {"UpdatesChainedByEpochSucceed", a_chain_of_updates_by_epoch, {}, has_conditions}};
 }
 
 }  // namespace ros2s::object::contract

@@ -182,11 +182,14 @@ Task<> containers_survive_reopening(Probe& probe) {
 
 std::vector<Case> container_cases() {
     return {
-        {"Labels", labels},
-        {"AWorldOfItsOwnEach", a_world_of_its_own_each},
-        {"UnknownContainers", unknown_ones},
-        {"ADestroyedContainerLeavesNothing", a_destroyed_one_leaves_nothing, {}, knows_its_space},
-        {"AFullPool", a_full_pool, {.capacity_bytes = 32 << 20, .scarce = true}, knows_its_space},
+        {"InvalidOrDuplicateLabelIsRefused", labels},
+        {"ContainersAreIndependent", a_world_of_its_own_each},
+        {"UnknownContainerIsNotFound", unknown_ones},
+        {"DestroyedContainerLeavesNothing", a_destroyed_one_leaves_nothing, {}, knows_its_space},
+        {"FullPoolRefusesWritesUntilFreed",
+         a_full_pool,
+         {.capacity_bytes = 32 << 20, .scarce = true},
+         knows_its_space},
         {"ContainersSurviveReopening", containers_survive_reopening, {}, is_durable}};
 }
 

@@ -182,15 +182,16 @@ Task<> read_only_takes_no_updates(Probe& probe) {
 }  // namespace
 
 std::vector<Case> limit_cases() {
-    return {{"KeysUpToTheLimit", keys_up_to_the_limit},
-            {"KeysOverTheLimit", keys_over_the_limit},
-            {"ExtentsOverTheLimit", extents_over_the_limit},
-            {"ValuesOverTheLimit", values_over_the_limit},
-            {"TransactionsOverTheLimit", transactions_over_the_limit, {}, has_transactions},
-            {"PayloadUpToTheLimit", payload_up_to_the_limit, {.capacity_bytes = 160 << 20}},
-            {"Nonsense", nonsense},
-            {"ARequestGivenUpBeforeItStarts", a_request_given_up_before_it_starts},
-            {"ReadOnlyTakesNoUpdates", read_only_takes_no_updates}};
+    return {
+        {"KeyUpToTheLimitIsAccepted", keys_up_to_the_limit},
+        {"KeyOverTheLimitIsRefused", keys_over_the_limit},
+        {"ExtentOverTheLimitIsRefused", extents_over_the_limit},
+        {"ValueOverTheLimitIsRefused", values_over_the_limit},
+        {"TransactionOverTheLimitIsRefused", transactions_over_the_limit, {}, has_transactions},
+        {"PayloadUpToTheLimitIsAccepted", payload_up_to_the_limit, {.capacity_bytes = 160 << 20}},
+        {"InvalidRequestIsRefused", nonsense},
+        {"RequestEndedBeforeItsStartDoesNothing", a_request_given_up_before_it_starts},
+        {"ReadOnlyStoreRefusesUpdates", read_only_takes_no_updates}};
 }
 
 }  // namespace ros2s::object::contract

@@ -259,14 +259,14 @@ Task<> lists_are_whole_under_change(Probe& probe) {
 }  // namespace
 
 std::vector<Case> list_cases() {
-    return {{"DkeysComeAsUnsignedBytes", dkeys_come_as_unsigned_bytes},
-            {"PagesStartBehindAKey", pages_start_behind_a_key},
-            {"DkeysByAkey", dkeys_by_akey},
-            {"AkeysAndObjects", akeys_and_objects},
-            {"ALargeDirectory", a_large_directory},
-            {"QueryFollowsEveryChange", query_follows_every_change},
-            {"AConditionForgetsNothing", a_condition_forgets_nothing, {}, has_transactions},
-            {"ListsAreWholeUnderChange", lists_are_whole_under_change}};
+    return {{"DkeysAreOrderedAsUnsignedBytes", dkeys_come_as_unsigned_bytes},
+            {"PageStartsAfterTheGivenKey", pages_start_behind_a_key},
+            {"DkeysAreListedByAkey", dkeys_by_akey},
+            {"AkeysAndObjectsAreListed", akeys_and_objects},
+            {"LargeDirectoryIsListedInPages", a_large_directory},
+            {"QueryReflectsEveryChange", query_follows_every_change},
+            {"ConditionKeepsTheLastEpoch", a_condition_forgets_nothing, {}, has_transactions},
+            {"ListDuringChangesIsComplete", lists_are_whole_under_change}};
 }
 
 }  // namespace ros2s::object::contract

@@ -189,26 +189,26 @@ Task<> a_session_takes_its_pins_with_it(Probe& probe) {
 
 std::vector<Case> pin_cases() {
     return {
-        {"WhatIsPinnedIsNotPunchedByOthers",
+        {"PinnedObjectIsNotPunchedByOthers",
          what_is_pinned_is_not_punched_by_others,
          {},
          has_conditions},
-        {"TheLastWhoUnpinsHearsThatItIsWanted",
+        {"LastUnpinReportsARefusedPunch",
          the_last_who_unpins_hears_that_it_is_wanted,
          {},
          has_conditions},
-        {"WhatIsNotThereIsNotPinned", what_is_not_there_is_not_pinned, {}, has_conditions},
-        {"WhoHasPinnedWrites", who_has_pinned_writes, {}, has_conditions},
-        {"WhatWasDoneIsAnsweredWithoutThePin",
+        {"AbsentObjectIsNotPinned", what_is_not_there_is_not_pinned, {}, has_conditions},
+        {"OnlyAHolderOfAPinWrites", who_has_pinned_writes, {}, has_conditions},
+        {"RepeatedWriteIsAnsweredWithoutThePin",
          what_was_done_is_answered_without_the_pin,
          {},
          has_replies},
-        {"ATransactionPins",
+        {"TransactionPinsItsNewObjects",
          a_transaction_pins,
          {},
          [](const Features& features) { return features.stored_replies && features.chains; }},
-        {"APinAndAPunchAtOnce", a_pin_and_a_punch_at_once, {}, has_conditions},
-        {"ASessionTakesItsPinsWithIt", a_session_takes_its_pins_with_it, {}, has_conditions},
+        {"ConcurrentPinAndPunchExcludeEachOther", a_pin_and_a_punch_at_once, {}, has_conditions},
+        {"EndedSessionLosesItsPins", a_session_takes_its_pins_with_it, {}, has_conditions},
     };
 }
 

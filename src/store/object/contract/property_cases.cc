@@ -222,12 +222,13 @@ Task<> agrees_with_the_model_after_reopening(Probe& probe) {
 }  // namespace
 
 std::vector<Case> property_cases() {
-    return {{"CutsAtSegmentsAfterReopening", cuts_at_segments_after_reopening, {}, is_durable},
-            {"AgreesWithTheModel", agrees_with_the_model, {}, has_transactions},
-            {"AgreesWithTheModelAfterReopening",
-             agrees_with_the_model_after_reopening,
-             {},
-             is_durable}};
+    return {
+        {"CutAtASegmentBorderSurvivesReopening", cuts_at_segments_after_reopening, {}, is_durable},
+        {"RandomUseAgreesWithAModel", agrees_with_the_model, {}, has_transactions},
+        {"RandomUseAgreesWithAModelAfterReopening",
+         agrees_with_the_model_after_reopening,
+         {},
+         is_durable}};
 }
 
 }  // namespace ros2s::object::contract

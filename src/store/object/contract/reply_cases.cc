@@ -149,21 +149,22 @@ Task<> survive_reopening(Probe& probe) {
 }  // namespace
 
 std::vector<Case> reply_cases() {
-    return {{"ARepeatedIdGetsTheStoredReply", a_repeated_id_gets_the_stored_reply, {}, has_replies},
-            {"AnotherRequestOfTheNameIsRefused",
-             another_request_of_the_name_is_refused,
-             {},
-             has_replies},
-            {"WhatWasNeverSentIsNotAnswered", what_was_never_sent_is_not_answered, {}, has_replies},
-            {"OwnersDoNotMeet", owners_do_not_meet, {}, has_replies},
-            {"AnOlderIdIsStale", an_older_id_is_stale, {}, has_replies},
-            {"SlotsAndClientsAreIndependent", slots_and_clients_are_independent, {}, has_replies},
-            {"NoClientNoReply", no_client_no_reply, {}, has_replies},
-            {"AFailedOneMayBeTriedAgain", a_failed_one_may_be_tried_again, {}, has_replies},
-            {"DuplicatesInFlightAreOne", duplicates_in_flight_are_one, {}, has_replies},
-            {"RepliesSurviveReopening", survive_reopening, {}, [](const Features& features) {
-                 return features.stored_replies && features.durable;
-             }}};
+    return {
+        {"RepeatedIdGetsTheStoredReply", a_repeated_id_gets_the_stored_reply, {}, has_replies},
+        {"OtherRequestWithTheSameIdIsRefused",
+         another_request_of_the_name_is_refused,
+         {},
+         has_replies},
+        {"NewRequestWithAUsedIdIsRefused", what_was_never_sent_is_not_answered, {}, has_replies},
+        {"IdsOfOtherOwnersAreIndependent", owners_do_not_meet, {}, has_replies},
+        {"OlderIdIsStale", an_older_id_is_stale, {}, has_replies},
+        {"SlotsAndClientsAreIndependent", slots_and_clients_are_independent, {}, has_replies},
+        {"RequestWithoutAClientHasNoReply", no_client_no_reply, {}, has_replies},
+        {"FailedRequestMayBeRepeated", a_failed_one_may_be_tried_again, {}, has_replies},
+        {"ConcurrentDuplicatesAreDoneOnce", duplicates_in_flight_are_one, {}, has_replies},
+        {"RepliesSurviveReopening", survive_reopening, {}, [](const Features& features) {
+             return features.stored_replies && features.durable;
+         }}};
 }
 
 }  // namespace ros2s::object::contract

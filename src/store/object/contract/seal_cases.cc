@@ -116,14 +116,14 @@ std::vector<Case> seal_cases() {
     return {
         {"SealsStayWithTheirBlocks", seals_stay_with_their_blocks, {}, keeps_seals},
         {"ChangedBlocksLoseTheirSeals", changed_blocks_lose_their_seals, {}, keeps_seals},
-        {"TheLastSealOfATransactionCounts", the_last_seal_of_a_transaction_counts, {}, keeps_seals},
+        {"LastSealOfATransactionIsKept", the_last_seal_of_a_transaction_counts, {}, keeps_seals},
         {"SealsSurviveReopening",
          seals_survive_reopening,
          {},
          [](const Features& features) { return features.seals && features.durable; }},
-        {"WrongNumbersOfSealsAreRefused", wrong_numbers_of_seals_are_refused, {}, keeps_seals},
-        {"ManySealsInOneFetch", many_seals_in_one_fetch, {}, keeps_seals},
-        {"AStoreWithoutSealsRefusesThem",
+        {"WrongNumberOfSealsIsRefused", wrong_numbers_of_seals_are_refused, {}, keeps_seals},
+        {"ManySealsAreFetchedAtOnce", many_seals_in_one_fetch, {}, keeps_seals},
+        {"StoreWithoutSealsRefusesThem",
          a_store_without_seals_refuses_them,
          {},
          [](const Features& features) { return !features.seals; }}};

@@ -159,14 +159,14 @@ Task<> large_ones(Probe& probe) {
 }  // namespace
 
 std::vector<Case> transaction_cases() {
-    return {{"AcrossObjects", across_objects, {}, has_transactions},
+    return {{"TransactionAcrossObjectsIsDone", across_objects, {}, has_transactions},
             {"OperationsTakeEffectInOrder", operations_take_effect_in_order, {}, has_transactions},
-            {"TheSameBlockManyTimes", the_same_block_many_times},
-            {"AFailedOneLeavesNothing", a_failed_one_leaves_nothing, {}, has_transactions},
-            {"EpochsRise", epochs_rise},
-            {"ChecksumsAreCompared", checksums_are_compared},
-            {"ThePayloadIsTheStoresOwnCopy", the_payload_is_the_stores_own_copy},
-            {"LargeOnes", large_ones}};
+            {"RepeatedWritesToOneBlockTakeEffect", the_same_block_many_times},
+            {"FailedTransactionLeavesNothing", a_failed_one_leaves_nothing, {}, has_transactions},
+            {"EpochsIncrease", epochs_rise},
+            {"WrongChecksumsAreRefused", checksums_are_compared},
+            {"PayloadIsCopiedBeforeTheReply", the_payload_is_the_stores_own_copy},
+            {"LargeTransactionIsDone", large_ones}};
 }
 
 }  // namespace ros2s::object::contract

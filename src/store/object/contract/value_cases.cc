@@ -60,11 +60,11 @@ Task<> an_akey_is_an_array_or_a_value(Probe& probe) {
 }  // namespace
 
 std::vector<Case> value_cases() {
-    return {{"ValuesOfAllSizes", values_of_all_sizes},
-            {"AValueIsReplacedWhole", a_value_is_replaced_whole},
-            {"TooSmallAWindowGetsNothing", too_small_a_window_gets_nothing},
-            {"ValuesAreReadFromTheirStart", values_are_read_from_their_start},
-            {"AnAkeyIsAnArrayOrAValue", an_akey_is_an_array_or_a_value}};
+    return {{"ValueOfAnySizeIsReadBack", values_of_all_sizes},
+            {"ValueIsReplacedAsAWhole", a_value_is_replaced_whole},
+            {"TooSmallWindowReceivesNothing", too_small_a_window_gets_nothing},
+            {"ReadInsideAValueIsRefused", values_are_read_from_their_start},
+            {"AkeyIsEitherAnArrayOrAValue", an_akey_is_an_array_or_a_value}};
 }
 
 }  // namespace ros2s::object::contract

@@ -7,6 +7,6 @@ nvme_file_system
 export TMPDIR=/mnt/nvme ROS2STORE_TEST_VERBS=rxe0
 
 before=$(rdma_packets)
-check "peers without a ticket at its listeners" tests_pass build/release/tests/daemons/attack_test 'Of/Attacked.*/dpu_verbs'
+check "peers without a ticket at its listeners" tests_pass build/release/tests/daemons/attack_test 'Of/DaemonAttack.*/dpu_verbs'
 check "hosts that die, or stop" tests_pass build/release/tests/daemons/attack_test 'Of/HostileClients.*/dpu_verbs'
 check "and it went over the adapter" test "$(rdma_packets)" -gt $((before + 10000))

@@ -8,5 +8,5 @@ export TMPDIR=/mnt/nvme ROS2STORE_TEST_VERBS=rxe0 ROS2STORE_TEST_OFI="ofi+verbs 
 before=$(rdma_packets)
 check "keys and frames of hostile peers" tests_pass build/release/fabric_ofi_test "OfiMessageAttack.*"
 check "false keys of hosts that were let in" \
-    tests_pass build/release/tests/daemons/attack_test 'Of/ClientsOverAnAdapter.*'
+    tests_pass build/release/tests/daemons/attack_test 'Of/AdapterClientAttack.*'
 check "and it went over the adapter" test "$(rdma_packets)" -gt $((before + 1000))

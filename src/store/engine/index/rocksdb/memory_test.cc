@@ -50,7 +50,7 @@ class Peak {
     uint64_t counted_ = 0, resident_ = 0;
 };
 
-TEST(Memory, StaysInTheBudgetForAnIndexTenTimesAsLarge) {
+TEST(RocksDbMemory, LargeIndexStaysWithinTheBudget) {
     auto directory = (std::filesystem::temp_directory_path() / "ros2store-memory-XXXXXX").string();
     ASSERT_NE(mkdtemp(directory.data()), nullptr);
     Report report;

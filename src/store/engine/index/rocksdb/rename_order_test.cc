@@ -25,7 +25,7 @@ bool loses_the_manifest(bool ordered, uint64_t seed) {
     return after->FileExists("/CURRENT").ok() && !after->FileExists("/MANIFEST-2").ok();
 }
 
-TEST(RenameOrder, ARenameNeverOutrunsTheFilesBeforeIt) {
+TEST(RenameOrder, RenameWaitsForEarlierFiles) {
     int lost_without = 0;
     for (uint64_t seed = 0; seed < 500; ++seed) {
         EXPECT_FALSE(loses_the_manifest(true, seed)) << "seed " << seed;

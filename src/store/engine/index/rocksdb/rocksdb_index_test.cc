@@ -104,7 +104,7 @@ class RocksDbIndexTest : public testing::Test {
     Report report_;
 };
 
-TEST_F(RocksDbIndexTest, CreateRefusesWhatIsThere) {
+TEST_F(RocksDbIndexTest, CreationOverExistingIndexIsRefused) {
     make();
     expect_failure(create(), Code::exists, "is not empty");
     auto index = open();
@@ -112,13 +112,13 @@ TEST_F(RocksDbIndexTest, CreateRefusesWhatIsThere) {
     EXPECT_TRUE((*index)->get("key1")->has_value()) << "the refused create altered nothing";
 }
 
-TEST_F(RocksDbIndexTest, CreateTakesAnEmptyDirectory) {
+TEST_F(RocksDbIndexTest, CreationInEmptyDirectorySucceeds) {
     stdfs::create_directory(path_);
     EXPECT_TRUE(create()) << report_.text();
 }
 
 // More tables than may be open: RocksDB says OK for a key of one that is closed.
-TEST_F(RocksDbIndexTest, WhatIsInAClosedTableIsNotAnsweredFromMemory) {
+TEST_F(RocksDbIndexTest, KeyOfClosedTableIsNotAnsweredFromMemory) {
     constexpr int tables = 400;
     auto index = create_rocksdb_index(path_, {.compaction = false}, report_);
     ASSERT_TRUE(index) << report_.text();
@@ -145,7 +145,7 @@ TEST_F(RocksDbIndexTest, WhatIsInAClosedTableIsNotAnsweredFromMemory) {
 }
 
 // A core would step over all of a directory's removed names.
-TEST_F(RocksDbIndexTest, AScanFromMemoryGivesUpAtManyErasedKeys) {
+TEST_F(RocksDbIndexTest, CachedScanStopsAtManyErasedKeys) {
     auto index = create();
     ASSERT_TRUE(index) << report_.text();
     IndexBatch batch;
@@ -161,7 +161,7 @@ TEST_F(RocksDbIndexTest, AScanFromMemoryGivesUpAtManyErasedKeys) {
     EXPECT_TRUE((*index)->scan_cached({.from = "b", .limit = IndexScan::few}));
 }
 
-TEST_F(RocksDbIndexTest, NobodyElseMayEnterTheDirectory) {
+TEST_F(RocksDbIndexTest, DirectoryIsClosedToOtherUsers) {
     const auto mode = [&] { return stdfs::status(path_).permissions(); };
     make();
     EXPECT_EQ(mode(), stdfs::perms::owner_all);
@@ -175,7 +175,7 @@ TEST_F(RocksDbIndexTest, NobodyElseMayEnterTheDirectory) {
     EXPECT_EQ(mode(), stdfs::perms::owner_all);
 }
 
-TEST_F(RocksDbIndexTest, CreateNamesAMissingParent) {
+TEST_F(RocksDbIndexTest, MissingParentIsNamed) {
     Report report;
     const auto index = create_rocksdb_index(path_ + "/deeper", {}, report);
     ASSERT_FALSE(index);
@@ -184,25 +184,25 @@ TEST_F(RocksDbIndexTest, CreateNamesAMissingParent) {
         << report.text();
 }
 
-TEST_F(RocksDbIndexTest, OpenNamesAMissingDirectory) {
+TEST_F(RocksDbIndexTest, MissingDirectoryIsNamed) {
     expect_failure(open(), Code::not_found, "there is no index directory");
     EXPECT_FALSE(stdfs::exists(path_)) << "opening made something";
 }
 
-TEST_F(RocksDbIndexTest, OpenRefusesADirectoryThatIsNoIndex) {
+TEST_F(RocksDbIndexTest, ForeignDirectoryIsRefused) {
     stdfs::create_directory(path_);
     write(path_ + "/letter.txt", "dear …");
     expect_failure(open(), Code::not_found, "is not an index of ros2store");
     EXPECT_EQ(std::distance(stdfs::directory_iterator(path_), {}), 1) << "it stays as it was";
 }
 
-TEST_F(RocksDbIndexTest, OpenRefusesAnInterruptedCreation) {
+TEST_F(RocksDbIndexTest, InterruptedCreationIsRefused) {
     make();
     stdfs::remove(path_ + "/FORMAT");
     expect_failure(open(), Code::not_found, "creation was interrupted");
 }
 
-TEST_F(RocksDbIndexTest, OpenRefusesAnUnknownVersion) {
+TEST_F(RocksDbIndexTest, UnknownVersionIsRefused) {
     make();
     write(path_ + "/FORMAT", "ros2store index, version 7\n");
     const auto index = open();
@@ -211,13 +211,13 @@ TEST_F(RocksDbIndexTest, OpenRefusesAnUnknownVersion) {
     EXPECT_EQ(index.error().detail, 7u);
 }
 
-TEST_F(RocksDbIndexTest, OpenRefusesADamagedFormat) {
+TEST_F(RocksDbIndexTest, DamagedFormatFileIsRefused) {
     make();
     write(path_ + "/FORMAT", "ros2store indeX, version 1\n");
     expect_failure(open(), Code::corrupt, "/FORMAT is damaged");
 }
 
-TEST_F(RocksDbIndexTest, ASecondOpenerInThisProcessIsRefused) {
+TEST_F(RocksDbIndexTest, SecondOpenerInThisProcessIsRefused) {
     auto first = create();
     ASSERT_TRUE(first) << report_.text();
     expect_failure(open(), Code::busy, "is open in another program");
@@ -225,7 +225,7 @@ TEST_F(RocksDbIndexTest, ASecondOpenerInThisProcessIsRefused) {
     EXPECT_TRUE(open()) << report_.text();
 }
 
-TEST_F(RocksDbIndexTest, ASecondOpenerInAnotherProcessIsRefused) {
+TEST_F(RocksDbIndexTest, SecondOpenerInAnotherProcessIsRefused) {
     make();
     // The other program holds the lock in the same way as RocksDB: a POSIX record lock on LOCK.
     int ready[2], leave[2];
@@ -253,7 +253,7 @@ TEST_F(RocksDbIndexTest, ASecondOpenerInAnotherProcessIsRefused) {
     EXPECT_TRUE(open()) << report_.text();
 }
 
-TEST_F(RocksDbIndexTest, OpenNamesAMissingFile) {
+TEST_F(RocksDbIndexTest, MissingFileIsCorruption) {
     for (const auto* what : {"CURRENT", "MANIFEST", "sst"}) {
         SCOPED_TRACE(what);
         stdfs::remove_all(path_);
@@ -266,14 +266,14 @@ TEST_F(RocksDbIndexTest, OpenNamesAMissingFile) {
     }
 }
 
-TEST_F(RocksDbIndexTest, ATruncatedTableIsCorruption) {
+TEST_F(RocksDbIndexTest, TruncatedTableIsCorruption) {
     make();
     const auto table = only(".sst");
     stdfs::resize_file(table, stdfs::file_size(table) / 2);
     expect_failure(open(), Code::corrupt, "is damaged");
 }
 
-TEST_F(RocksDbIndexTest, AFlippedBitInATableIsNeverReadAsData) {
+TEST_F(RocksDbIndexTest, FlippedBitInTableIsNeverReturnedAsData) {
     make();
     const auto table = only(".sst");
     const auto size = stdfs::file_size(table);
@@ -304,7 +304,7 @@ TEST_F(RocksDbIndexTest, AFlippedBitInATableIsNeverReadAsData) {
     EXPECT_GT(caught, places * 3 / 4);
 }
 
-TEST_F(RocksDbIndexTest, AFlippedBitInTheManifestIsCorruption) {
+TEST_F(RocksDbIndexTest, FlippedBitInManifestIsCorruption) {
     make();
     stdfs::path manifest;
     for (const auto& entry : stdfs::directory_iterator(path_))
@@ -313,7 +313,7 @@ TEST_F(RocksDbIndexTest, AFlippedBitInTheManifestIsCorruption) {
     expect_failure(open(), Code::corrupt, "is damaged");
 }
 
-TEST_F(RocksDbIndexTest, WritesNoLogFiles) {
+TEST_F(RocksDbIndexTest, NoLogFilesAreWritten) {
     make();
     for (const auto& entry : stdfs::directory_iterator(path_)) {
         const auto name = entry.path().filename().string();
@@ -324,7 +324,7 @@ TEST_F(RocksDbIndexTest, WritesNoLogFiles) {
     }
 }
 
-TEST_F(RocksDbIndexTest, RocksDbsWordsReachTheLog) {
+TEST_F(RocksDbIndexTest, RocksDbMessagesReachTheLog) {
     std::string said;
     RocksDbOptions options;
     options.log = Log([&](LogLevel, std::string_view line) { said += line; }, LogLevel::debug);
@@ -334,7 +334,7 @@ TEST_F(RocksDbIndexTest, RocksDbsWordsReachTheLog) {
 }
 
 // Otherwise a limit of this process would be reported as damage of the disk.
-TEST(RocksDbStatus, AFailedSystemCallKeepsItsErrno) {
+TEST(RocksDbStatus, FailedSystemCallKeepsItsErrno) {
     for (const int each : {EACCES, EROFS, EMFILE, ENFILE, EAGAIN, ENOMEM, EFBIG}) {
         const auto status =
             rocksdb::Status::IOError("While open a file for appending: x", std::strerror(each));
@@ -343,7 +343,7 @@ TEST(RocksDbStatus, AFailedSystemCallKeepsItsErrno) {
     EXPECT_EQ(to_errno(error_of(rocksdb::Status::IOError("x", "y"))), EIO);
 }
 
-TEST(RocksDbStatus, AThreadThatCannotBeStartedIsNotADiskError) {
+TEST(RocksDbStatus, FailedThreadStartIsNotADiskError) {
     const auto status = guarded(
         []() -> rocksdb::Status { throw std::system_error(EAGAIN, std::generic_category()); });
     EXPECT_EQ(to_errno(error_of(status)), EAGAIN) << status.ToString();

@@ -32,7 +32,7 @@ IndexBatch one(std::string_view key, std::string_view value) {
     return batch;
 }
 
-TEST(OrderedMapMedium, ACrashLosesEveryNumberOfUnflushedBatches) {
+TEST(OrderedMapMedium, CrashLosesAnyNumberOfUnflushedBatches) {
     std::set<std::string> survived;
     for (uint64_t seed = 0; seed < 100; ++seed) {
         OrderedMapMedium medium;
@@ -48,7 +48,7 @@ TEST(OrderedMapMedium, ACrashLosesEveryNumberOfUnflushedBatches) {
     EXPECT_EQ(survived, (std::set<std::string>{"1", "2", "3", "flushed"}));
 }
 
-TEST(OrderedMapMedium, WhatSurvivedACrashSurvivesTheNext) {
+TEST(OrderedMapMedium, SurvivorOfOneCrashSurvivesTheNext) {
     Random random(1);
     for (int round = 0; round < 50; ++round) {
         OrderedMapMedium medium;
@@ -61,7 +61,7 @@ TEST(OrderedMapMedium, WhatSurvivedACrashSurvivesTheNext) {
     }
 }
 
-TEST(OrderedMapMedium, AnIndexOfBeforeTheCrashIsDead) {
+TEST(OrderedMapMedium, IndexOpenedBeforeCrashFails) {
     OrderedMapMedium medium;
     Random random(1);
     auto index = medium.open();
@@ -71,7 +71,7 @@ TEST(OrderedMapMedium, AnIndexOfBeforeTheCrashIsDead) {
     EXPECT_EQ(*medium.open()->get("k"), std::nullopt);
 }
 
-TEST(OrderedMapMedium, AnInjectedFailureLastsUntilTheCrash) {
+TEST(OrderedMapMedium, InjectedFailureLastsUntilTheCrash) {
     OrderedMapMedium medium;
     Random random(1);
     auto index = medium.open();
@@ -84,7 +84,7 @@ TEST(OrderedMapMedium, AnInjectedFailureLastsUntilTheCrash) {
     EXPECT_EQ(*medium.open()->get("k"), "v");
 }
 
-TEST(OrderedMapMedium, AFullOneIsReadAndNotWritten) {
+TEST(OrderedMapMedium, FullMediumIsReadOnly) {
     OrderedMapMedium medium;
     auto index = medium.open();
     ASSERT_TRUE(index->apply(one("k", "v")));
@@ -98,7 +98,7 @@ TEST(OrderedMapMedium, AFullOneIsReadAndNotWritten) {
     EXPECT_EQ(*index->get("k"), "w");
 }
 
-TEST(OrderedMapMedium, CountsItsBytes) {
+TEST(OrderedMapMedium, BytesAreCounted) {
     OrderedMapMedium medium;
     auto index = medium.open();
     ASSERT_TRUE(index->apply(one("ab", "cde")));

@@ -98,7 +98,7 @@ class IndexContract : public testing::TestWithParam<MakeIndexUnderTest> {
     std::unique_ptr<Index> index_;
 };
 
-TEST_P(IndexContract, GetsWhatWasPut) {
+TEST_P(IndexContract, StoredValueIsReturned) {
     EXPECT_EQ(get("a"), std::nullopt);
     put("a", "1");
     put("b", "");
@@ -109,7 +109,7 @@ TEST_P(IndexContract, GetsWhatWasPut) {
     EXPECT_EQ(get("a"), "2");
 }
 
-TEST_P(IndexContract, AnswersFromMemoryWhatIsThere) {
+TEST_P(IndexContract, PresentKeyIsAnsweredFromMemory) {
     put("a", "1");
     EXPECT_EQ(index().get("a"), "1");
     int answers = 0;
@@ -124,7 +124,7 @@ TEST_P(IndexContract, AnswersFromMemoryWhatIsThere) {
     EXPECT_TRUE(index().scan_cached({.limit = IndexScan::few}) ||
                 index().scan_cached({.limit = IndexScan::few}));
 }
-TEST_P(IndexContract, ABatchActsInItsOrder) {
+TEST_P(IndexContract, BatchIsAppliedInOrder) {
     put("gone", "x");
     IndexBatch batch;
     batch.put("a", "1");
@@ -143,7 +143,7 @@ TEST_P(IndexContract, ABatchActsInItsOrder) {
     EXPECT_EQ(get("gone"), std::nullopt);
 }
 
-TEST_P(IndexContract, AppendedBatchesAreOne) {
+TEST_P(IndexContract, AppendedBatchesFormOneBatch) {
     IndexBatch first, second;
     first.put("k", "1");
     second.put("k", "2");
@@ -156,13 +156,13 @@ TEST_P(IndexContract, AppendedBatchesAreOne) {
     EXPECT_EQ(get("l"), "3");
 }
 
-TEST_P(IndexContract, AnEmptyBatchChangesNothing) {
+TEST_P(IndexContract, EmptyBatchChangesNothing) {
     put("a", "1");
     ASSERT_TRUE(index().apply(IndexBatch()));
     EXPECT_EQ(keys({}), "a");
 }
 
-TEST_P(IndexContract, KeysAndValuesAreAnyBytes) {
+TEST_P(IndexContract, ArbitraryBytesAreAccepted) {
     const std::string zeros(3, '\0'), high = "\xff\xff", value("\0\n\xff", 3);
     put(zeros, value);
     put(high, value);
@@ -175,7 +175,7 @@ TEST_P(IndexContract, KeysAndValuesAreAnyBytes) {
     EXPECT_EQ(page->entries[2].key, high) << "keys are ordered as unsigned bytes";
 }
 
-TEST_P(IndexContract, ScansRangesBothWays) {
+TEST_P(IndexContract, RangesAreScannedInBothDirections) {
     for (const char* key : {"b", "d", "a", "c", "cc", "e"}) put(key, key);
     EXPECT_EQ(keys({}), "a,b,c,cc,d,e");
     EXPECT_EQ(keys({.reverse = true}), "e,d,cc,c,b,a");
@@ -191,7 +191,7 @@ TEST_P(IndexContract, ScansRangesBothWays) {
     EXPECT_EQ(keys({.from = "c", .to = "c"}), "");
 }
 
-TEST_P(IndexContract, PagesEndAtTheirLimitsAndSayWhetherMoreFollows) {
+TEST_P(IndexContract, PageEndsAtItsLimitAndReportsMore) {
     for (const char* key : {"a", "b", "c", "d"}) put(key, std::string(100, 'v'));
     EXPECT_EQ(keys({.limit = 2}), "a,b+");
     EXPECT_EQ(keys({.limit = 4}), "a,b,c,d");
@@ -206,7 +206,7 @@ TEST_P(IndexContract, PagesEndAtTheirLimitsAndSayWhetherMoreFollows) {
     EXPECT_EQ(page->entries[0].value, "");
 }
 
-TEST_P(IndexContract, HoldsLargeValues) {
+TEST_P(IndexContract, LargeValueIsStored) {
     Random random(3);
     std::string value(5'000'000, '\0');
     for (auto& c : value) c = static_cast<char>(random.next());
@@ -218,7 +218,7 @@ TEST_P(IndexContract, HoldsLargeValues) {
     EXPECT_GT(index().disk_bytes(), value.size() / 2);
 }
 
-TEST_P(IndexContract, FlushedBatchesSurviveClosing) {
+TEST_P(IndexContract, FlushedBatchSurvivesReopening) {
     put("a", "1");
     put("b", "2");
     ASSERT_TRUE(index().flush());
@@ -231,7 +231,7 @@ TEST_P(IndexContract, FlushedBatchesSurviveClosing) {
     EXPECT_EQ(keys({}), "b");
 }
 
-TEST_P(IndexContract, AClosedIndexSaysSo) {
+TEST_P(IndexContract, ClosedIndexReturnsAnError) {
     put("a", "1");
     ASSERT_TRUE(index().close());
     EXPECT_EQ(index().get("a").error().code, Code::closed);
@@ -242,7 +242,7 @@ TEST_P(IndexContract, AClosedIndexSaysSo) {
     EXPECT_EQ(index().flush().error().code, Code::closed);
 }
 
-TEST_P(IndexContract, ReadersSeeABatchWholeOrNotAtAll) {
+TEST_P(IndexContract, ConcurrentBatchIsSeenWholeOrNotAtAll) {
     constexpr int width = 20, batches = 300;
     const auto fill = [&](int i) {
         IndexBatch batch;
@@ -268,7 +268,7 @@ TEST_P(IndexContract, ReadersSeeABatchWholeOrNotAtAll) {
 // Random batches against a model, with flushes, reopenings and, if possible, crashes. Each batch
 // also writes its number under "position", as the engine does. After every reopening the index must
 // equal the model after the batch with that number.
-TEST_P(IndexContract, KeepsAPrefixOfWholeBatches) {
+TEST_P(IndexContract, ReopeningFindsAPrefixOfWholeBatches) {
     for (int seed = 1; seed <= place_->rounds(); ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
         Random random(static_cast<uint64_t>(seed));

@@ -97,7 +97,7 @@ size_t tables(SimulatedFiles& files) {
 }
 
 // The same while RocksDB merges tables, in threads of its own: no two runs are equal.
-TEST(CrashContract, HoldsAtEveryChangeOfACompaction) {
+TEST(RocksDbCrash, CrashDuringCompactionKeepsTheContract) {
     int crashes = 0;
     size_t merged = 0;
     for (uint64_t seed = 1; seed <= 60; ++seed) {
@@ -131,7 +131,7 @@ TEST(CrashContract, HoldsAtEveryChangeOfACompaction) {
     EXPECT_GT(merged, 100U);
 }
 
-TEST(CrashContract, HoldsAtEveryChangeOfTheFiles) {
+TEST(RocksDbCrash, CrashAtAnyFileChangeKeepsTheContract) {
     int crashes = 0, in_open = 0, lost_some = 0;
     for (uint64_t seed = 1; seed <= 160; ++seed) {
         SCOPED_TRACE("seed " + std::to_string(seed));
@@ -169,7 +169,7 @@ TEST(CrashContract, HoldsAtEveryChangeOfTheFiles) {
     EXPECT_GT(lost_some, 8);
 }
 
-TEST(CrashContract, AnInterruptedCreationIsRecognised) {
+TEST(RocksDbCrash, InterruptedCreationIsRecognised) {
     int interrupted = 0, finished = 0;
     for (uint64_t changes = 1;; ++changes) {
         bool crashed = false;
@@ -196,7 +196,7 @@ TEST(CrashContract, AnInterruptedCreationIsRecognised) {
     EXPECT_GT(finished, 0);
 }
 
-TEST(CrashContract, AFailedSyncFailsTheFlushAndStaysFailed) {
+TEST(RocksDbCrash, FailedSyncFailsAllLaterFlushes) {
     SimulatedFiles files;
     Report report;
     auto index = create_rocksdb_index("/index", simulated(files), report);
@@ -223,7 +223,7 @@ TEST(CrashContract, AFailedSyncFailsTheFlushAndStaysFailed) {
     EXPECT_GE(survivor(**after), 1u);
 }
 
-TEST(CrashContract, AFullDiskIsNamedAndLosesNothing) {
+TEST(RocksDbCrash, FullDiskIsReportedAndLosesNothing) {
     SimulatedFiles files;
     Report report;
     uint64_t flushed = 0;
@@ -277,7 +277,7 @@ class TreeTest : public testing::Test {
     }
 };
 
-TEST_F(TreeTest, SyncedBytesUnderASyncedNameSurvive) {
+TEST_F(TreeTest, SyncedBytesWithSyncedNameSurvive) {
     const auto file = *tree_.create(now_, "/a");
     ASSERT_TRUE(tree_.append(now_, *file, "text"));
     ASSERT_TRUE(tree_.sync(now_, *file));
@@ -286,7 +286,7 @@ TEST_F(TreeTest, SyncedBytesUnderASyncedNameSurvive) {
     EXPECT_EQ(after_crash(1), (std::map<std::string, std::string>{{"a", "text"}}));
 }
 
-TEST(Tree, EveryOutcomeOfUnsyncedChangesOccurs) {
+TEST(TreeCrash, EveryOutcomeOfUnsyncedChangesOccurs) {
     std::set<std::string> outcomes;
     for (uint64_t seed = 0; seed < 4000; ++seed) {
         Tree tree;
@@ -321,7 +321,7 @@ TEST(Tree, EveryOutcomeOfUnsyncedChangesOccurs) {
     }
 }
 
-TEST_F(TreeTest, AnOldMountIsFrozen) {
+TEST_F(TreeTest, OldMountFailsAfterACrash) {
     const auto file = *tree_.create(now_, "/a");
     after_crash(1);
     EXPECT_EQ(tree_.append(now_, *file, "x").error().code, Code::io);
@@ -329,7 +329,7 @@ TEST_F(TreeTest, AnOldMountIsFrozen) {
     EXPECT_EQ(tree_.find(now_, "/a").error().code, Code::io);
 }
 
-TEST_F(TreeTest, APlannedCrashHappensAtItsChange) {
+TEST_F(TreeTest, PlannedCrashHappensAtItsChange) {
     tree_.crash_after(2, 1);
     ASSERT_TRUE(tree_.create(now_, "/a"));
     EXPECT_EQ(tree_.create(now_, "/b").error().code, Code::io);
@@ -337,7 +337,7 @@ TEST_F(TreeTest, APlannedCrashHappensAtItsChange) {
     EXPECT_FALSE(tree_.cancel_crash());
 }
 
-TEST_F(TreeTest, RefusesWhatAFileSystemRefuses) {
+TEST_F(TreeTest, InvalidOperationsAreRefused) {
     ASSERT_TRUE(tree_.make_directory(now_, "/d"));
     ASSERT_TRUE(tree_.create(now_, "/d/f"));
     EXPECT_EQ(tree_.make_directory(now_, "/d").error().code, Code::exists);
