@@ -97,17 +97,22 @@ class Live:
 
 
 class Tally:
-    """Counts what passed and failed. Its line is the last that ./dev prints."""
+    """Counts what passed and failed. Its line is the last that ./dev prints. `quiet`: what passed is only noted."""
 
-    def __init__(self, name=""):
+    def __init__(self, name="", quiet=False):
         self.name = name
+        self.quiet = quiet
         self.passed = 0
         self.failed = 0
 
     def add(self, name, ok):
         self.passed += bool(ok)
         self.failed += not ok
-        print(f"{'ok  ' if ok else 'FAIL'} {name}", flush=True)
+        line = f"{'ok  ' if ok else 'FAIL'} {name}"
+        if self.quiet:
+            note(line)
+        if not self.quiet or (notes and not ok):
+            print(line, flush=True)
         return ok
 
     def close(self):

@@ -1,7 +1,6 @@
 """Measures how often the disk was idle: samples its count of requests in flight while fio runs."""
 
 import os
-import stat
 import threading
 import time
 from pathlib import Path
@@ -11,19 +10,17 @@ SAMPLES_LEAST = 50  # fewer say nothing
 
 
 def inflight(place):
-    """Returns the file with the count for the disk that holds `place`, or that is `place`. Returns None if the
-    kernel names no disk for it."""
-    found = os.stat(place)
-    number = found.st_rdev if stat.S_ISBLK(found.st_mode) else found.st_dev
+    """Returns the file with the count for the disk that holds `place`. None: the kernel names no disk for it."""
+    number = os.stat(place).st_dev
     file = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}/inflight")
     return file if file.exists() else None
 
 
 class Sampler:
-    """Samples on its own thread until the `with` block ends. Without a place it samples nothing."""
+    """Samples on its own thread until the `with` block ends."""
 
     def __init__(self, place):
-        self.file = place and inflight(place)
+        self.file = inflight(place)
         self.samples = []  # (seconds, requests)
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.sample)
