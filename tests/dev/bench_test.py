@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """usage: bench_test.py SOURCE_DIRECTORY
 
-Tests what ./dev bench and ./dev profile compute from their measurements: rows, ratios, regressions, goals, how often the
-disk was idle, which samples are polling."""
+Tests what ./dev bench and ./dev profile compute from their measurements: rows, ratios, regressions, goals,
+which samples are polling."""
 import argparse
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ import hops  # noqa: E402
 import profiled  # noqa: E402
 import shown  # noqa: E402
 import sides  # noqa: E402
-from bench import costs, disk, fairness, files, host_cpu, names, report, rows, samples  # noqa: E402
+from bench import costs, fairness, files, host_cpu, names, report, rows, samples  # noqa: E402
 
 RAW = sides.Side("raw", [], is_raw=True)
 DIRECT = sides.Side("direct, shm", [], daemons=("engine",), through="shm")
@@ -30,9 +30,8 @@ OFFLOAD = sides.Side("offload, shm", [], daemons=("dpu", "engine"), through="shm
 READ = sides.row_of("randread-32")
 
 
-def figures(*rates, cpu_us=None, empty=None):
-    return [sides.Figure(1000, rate, rate * 4096, 10, 20, cpu_us or {"host": 4.0}, device_empty_share=empty)
-            for rate in rates]
+def figures(*rates, cpu_us=None):
+    return [sides.Figure(1000, rate, rate * 4096, 10, 20, cpu_us or {"host": 4.0}) for rate in rates]
 
 
 def in_base(side):
@@ -86,11 +85,11 @@ class Jobs(unittest.TestCase):
 
 class Rows(unittest.TestCase):
     def test_the_schema(self):
-        row = rows.row(RAW, READ, figures(100, 300, 200, empty=0.25))
+        row = rows.row(RAW, READ, figures(100, 300, 200))
         self.assertEqual(tuple(row), rows.FIELDS)
         self.assertEqual((row["mode"], row["provider"], row["workload"], row["bs"], row["iodepth"]),
                          ("raw", None, "randread", 4096, 32))
-        self.assertEqual((row["iops"], row["device_empty_share"], row["ratio_to_raw"]), (200, 0.25, None))
+        self.assertEqual((row["iops"], row["ratio_to_raw"]), (200, None))
         self.assertEqual((row["dpu_cpu_us_per_io"], row["host_poll_us_per_io"]), (None, None))
 
     def test_polling_is_apart(self):
@@ -184,18 +183,6 @@ class Against(unittest.TestCase):
         for ours, base, said in ((both, one, "other has no direct, shm"), (one, both, "build/release has no direct, shm")):
             with self.assertRaisesRegex(shown.Failed, said):
                 self.measure(ours, list(map(in_base, base)))
-
-
-class Disk(unittest.TestCase):
-    def test_only_the_time_of_the_requests_counts(self):
-        before = [(at / 100, 0) for at in range(100)]
-        during = [(1 + at / 100, at % 4) for at in range(100)]
-        after = [(2 + at / 100, 0) for at in range(100)]
-        self.assertAlmostEqual(disk.empty_share(before + during + after, 1), 0.25, places=1)
-
-    def test_nothing_is_made_up(self):
-        for found in ([], [(at / 100, 0) for at in range(100)], [(at / 10, 1) for at in range(10)]):
-            self.assertIsNone(disk.empty_share(found, 1))
 
 
 STARTER = 5  # the process that started perf, process 6

@@ -134,14 +134,20 @@ class Load:
         return kill.verify(self.program, self.uri, self.log) and self.watch.lost == 0
 
 
-def rounds(load, served, victims, least):
-    """Kills each of the victims and starts it again. Yields its name when the writer has continued and
-    everything acknowledged was read back."""
-    for victim in victims:
-        load.expect_more(least)
-        time.sleep(random.random() * 0.003)  # at a random moment
-        served.kill(victim)
-        served.up()
-        load.expect_more(least)
-        load.expect_round()
-        yield victim
+def pull(program, uri, served, victims, least, tally):
+    """Kills each of the victims under load and starts it again; the writer must go on, and everything acknowledged be
+    read back. Returns what was done."""
+    load = Load(program, uri)
+    try:
+        for victim in victims:
+            load.expect_more(least)
+            time.sleep(random.random() * 0.003)  # at a random moment
+            served.kill(victim)
+            served.up()
+            load.expect_more(least)
+            load.expect_round()
+            tally.add(f"the {victim} killed with writes in flight; the host went on: {load.so_far()}", load.watch.lost == 0)
+    finally:
+        load.end()
+    tally.add(f"{load.so_far()}: nothing lost, nothing doubled", load.verify())
+    return f"{len(victims)} kills, {load.so_far()}"

@@ -119,7 +119,6 @@ class Figure:
     cpu_us: dict = dataclasses.field(default_factory=dict)  # user and kernel time per operation: host (fio), dpu, engine
     path: str = ""  # the path of the I/O, from the pool's own report; empty: raw
     hops: object = None  # hops.Hops: the counts of each process on the path; None: raw
-    device_empty_share: float = None  # None: not sampled
     counted: dict = dataclasses.field(default_factory=dict)  # growth of each daemon's counters (hops.Series)
 
 

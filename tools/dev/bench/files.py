@@ -1,6 +1,6 @@
 """Measures the rows of bench/jobs/files.fio, all sides in turn: `quick`, `full` and `null` on each set-up and on those of
-another build, and `aged` on a pool that is 85 % full and was overwritten at random. Measures also how often the disk was
-idle, and how much of the processor time was polling."""
+another build, and `aged` on a pool that is 85 % full and was overwritten at random. Measures also how much of the
+processor time was polling."""
 
 import dataclasses
 import statistics
@@ -9,7 +9,7 @@ import build
 import console
 import shown
 import sides
-from bench import disk, pools, report, rows, samples
+from bench import pools, report, rows, samples
 
 QUICK = ("write-1m", "read-1m", "randread-1", "randread-32", "randwrite-32")
 AGED = ("read-1m", "randread-32", "randwrite-32", "randwrite-32-unsynced", "write-1m")  # scattered by writes: reads first
@@ -44,12 +44,10 @@ class Turns:
         return sides.in_turn(self.sides, turns or self.options.turns, lambda side: self.measure(row, side))
 
     def measure(self, row, side):
-        with disk.Sampler(self.place) as sampler:
-            figure = sides.measure(row, side, sides.time_based(self.size, self.options.seconds))
+        figure = sides.measure(row, side, sides.time_based(self.size, self.options.seconds))
         cpu_us = {name: max(0.0, spent - self.start_us[side.name][name] / figure.operations)
                   for name, spent in figure.cpu_us.items()}
-        return dataclasses.replace(figure, cpu_us=cpu_us, device_empty_share=disk.empty_share(
-            sampler.samples, self.options.seconds))
+        return dataclasses.replace(figure, cpu_us=cpu_us)
 
     def polling(self, row):
         """Returns the shares of polling of each side, by process: medians of turns of their own."""

@@ -77,7 +77,7 @@ class Rows:
 
     def lines(self):
         return table(("workload", "mode", "rate", "ratio to the first (spread)", "p50, p99 µs",
-                      "CPU µs per I/O (and polling): host / DPU / engine", "disk empty"), map(cells, self.rows, self.spreads))
+                      "CPU µs per I/O (and polling): host / DPU / engine"), map(cells, self.rows, self.spreads))
 
 
 def workload(row):
@@ -103,5 +103,4 @@ def cells(row, spread):
     cpu = " / ".join(number(row[f"{name}_cpu_us_per_io"]) + (
         f" (+ {number(row[f'{name}_poll_us_per_io'])})" if row[f"{name}_poll_us_per_io"] is not None else "")
         for name in rows.PROCESSES)
-    empty = "–" if row["device_empty_share"] is None else f"{row['device_empty_share']:.0%}"
-    return (workload(row), mode(row), rate(row), ratio, f"{number(row['p50_us'], 0)}, {number(row['p99_us'], 0)}", cpu, empty)
+    return (workload(row), mode(row), rate(row), ratio, f"{number(row['p50_us'], 0)}, {number(row['p99_us'], 0)}", cpu)

@@ -7,7 +7,7 @@ import statistics
 FIELDS = ("mode", "provider", "workload", "bs", "iodepth", "jobs", "devices", "iops", "bytes_per_s",
           "p50_us", "p99_us", "host_cpu_us_per_io", "host_poll_us_per_io", "dpu_cpu_us_per_io",
           "dpu_poll_us_per_io", "engine_cpu_us_per_io", "engine_poll_us_per_io",
-          "device_empty_share", "ratio_to_raw")
+          "ratio_to_raw")
 PROCESSES = ("host", "dpu", "engine")
 REGRESSION = 0.95  # of the base
 # A single turn differs by up to a half between equal builds.
@@ -33,7 +33,7 @@ def row(side, work, figures, raw=None, poll_shares=None):
     values = dict.fromkeys(FIELDS) | {
         "mode": side.mode, "provider": side.provider, "workload": work.workload, "bs": work.bs,
         "iodepth": work.iodepth, "jobs": 1, "devices": 1, "ratio_to_raw": median(ratios(figures, raw)) if raw else None}
-    for name in ("iops", "bytes_per_s", "p50_us", "p99_us", "device_empty_share"):
+    for name in ("iops", "bytes_per_s", "p50_us", "p99_us"):
         values[name] = median(getattr(figure, name) for figure in figures)
     for name in PROCESSES:
         share = (poll_shares or {}).get(name)
