@@ -17,7 +17,7 @@ import path_report
 import served
 import shown
 
-JOBS = Path(__file__).absolute().parents[2] / "bench/jobs"
+JOBS = Path(__file__).absolute().parent / "bench/jobs"
 SIZES = {"4k": 4096, "16k": 16384, "64k": 65536, "1m": 1 << 20}
 
 
