@@ -23,9 +23,7 @@ from bench import pools
 BIN = Path("build/release/bin")
 STORE = BIN / "ros2store"
 LOG = Path("build/demo.log")
-# The programs that it starts. Building them is most of the time of a first demo.
-PROGRAMS = ("ros2store-cli", "ros2store-engine", "ros2store-dpu", "ros2store-fuse", "ros2store-fio", "kill_writer",
-            "kill_writer_control")
+PROGRAMS = (*(f"ros2store-{name}" for name in ("cli", "engine", "dpu", "fuse", "fio")), "kill_writer", "kill_writer_control")
 INTRODUCTION = """\
 An object store for GPU training clusters, on this machine: a file tree goes into a pool and comes
 out again the same; writers, an engine and a DPU daemon are killed under load, and nothing
@@ -123,8 +121,7 @@ class Demo:
             print("\n".join(differences[:10]), flush=True)
 
     def copy_in(self):
-        size = "1G" if self.tiny else "4G"
-        shown.run(STORE, "up", "--no-daemons", self.pool, "--size", size)
+        shown.run(STORE, "up", "--no-daemons", self.pool, "--size", size := "1G" if self.tiny else "4G")
         shown.run(STORE, "cp", "-r", self.tree, self.uri("tree"))
         return f"a pool of {size}"
 
@@ -151,8 +148,7 @@ class Demo:
 
     def tree_through_dpu(self):
         self.served.make("512M" if self.tiny else "2G")
-        # A part of the tree that is quick to copy.
-        tree = self.tree / "linux" if (self.tree / "linux").is_dir() else self.tree
+        tree = self.tree / "linux" if (self.tree / "linux").is_dir() else self.tree  # quick to copy
         shown.run(STORE, "cp", "-r", tree, self.served.uri("ros2s+dpu", "tree"))
         shown.run(STORE, "mount", self.served.uri("ros2s+dpu"), self.mount_point)
         self.same("a mount of the files of a DPU", tree, self.mount_point / "tree")
@@ -160,8 +156,8 @@ class Demo:
         return f"{tree}, the same"
 
     def fio_verify(self):
-        direct = (self.served.uri("ros2s", further=f"&provider={each}") for each in ("shm", pools.TCP))
-        for uri in (self.uri(), *direct, self.served.uri("ros2s+dpu")):
+        for uri in (self.uri(), *(self.served.uri("ros2s", further=f"&provider={each}") for each in ("shm", pools.TCP)),
+                    self.served.uri("ros2s+dpu")):
             sides.verify(sides.pool_side("verify", self.built, uri, "fio-verify"), "16m" if self.tiny else "64m")
             self.tally.add(f"fio --verify=crc32c, {uri}", True)
         return "four ways, in blocks of 4 KiB"
@@ -184,8 +180,7 @@ class Demo:
         return ", ".join(told)
 
     def kill_daemons(self):
-        uri = self.served.uri("ros2s+dpu", "killed")
-        shown.run(STORE, "mkdir", uri)
+        shown.run(STORE, "mkdir", uri := self.served.uri("ros2s+dpu", "killed"))
         victims, least = (("engine", "dpu"), 100) if self.tiny else (("engine", "dpu") * 2, 500)
         return plug.pull((BIN / "kill_writer").absolute(), uri, self.served, victims, least, self.tally)
 
