@@ -4,6 +4,7 @@ DPU and behind a host that uses librados itself; there no process polls, so noth
 Needs what tools/packages-rados.txt lists."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -42,11 +43,16 @@ def running():
         yield started
 
 
-def direct(ours, cluster, pool=POOL):
+def direct(ours, cluster, name="direct"):
     """Makes a container in the cluster. Returns its side, without a DPU."""
-    uri = f"ros2s+local:///{pool}/main?rados={cluster.conf}&metadata={METADATA}&data={DATA}"
+    uri = f"ros2s+local:///{POOL}/main?rados={cluster.conf}&metadata={METADATA}&data={DATA}"
     shown.run(ours.program, "container", "create", uri, quiet=True)
-    return sides.pool_side("direct", ours.built, uri, "figures")
+    return threaded(name, ours.built, uri)
+
+
+def threaded(name, built, uri):
+    side = sides.pool_side(name, built, uri, "figures")
+    return dataclasses.replace(side, target=[*side.target, "--thread"])
 
 
 def scale(options, place, document, tally):
@@ -56,13 +62,15 @@ def scale(options, place, document, tally):
     with running() as cluster:
         os.environ["CEPH_CONF"] = str(cluster.conf)
         rados = sides.Side("rados", ["--ioengine=rados", "--clientname=admin", f"--pool={DATA}", f"--conf={cluster.conf}",
-                                     "--filename=figures"], is_raw=True)
-        dfs = direct(ours, cluster)
-        for side in (rados, dfs):
+                                     "--filename=figures"])
+        both = [rados, direct(ours, cluster, "dfs")]
+        for side in both:
             sides.fill(side, size)
         for row in map(sides.row_of, SCALE_ROWS):
-            told.add(row, [rados, dfs], sides.in_turn([rados, dfs], options.turns, lambda side, row=row: fio(row, side, shared)))
-        directories = names.Directories("dfs", None, names.container(dfs))
+            made = told.add(row, both, sides.in_turn(both, options.turns, lambda side, row=row: fio(row, side, shared)))
+            for one, side in zip(made, both):
+                one["mode"] = side.name
+        directories = names.Directories("dfs", None, names.container(both[1]))
         for threads in names.THREADS:
             names.add(told, [directories], threads, [[names.parse(directories.run(ours.built, threads, options.seconds))
                                                       for _ in range(options.turns)]])
@@ -71,8 +79,7 @@ def scale(options, place, document, tally):
 
 def fio(row, side, shared, environment=None):
     """Runs fio once, without the checks of a path with daemons of ours."""
-    text = shown.run(*sides.fio_command(row, side, shared, False), *([] if side.is_raw else ["--thread"]), quiet=True,
-                     environment=os.environ | (environment or {}))
+    text = shown.run(*sides.fio_command(row, side, shared, False), quiet=True, environment=os.environ | (environment or {}))
     return sides.figure_of(text, row)
 
 
@@ -116,7 +123,7 @@ def clients(ours, cluster):
     direct_side = direct(ours, cluster)
     pool.serve(POOL, f"{{rados: {{conf: {cluster.conf}, metadata: {METADATA}, data: {DATA}}}}}",
                f'access: {{"CN=client": {{write: {POOL}/*}}}}\nservice: {{poll: 0s}}\n')
-    behind = sides.pool_side("offload", ours.built, f"ros2s+dpu:///{POOL}/main?dir={pool.directory}", "figures")
+    behind = threaded("offload", ours.built, f"ros2s+dpu:///{POOL}/main?dir={pool.directory}")
     return (Client(cluster, ours.built, direct_side), Client(cluster, ours.built, behind, pool.pids()["dpu"])), pool
 
 
