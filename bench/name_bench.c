@@ -1,7 +1,6 @@
 /* name_bench.c: creations, stats, opens and unlinks per second, in a container or in a directory.
  *
  *     name_bench URI THREADS SECONDS [OPERATION]
- *     dfs_name_bench dfs://POOL/CONTAINER/DIRECTORY THREADS SECONDS [OPERATION]
  *     name_bench DIRECTORY THREADS SECONDS [fsync] [OPERATION]
  *
  * Each thread has a directory of its own. It creates files for SECONDS, then stats, opens and

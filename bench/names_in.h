@@ -1,5 +1,5 @@
 /* names_in.h: where name_bench works, if not in a directory of the machine: in a container of ROS2
- * (names_in_container.c), or by the DFS library of DAOS (names_in_dfs.c).
+ * (names_in_container.c).
  *
  * A path has no leading '/'. Functions return 0 or a negative number, and names_why() what it
  * means. Any thread may call them after names_open(). */

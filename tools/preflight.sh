@@ -56,7 +56,7 @@ preflight_disk() {
 # preflight_demo DEMO OPTIONS: what tools/dev/demo.py needs, checked before packages are installed for it.
 preflight_demo() {
     preflight_distribution "$@"
-    [[ " $* " == *" --tiny "* || " $* " == *" --pull-plug"* ]] || preflight_disk 11000 "./dev demo"
+    [[ " $* " == *" --tiny "* ]] || preflight_disk 11000 "./dev demo"
     [[ -r /dev/fuse && -w /dev/fuse ]] ||
         die "./dev demo mounts a pool, and /dev/fuse cannot be opened. Run: modprobe fuse" \
             "(in a container: docker run --device /dev/fuse --cap-add SYS_ADMIN …)"

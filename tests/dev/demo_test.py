@@ -3,7 +3,6 @@
 usage: demo_test.py BUILD_DIRECTORY CHECKOUT [NAME…]      Exit status 77 where this machine cannot mount."""
 
 import os
-import re
 import secrets
 import shutil
 import signal
@@ -45,11 +44,11 @@ class Checkout:
             subprocess.run(["umount", "-l", mount_point], check=False)
         shutil.rmtree(self.top)
 
-    def start(self, *options, keys=subprocess.DEVNULL):
+    def start(self, *options):
         command = [sys.executable, "-B", CHECKOUT / "tools" / "dev", "demo", "--tiny",
                    "--tree", self.tree, *options]
         with open(self.said, "wb") as out:
-            return subprocess.Popen(command, cwd=self.top, stdin=keys, stdout=out,
+            return subprocess.Popen(command, cwd=self.top, stdin=subprocess.DEVNULL, stdout=out,
                                     stderr=subprocess.STDOUT, start_new_session=True,
                                     env=os.environ | {"DEMO_TEST": self.mark})
 
@@ -96,15 +95,6 @@ def runs(checkout, command):
 
 
 @test
-def killed_while_it_is_mounted():
-    with Checkout() as checkout:
-        demo = checkout.run_until(mounted(checkout), "the mount")
-        demo.send_signal(signal.SIGKILL)
-        assert demo.wait(runner.PATIENCE_SECONDS) == -signal.SIGKILL
-        checkout.expect_nothing_left()
-
-
-@test
 def killed_while_fio_and_the_writer_run():
     with Checkout() as checkout:
         for command in ("--name=verify", "kill_writer write"):
@@ -132,7 +122,7 @@ def the_next_one_works_and_is_kept():
     with Checkout() as checkout:
         demo = checkout.run_until(mounted(checkout), "the mount")
         demo.send_signal(signal.SIGKILL)
-        demo.wait(runner.PATIENCE_SECONDS)
+        assert demo.wait(runner.PATIENCE_SECONDS) == -signal.SIGKILL
         # Starts at once, while the guard still clears what the killed demo left.
         demo = checkout.start("--keep")
         assert demo.wait(600) == 0, checkout.output()[-3000:]
@@ -153,37 +143,6 @@ def the_next_one_works_and_is_kept():
         assert commands[-1].split(" ")[1] == "down", commands
         checkout.expect_nothing_left()
         assert not kept.exists()
-
-
-def expect_nothing_lost(checkout, demo, kills):
-    assert demo.wait(runner.PATIENCE_SECONDS) == 0, checkout.output()[-3000:]
-    said = checkout.output()
-    assert re.search(rf"{kills} kills, [1-9][\d,]* acknowledged, [1-9][\d,]* read back, 0 LOST: "
-                     "nothing lost", said), said[-3000:]
-    checkout.expect_nothing_left()
-
-
-@test
-def the_plug_is_pulled_by_itself():
-    with Checkout() as checkout:
-        demo = checkout.start("--pull-plug=2")
-        expect_nothing_lost(checkout, demo, 2)
-        for victim in ("engine", "dpu"):
-            assert f"the {victim} was killed, the writer goes on: " in checkout.output()
-
-
-@test
-def the_plug_is_pulled_at_each_key_press():
-    with Checkout() as checkout:
-        ours, theirs = os.openpty()
-        demo = checkout.start("--pull-plug", keys=theirs)
-        os.close(theirs)
-        wait_until(lambda: "Each key kills" in checkout.output() or demo.poll() is not None, "q")
-        os.write(ours, b"x")
-        wait_until(lambda: checkout.output().count("kill -9 ") > 0 or demo.poll() is not None, "x")
-        os.write(ours, b"xq")
-        expect_nothing_lost(checkout, demo, 2)
-        os.close(ours)
 
 
 @test

@@ -49,7 +49,7 @@ class Refusals(unittest.TestCase):
         self.assertIn("no lab suite 'nmve'; there are: hardware, ", done.stdout)
 
     def test_a_machine_without_qemu(self):
-        done = lab_command("shell", PATH="/nonexistent")
+        done = lab_command("--run", "true", PATH="/nonexistent")
         self.assertEqual(done.returncode, lab.NO_GUEST)
         self.assertIn("there is no qemu-system-x86_64: apt-get install", done.stderr)
 
@@ -58,27 +58,6 @@ class Refusals(unittest.TestCase):
             tally, said = check_says()
         self.assertEqual((tally.passed, tally.failed), (0, 0))
         self.assertRegex(said, "not run: .*net, .*apt-get install")
-
-
-class Kernels(unittest.TestCase):
-    def setUp(self):
-        self.home = Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.enterContext(mock.patch.object(kernel, "HOME", self.home))
-
-    def here(self, newest):
-        with mock.patch.object(kernel, "newest_package", newest), contextlib.redirect_stdout(io.StringIO()) as said:
-            return kernel.here("linux-image-amd64"), said.getvalue()
-
-    def test_without_a_network_the_last_one_will_do(self):
-        nothing = mock.Mock(side_effect=kernel.Unavailable("no network"))
-        with self.assertRaises(kernel.Unavailable):
-            self.here(nothing)
-        (self.home / "linux-image-6.1.0-1").mkdir()
-        (self.home / "linux-image-6.1.0-1/vmlinux").touch()
-        self.assertEqual(self.here(lambda wanted: "linux-image-6.1.0-1"), ("linux-image-6.1.0-1", ""))
-        package, said = self.here(nothing)
-        self.assertEqual(package, "linux-image-6.1.0-1")
-        self.assertIn("the one that is here: no network", said)
 
 
 class SharedGuests(unittest.TestCase):

@@ -74,7 +74,7 @@ def a_host_of_a_dpu_and_trusted_hosts():
                 ("ros2s+dpu", "", []),
                 ("ros2s", "&provider=shm", [f"it opened {top}/p/run/engine.data"]),
                 ("ros2s", "&provider=ucx+tcp", ["system calls moved", "it spoke to the engine at "])):
-            side = compare.pool_side("host", BUILD, pool.uri(scheme, further=further), "traced")
+            side = sides.pool_side("host", BUILD, pool.uri(scheme, further=further), "traced")
             try:
                 trace, read, wrote = traced.run(["fio", *JOB, *side.target], top / "trace")
             except shown.Failed as failed:
@@ -95,9 +95,9 @@ if __name__ == "__main__":
         sys.exit(__doc__)
     BUILD = Path(sys.argv[1]).absolute()
     sys.path.insert(0, str(Path(sys.argv[2]) / "tools" / "dev"))
-    import compare  # noqa: E402
     import served  # noqa: E402
     import shown  # noqa: E402
+    import sides  # noqa: E402
     import traced  # noqa: E402
     try:
         traced.probe()

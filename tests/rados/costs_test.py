@@ -14,7 +14,7 @@ from pathlib import Path
 BUILD = Path(sys.argv[1]).resolve()
 sys.path.insert(0, sys.argv[2])
 import cluster  # noqa: E402
-from bench import ceph_costs, costs, pools  # noqa: E402  (tools/dev)
+from bench import ceph, costs, pools  # noqa: E402  (tools/dev)
 
 OPTIONS = types.SimpleNamespace(turns=1, seconds=1, mib=32)
 FILES = ("host_us", "server_us", "network_bytes", "device_operations", "device_bytes")
@@ -22,13 +22,13 @@ FILES = ("host_us", "server_us", "network_bytes", "device_operations", "device_b
 
 def measured(place):
     ours = pools.Pools("this", BUILD, place, OPTIONS.mib)
-    requests = {}
+    found = costs.Found({})
     try:
-        missing = ceph_costs.measure(ours, OPTIONS, costs.WORKS, requests, {})
+        missing = ceph.costs(ours, OPTIONS, costs.WORKS, found)
     finally:
         ours.down()
     assert missing == "", missing
-    return requests
+    return found.requests
 
 
 def check(requests):

@@ -33,7 +33,6 @@ THREADED = (
     "apps/cli/",            # the progress line's and Ctrl-C's flag
     "tests/",
     "bench/name_bench.c",  # an application with several threads
-    "bench/cephfs_bench.c",  # the same
     "examples/",
 )
 

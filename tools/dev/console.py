@@ -4,7 +4,6 @@ import atexit
 import os
 import shlex
 import sys
-import threading
 import time
 
 TABLE_SECONDS = 120  # a longer command ends with a table of its parts
@@ -67,47 +66,37 @@ def note(text):
 
 
 class Live:
-    """Shows a line for the current step, and replaces it by the result. Without a terminal it prints only the
-    result."""
+    """Shows a line for the current step on a terminal, and replaces it by the result."""
 
     def __init__(self, title):
         self.title = title
         self.began = time.monotonic()
-        self.ended = threading.Event()
-        self.teller = threading.Thread(target=self.tell)
         if terminal and notes:
-            self.teller.start()
-
-    def seconds(self):
-        return time.monotonic() - self.began
-
-    def tell(self):
-        while True:
-            print(f"\r\033[K..   {self.title} ({self.seconds():.0f} s)", end="", flush=True)
-            if self.ended.wait(1):
-                return
+            print(f"..   {title}", end="", flush=True)
 
     def end(self, ok, what):
-        self.ended.set()
-        if self.teller.is_alive():
-            self.teller.join()
-            print("\r\033[K", end="")
         text = f"{self.title}: {what}" if what else self.title
-        print(f"{'ok  ' if ok else 'FAIL'} {text} ({self.seconds():.0f} s)", flush=True)
+        back = "\r\033[K" if terminal and notes else ""
+        print(f"{back}{'ok  ' if ok else 'FAIL'} {text} ({time.monotonic() - self.began:.0f} s)", flush=True)
 
 
 class Tally:
-    """Counts what passed and failed. Its line is the last that ./dev prints."""
+    """Counts what passed and failed. Its line is the last that ./dev prints. `quiet`: what passed is only noted."""
 
-    def __init__(self, name=""):
+    def __init__(self, name="", quiet=False):
         self.name = name
+        self.quiet = quiet
         self.passed = 0
         self.failed = 0
 
     def add(self, name, ok):
         self.passed += bool(ok)
         self.failed += not ok
-        print(f"{'ok  ' if ok else 'FAIL'} {name}", flush=True)
+        line = f"{'ok  ' if ok else 'FAIL'} {name}"
+        if self.quiet:
+            note(line)
+        if not self.quiet or (notes and not ok):
+            print(line, flush=True)
         return ok
 
     def close(self):

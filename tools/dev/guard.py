@@ -16,11 +16,13 @@ import sys
 import time
 from pathlib import Path
 
+import shown
+
 NAME = "ROS2STORE_DEMO"
 PATIENCE_SECONDS = 60
 
 
-class NotCleared(Exception):
+class NotCleared(shown.Failed):
     """Something could not be removed. The message says what to type."""
 
 
@@ -50,6 +52,29 @@ def lock_alone(lock):
             if time.monotonic() > end:
                 return False
         time.sleep(0.1)
+
+
+def alone(name, place, tally, work):
+    """Does the work if no other `name` runs in this checkout. Then removes what is in `place`, unless the work returns
+    True. Returns whether it is kept."""
+    Path("build").mkdir(exist_ok=True)
+    with open(f"build/{name}.lock", "w", encoding="ascii") as lock:
+        if not lock_alone(lock):
+            tally.add(f"stopped: another {name} runs in this checkout; wait for its end", False)
+            return False
+        watch, kept = Guard(place, lock.fileno()), False
+        try:
+            kept = work()
+        except shown.Failed as failure:
+            tally.add(f"stopped: {failure}", False)
+        finally:
+            try:
+                if kept is not True:
+                    clear(place, watch.mark)
+            except NotCleared as left:
+                tally.add(f"stopped: {left}", False)
+            watch.stand_down()
+    return kept is True
 
 
 def marked(mark):

@@ -75,16 +75,3 @@ def check(hops, through, dpu):
         if carried.get(through, 0) < hops.fio or sum(others.values()) * 100 >= hops.fio:
             raise shown.Failed(f"fio moved {hops.fio} bytes, but by {whose} {through} carried "
                                f"{carried.get(through, 0)}, and others: {others}")
-
-
-def total(all_hops):
-    """Returns the sums of several runs."""
-    def of(name):
-        return sum(getattr(each, name) for each in all_hops)
-
-    def by_provider(name):
-        return {provider: sum(getattr(each, name).get(provider, 0) for each in all_hops)
-                for each in all_hops for provider in getattr(each, name)}
-
-    return Hops(of("fio"), of("host"), of("link"), by_provider("behind"), by_provider("engine"),
-                of("devices"))

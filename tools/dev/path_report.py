@@ -35,27 +35,13 @@ def parse(text):
     return found
 
 
-def together(reports):
-    """Combines the reports of jobs that share a pool. Each report has the pool's counters; those of the last
-    are complete."""
-    def all_of(name):
-        return sum(getattr(report, name) for report in reports)
-
-    paths = sorted({report.path for report in reports})
-    return PathReport("; ".join(paths), all_of("reads"), all_of("read_bytes"), all_of("writes"),
-                      all_of("written_bytes"),
-                      {name: max(report.counters.get(name, 0) for report in reports)
-                       for report in reports for name in report.counters})
-
-
-def check(text, requests, wrote, way=EMBEDDED, engine=None, jobs=1, has_devices=True):
-    """Checks that `requests` reads or writes of one file, by `jobs` jobs, took the path `way` and, if it has
-    devices, all reached them. Returns their report. Raises Failed. `engine`: the growth of the counters of the engine in
-    another process, as hops.Series."""
+def check(text, requests, wrote, way=EMBEDDED, engine=None):
+    """Checks that `requests` reads or writes of one file took the path `way`, and that all reached the devices. Returns
+    their report. Raises Failed. `engine`: the growth of the counters of the engine in another process, as hops.Series."""
     reports = parse(text)
-    if len(reports) != jobs:
-        raise shown.Failed(f"{len(reports)} path reports of {jobs} jobs; fio said: {text[-1500:]}")
-    report = together(reports)
+    if len(reports) != 1:
+        raise shown.Failed(f"{len(reports)} path reports of one job; fio said: {text[-1500:]}")
+    report, = reports
     if not re.fullmatch(way, report.path):
         raise shown.Failed(f"the pool's I/O took this path: {report.path}; figures are of {way}: see "
                            "`ros2store doctor`, and io: in the pool's config.yaml")
@@ -63,7 +49,7 @@ def check(text, requests, wrote, way=EMBEDDED, engine=None, jobs=1, has_devices=
                       else (report.reads, report.read_bytes))
     name = f"ros2store_device_{'written' if wrote else 'read'}_bytes_total"
     reached = report.counters.get(name, 0) if engine is None else engine.sum((name,))
-    if counted < requests or (has_devices and reached < moved):
+    if counted < requests or reached < moved:
         raise shown.Failed(f"{requests} requests were acknowledged and {counted} counted, of {moved} "
                            f"bytes, but {name} is {reached}")
     return report

@@ -6,16 +6,11 @@ Writer and watch continue after each kill: their library reconnects and sends th
 writer also creates exclusively, renames and unlinks. It ends with an error if one of these was lost or done
 twice."""
 
-import os
 import random
-import select
 import signal
 import subprocess
-import sys
-import termios
 import threading
 import time
-import tty
 
 import console
 import kill
@@ -82,7 +77,6 @@ class Load:
         self.program = program
         self.uri = uri
         self.log = kill.Log()
-        self.telling = False
         command = [program, "write", uri, str(BLOCKS), str(kill.DEPTH), "1"]
         console.command(command)
         self.writer = subprocess.Popen(shown.words(command), stdin=subprocess.DEVNULL,
@@ -99,41 +93,27 @@ class Load:
         return (f"{self.log.count:,} acknowledged, {self.watch.read:,} read back, "
                 f"{self.watch.lost} LOST")
 
-    def show(self, more=""):
-        """Shows the live line of a terminal."""
-        if console.terminal and not console.notes:
-            self.telling = True
-            print(f"\r\033[K{self.so_far()}{more} ", end="", flush=True)
-
-    def leave_line(self):
-        if self.telling:
-            print()
-        self.telling = False
-
-    def wait(self, ready, what, more=""):
+    def wait(self, ready, what):
         """Waits until `ready()`. Raises Failed if the writer or the watch ends by itself, or if it takes too
         long."""
         end = time.monotonic() + PATIENCE_SECONDS
         while not ready():
             self.expect_alive()
             if time.monotonic() > end:
-                self.leave_line()
                 raise shown.Failed(f"{what} did not follow within {PATIENCE_SECONDS} s: "
                                    f"{self.so_far()}")
-            self.show(more)
             time.sleep(0.02)
 
     def expect_alive(self):
         for name, process in (("writer", self.writer), ("watch", self.watch.process)):
             if process.poll() is not None:
-                self.leave_line()
                 raise shown.Failed(f"the {name} ended by itself with status {process.returncode}: "
                                    f"{self.so_far()}")
 
-    def expect_more(self, count, more=""):
+    def expect_more(self, count):
         """Waits until `count` more requests are acknowledged."""
         wanted = self.log.count + count
-        self.wait(lambda: self.log.count >= wanted, "further acknowledgements", more)
+        self.wait(lambda: self.log.count >= wanted, "further acknowledgements")
 
     def expect_round(self):
         """Waits until the watch has read back everything that it knows of once more."""
@@ -142,7 +122,6 @@ class Load:
                   "a complete read-back")
 
     def end(self):
-        self.leave_line()
         self.writer.send_signal(signal.SIGKILL)
         self.writer.wait()
         self.reader.join()
@@ -155,40 +134,20 @@ class Load:
         return kill.verify(self.program, self.uri, self.log) and self.watch.lost == 0
 
 
-def rounds(load, served, victims, least):
-    """Kills each of the victims and starts it again. Yields its name when the writer has continued and
-    everything acknowledged was read back."""
-    for victim in victims:
-        load.expect_more(least)
-        time.sleep(random.random() * 0.003)  # at a random moment
-        load.leave_line()
-        served.kill(victim)
-        served.up()
-        load.expect_more(least)
-        load.expect_round()
-        load.leave_line()
-        yield victim
-
-
-def by_hand(load, served):
-    """Kills a daemon for each key; q ends. Returns the number of kills."""
-    kills = 0
-    print("Each key kills the engine or the DPU daemon; q ends.", flush=True)
-    settings = termios.tcgetattr(sys.stdin)
+def pull(program, uri, served, victims, least, tally):
+    """Kills each of the victims under load and starts it again; the writer must go on, and everything acknowledged be
+    read back. Returns what was done."""
+    load = Load(program, uri)
     try:
-        tty.setcbreak(sys.stdin)
-        while True:
-            load.expect_alive()
-            load.show(f", {kills} kills")
-            if not select.select([sys.stdin], [], [], 0.2)[0]:
-                continue
-            key = os.read(sys.stdin.fileno(), 1)  # one byte: select() does not see buffered input
-            load.leave_line()
-            if key in (b"q", b"\x04", b""):
-                return kills
-            served.kill(("engine", "dpu")[kills % 2])
-            kills += 1
+        for victim in victims:
+            load.expect_more(least)
+            time.sleep(random.random() * 0.003)  # at a random moment
+            served.kill(victim)
             served.up()
-            load.expect_more(100, f", {kills} kills")
+            load.expect_more(least)
+            load.expect_round()
+            tally.add(f"the {victim} killed with writes in flight; the host went on: {load.so_far()}", load.watch.lost == 0)
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
+        load.end()
+    tally.add(f"{load.so_far()}: nothing lost, nothing doubled", load.verify())
+    return f"{len(victims)} kills, {load.so_far()}"

@@ -39,12 +39,15 @@ class Served:
         shown.run(self.store, "down", self.directory, quiet=True)
 
     def serve(self, name, settings, further=""):
-        """Lets the DPU of this pool serve one in Ceph or DAOS, too: restarts the daemons. `further`: more lines of
-        its settings."""
+        """Lets the DPU of this pool serve one in Ceph or DAOS, too. `further`: more lines of its settings."""
+        self.add_settings(further, 'pools: "pool"\n', f"pools:\n  pool: engine\n  {name}: {settings}\n")
+
+    def add_settings(self, lines, *replaced):
+        """Adds lines to the DPU's settings, and restarts the daemons. `replaced`: a text, and what takes its place."""
         self.down()
         file = self.directory / "dpu.yaml"
-        text = file.read_text(encoding="utf-8").replace('pools: "pool"\n', f"pools:\n  pool: engine\n  {name}: {settings}\n")
-        file.write_text(f"{text}\n{further}", encoding="utf-8")
+        text = file.read_text(encoding="utf-8")
+        file.write_text(f"{text.replace(*replaced) if replaced else text}\n{lines}\n", encoding="utf-8")
         self.up()
 
     def daemons(self):

@@ -31,13 +31,13 @@ def entries(root):
 
 
 def different(one, other):
-    """Returns lines that say how two trees differ, contents excepted."""
+    """Returns lines that say how two trees differ, in what `lstat` says of each name and in the bytes."""
     left, right = entries(one), entries(other)
     lines = [f"  only in one: {name!r}" for name in sorted(left.keys() ^ right.keys())]
     for name in left.keys() & right.keys():
         lines += [f"  {name!r}: {key} is {left[name].get(key)} and {right[name].get(key)}"
                   for key in left[name] if left[name].get(key) != right[name].get(key)]
-    return lines
+    return lines + different_content(one, other)
 
 
 def different_content(one, other):

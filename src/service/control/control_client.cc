@@ -399,7 +399,7 @@ Task<Result<std::string>> GrpcClient::relay_capability_request(const Call& call,
                                                                Report& report) {
     v1::IssueCapabilityRequest request;
     request.set_pool(std::move(pool));
-    request.set_wish(std::move(wanted.wanted));
+    request.set_wanted(std::move(wanted.wanted));
     request.set_certificates(std::move(wanted.certificates));
     request.set_signature(std::move(wanted.signature));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::IssueCapabilityReply>(

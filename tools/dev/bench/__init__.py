@@ -1,9 +1,8 @@
 """./dev bench: measures what the set-ups do and cost, beside the raw disk and beside another build.
 
 All sides take turns in one run, so that other load of the machine affects them equally. The ratios of the
-turns are the result. Each build has its own pools. All files are in build/bench (of `null`: in memory);
-guard.py removes them, however the bench ends. Files on further disks (--disks) stay if the bench is killed. The
-results go to a file. The commands are in build/bench.log."""
+turns are the result. Each build has its own pools. All files are in build/bench (of `null` and `fairness`: in memory);
+guard.py removes them, however the bench ends. The results go to a file. The commands are in build/bench.log."""
 
 import argparse
 import dataclasses
@@ -13,55 +12,45 @@ from pathlib import Path
 from typing import Callable
 
 import build
-import compare
 import console
 import guard
 import shown
-from bench import aged, costs, daos, directory, fairness, figures, host_cpu, memory, micro, mounts, names, page, pools, report, scale, set_up_rows
+import sides
+from bench import ceph, costs, fairness, files, host_cpu, memory, mounts, names, page, pools, report
 
 LOG = Path("build/bench.log")
 
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    measure: Callable  # (options, place, document, tally) to the Markdown's lines and the plot, or None
+    measure: Callable  # (options, place, document, tally) to the Markdown's lines
     what: str
     arguments: dict  # each that it uses, with its default; mib: of each file
     pools: int = 2  # of each build
 
 
 KINDS = {
-    "quick": Kind(set_up_rows.measure, "at most six minutes", dict(turns=3, seconds=2, mib=256, rows=None, against=None)),
-    "full": Kind(set_up_rows.measure, "more rows, providers and turns", dict(turns=5, seconds=4, mib=1024, rows=None, against=None), pools=4),
-    "null": Kind(set_up_rows.measure, "pools in memory: all but the disk", dict(turns=3, seconds=2, mib=256, rows=None)),
-    "aged": Kind(aged.measure, "an embedded pool, full and overwritten at random, beside a fresh one",
+    "quick": Kind(files.measure, "at most six minutes", dict(turns=3, seconds=2, mib=256, rows=None, against=None)),
+    "full": Kind(files.measure, "more rows, providers and turns", dict(turns=5, seconds=4, mib=1024, rows=None, against=None), 4),
+    "null": Kind(files.measure, "pools in memory: all but the disk", dict(turns=3, seconds=2, mib=256, rows=None)),
+    "aged": Kind(files.aged, "an embedded pool, full and overwritten at random, beside a fresh one",
                  dict(turns=5, seconds=3, mib=1024, rows=None)),
     "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", dict(turns=3, seconds=1)),
-    "directory": Kind(directory.measure, "a directory behind a DPU: names and reads, beside the directory itself",
-                      dict(turns=3, seconds=1, mib=64, against=None), pools=1),
     "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", dict(turns=3)),
     "memory": Kind(memory.measure, "of each process, idle and after load", dict(seconds=4, mib=512)),
-    "micro": Kind(micro.measure, "the modules' own benchmarks", dict(turns=3), pools=0),
     "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`",
-                  dict(turns=3, seconds=2, mib=256, costs=Path("docs/costs.json")), pools=6),
-    "scale": Kind(scale.measure, "a one-node Ceph cluster: DFS on RADOS beside fio's rados, libcephfs and ceph-fuse",
-                  dict(turns=5, seconds=2, mib=128), pools=0),
-    "daos": Kind(daos.measure, "beside DAOS, in memory (--daos): fio's dfs engine on DAOS and on ROS2, and DAOS behind a DPU",
-                 dict(turns=5, seconds=2, mib=128, daos=None)),
+                  dict(turns=3, seconds=2, mib=256, costs=Path("docs/costs.json")), 6),
+    "scale": Kind(ceph.scale, "a one-node Ceph cluster: DFS on RADOS beside fio's rados", dict(turns=5, seconds=2, mib=128), 0),
     "host-cpu": Kind(host_cpu.measure, "what I/O costs a host: CPU, context switches, system calls, page faults",
                      dict(turns=3, seconds=2, mib=256)),
     "fairness": Kind(fairness.measure, "tenants of one DPU beside each other, in memory", dict(turns=3, seconds=4, mib=64)),
-    "fig3": Kind(figures.local, "local disks, 1 to 16 jobs", dict(turns=1, seconds=2, mib=1024, rows=None, disks=None), pools=0),
-    "fig4": Kind(figures.target, "an NVMe-oF target (--target), by processors of the client",
-                 dict(turns=1, seconds=2, rows=None, target=None), pools=0),
-    "fig5": Kind(figures.set_ups, "providers, host and DPU, 1 to 16 jobs", dict(turns=1, seconds=2, mib=512, rows=None, disks=None), pools=4),
 }
 # The values of the arguments that a kind does not use.
-NOT_USED = dict(rows=None, against=None, daos=None, disks=None, target=None, costs=None, turns=1, seconds=0, mib=0)
+NOT_USED = dict(rows=None, against=None, costs=None, turns=1, seconds=0, mib=0)
 TURNS_MOST = 1000
 SECONDS_MOST = 50  # five operations on names end within the 300 s after which a program is stopped
 MIB_MOST = 1 << 20
-IN_MEMORY = ("null", "fairness", "daos")
+IN_MEMORY = ("null", "fairness")
 # Builds that differ in these differ in speed, too, whatever their sources are.
 COMPILED_BY = ("CMAKE_BUILD_TYPE", "CMAKE_UNITY_BUILD")
 
@@ -96,16 +85,11 @@ def add_arguments(parser):
     parser.add_argument("kind", nargs="?", choices=KINDS, default="quick",
                         help="; ".join(f"{name}: {kind.what}" for name, kind in KINDS.items()))
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE",
-                        help="the output (build/bench.json); Markdown and a plot are written beside it")
+                        help="the output (build/bench.json); Markdown is written beside it")
     add("costs", "the file for `ros2store plan`", type=Path, metavar="FILE")
-    add("rows", "only these rows (in the paper's figures, for example randread-4k-16): " +
-        ", ".join(row.key for row in compare.ROWS), metavar="ROW,…")
-    add("against", "also measure another build of ros2store, for example of main; in quick and full, a row that is more than "
-        "5 %% slower than there fails", type=Path, metavar="BUILD_DIR")
-    add("daos", "the labels of a POSIX container of a DAOS that serves nobody else", metavar="POOL/CONTAINER")
-    add("disks", "a directory on each disk; one disk and all are measured; without it, only the checkout's disk",
-        type=lambda text: [Path(each) for each in text.split(",")], metavar="DIR,…")
-    add("target", "the block device of a connected target; it is only read", type=Path, metavar="DEVICE")
+    add("rows", "only these rows: " + ", ".join(row.key for row in sides.ROWS), metavar="ROW,…")
+    add("against", "also measure another build of ros2store, for example of main; a row that is more than 5 %% slower than there "
+        "fails", type=Path, metavar="BUILD_DIR")
     add("turns", "number of measurements of each side and row", type=whole_number(TURNS_MOST))
     add("seconds", "duration of each measurement", type=whole_number(SECONDS_MOST))
     add("mib", "size of each file", type=whole_number(MIB_MOST))
@@ -126,35 +110,26 @@ def complete(options):
 
 
 def run(options):
-    kind = KINDS[options.kind]
     tally = console.Tally("bench")
-    Path("build").mkdir(exist_ok=True)
-    with open("build/bench.lock", "w", encoding="ascii") as lock:
-        if not guard.lock_alone(lock):
-            tally.add("stopped: another bench runs in this checkout; wait for its end", False)
-            return tally.close()
-        place = Path("build/bench").absolute() if options.kind not in IN_MEMORY else \
-            Path(tempfile.mkdtemp(prefix="ros2store-bench.", dir="/dev/shm"))
-        watch = guard.Guard(place, lock.fileno())
-        try:
-            prepare(options, kind, place)
-            console.keep_notes(LOG)
-            document = report.head(options, options.kind)
-            lines, plot = kind.measure(options, place, document, tally)
-            print("\n" + report.write(options.json, document, lines, plot), flush=True)
-            if options.kind == "costs":
-                costs.write(options.costs, document)
-            if options.record:
-                page.record(options.kind, document)
-        except shown.Failed as failure:
-            tally.add(f"stopped: {failure}", False)
-        finally:
-            guard.clear(place, watch.mark)
-            watch.stand_down()
+    place = Path("build/bench").absolute() if options.kind not in IN_MEMORY else \
+        Path(tempfile.mkdtemp(prefix="ros2store-bench.", dir="/dev/shm"))
+    guard.alone("bench", place, tally, lambda: measure(options, place, tally))
     return tally.close()
 
 
-def prepare(options, kind, place):
+def measure(options, place, tally):
+    prepare(options, place)
+    console.keep_notes(LOG)
+    document = report.head(options, options.kind)
+    lines = KINDS[options.kind].measure(options, place, document, tally)
+    print("\n" + report.write(options.json, document, lines), flush=True)
+    if options.kind == "costs":
+        costs.write(options.costs, document)
+    if options.record:
+        page.record(options.kind, document)
+
+
+def prepare(options, place):
     complete(options)
     if options.record and (options.kind not in page.KINDS or options.rows or options.against):
         raise shown.Failed(f"--record is for all rows of one build, of {', '.join(page.KINDS)}")
@@ -166,14 +141,11 @@ def prepare(options, kind, place):
             raise shown.Failed("fewer than three turns show no spread, without which nothing is slower "
                                "than another build; take --turns 3")
     builds = 1 if options.against is None else 2
-    needed = options.mib + builds * kind.pools * pools.mib_of(options.mib) + 512
-    for folder in options.disks or [place.parent]:
-        if not folder.is_dir():
-            raise shown.Failed(f"{folder} is not a directory")
-        free = shutil.disk_usage(folder).free >> 20
-        if free < needed:
-            raise shown.Failed(f"too little room: {free} MiB are free in {folder} where {needed} are needed; "
-                               "take smaller files (--mib)")
+    needed = options.mib + builds * KINDS[options.kind].pools * pools.mib_of(options.mib) + 512
+    free = shutil.disk_usage(place.parent).free >> 20
+    if free < needed:
+        raise shown.Failed(f"too little room: {free} MiB are free in {place.parent} where {needed} are needed; "
+                           "take smaller files (--mib)")
     if not options.no_build and not build.make("release", ["programs"]):
         raise shown.Failed("the build failed")
     if options.against is not None:

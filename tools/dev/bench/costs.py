@@ -2,113 +2,107 @@
 (docs/formats/costs.md). What was not measured is absent."""
 
 import json
-import resource
 import statistics
 
 import build
-import compare
 import hops
 import served
 import shown
-from bench import ceph_costs, memory, names, pools, report, request_costs, rows, set_up_rows, turns
+import sides
+from bench import ceph, files, memory, names, pools, report, rows, samples
 
 VERSION = 1
-# Row of compare.ROWS: the name of its request.
-WORKS = {"randread-32": "read-4096", "read-1m": "read-1048576",
-         "randwrite-32": "write-4096", "write-1m": "write-1048576"}
-DEVICE_READS = ("ros2store_device_reads_total",)
-DEVICE_WRITES = ("ros2store_device_writes_total",)
+# Row of sides.ROWS: the name of its request.
+WORKS = {"write-1m": "write-1048576", "read-1m": "read-1048576", "randread-32": "read-4096", "randwrite-32": "write-4096"}
+NAMES = ("create", "stat")
+AT_ONCE_SECONDS = 0.001
 
 
 def measure(options, place, document, tally):
-    ours = pools.Pools("this", build.folder("release"), place, options.mib)
-    sides = [compare.raw_side((place / "raw").absolute()), *ours.sides("full")]
-    pools.fill(sides, f"{options.mib}m")
-    sampled = set_up_rows.may_sample()
-    requests, spreads = {}, {}
-    for of_row in turns.Turns(place, options, sampled).results(
-            [row for row in compare.ROWS if row.key in WORKS], sides):
-        for each in of_row:
-            if each.side.served:
-                name = key(each.side, WORKS[each.row.key])
-                requests[name], spreads[name] = request(each)
-        tally.add(f"{of_row[0].row.key}: {len(of_row)} sides", True)
-    for number, side in enumerate(sides):
+    ours = pools.Pools("this", build.folder("release").absolute(), place, options.mib)
+    all_sides = [sides.raw_side((place / "raw").absolute()), *ours.sides("full")]
+    pools.fill(all_sides, f"{options.mib}m")
+    found = Found(document)
+    turns = files.Turns(place, options, all_sides, samples.may_sample())
+    document["polling_apart"] = turns.sampled
+    for key, work in WORKS.items():
+        row = sides.row_of(key)
+        for side, figures, shares in zip(all_sides, turns.figures(row), turns.polling(row)):
+            if side.served:
+                found.put(f"{side.mode}/engine/{side.through}/{work}", *request(side, row, figures, shares))
+        tally.add(f"{key}: {len(all_sides)} sides", True)
+    for side in all_sides:
         if side.served:
-            of_names(side, f"names{number}.", options, requests, spreads)
+            found.add_names(f"{side.mode}/engine/{side.through}", names.Metered(ours.built, side, lambda side=side: spent(side)), options)
     tally.add("create and stat", True)
     document["index"] = index_bytes(ours, options)
     tally.add(f"index: {document['index']}", True)
-    missing = ceph_costs.measure(ours, options, WORKS, requests, spreads)
+    missing = ceph.costs(ours, options, WORKS, found)
     tally.add(f"a Ceph cluster{f', of which rows are absent: {missing}' if missing else ''}", True)
-    resident = {name: memory.resident(pid)["resident_bytes"] for name, pid in sides[-1].served.pids().items()}
+    document["resident"] = {name: memory.resident(pid)["resident_bytes"] for name, pid in all_sides[-1].served.pids().items()}
     ours.down()
-    document["requests"], document["spreads"], document["resident"] = requests, spreads, resident
-    document["polling_apart"] = sampled
-    return lines(requests), None
+    heads = ("host_us", "dpu_us", "server_us", "network_bytes", "device_operations")
+    return report.table(("request", *heads), ((name, *(report.number(one.get(head), 2) for head in heads))
+                                              for name, one in sorted(found.requests.items())))
 
 
-def key(side, work):
-    """Returns the key of a request: MODE/BACK-END/PROVIDER/WORK."""
-    return f"{side.mode}/engine/{side.through}/{work}"
+class Found:
+    """The costs of requests by name, and the least and the greatest of the turns."""
+
+    def __init__(self, document):
+        self.requests, self.spreads = document.setdefault("requests", {}), document.setdefault("spreads", {})
+
+    def put(self, name, request, spread):
+        self.requests[name], self.spreads[name] = {"source": "measured"} | request, spread
+
+    def add(self, name, turns):
+        """Adds a request whose costs are known in each turn."""
+        self.put(name, {each: rows.median(turn[each] for turn in turns) for each in turns[0]},
+                 {each: rows.edges([turn[each] for turn in turns]) for each in turns[0]})
+
+    def add_names(self, prefix, client, options):
+        """Adds a create and a stat. Both runs of a stat make the same files before."""
+        for name in NAMES:
+            turns = [rows.difference(client.metered(AT_ONCE_SECONDS, name), client.metered(options.seconds, name))
+                     for _ in range(options.turns)]
+            if all(min(turn.values()) >= 0 for turn in turns):  # otherwise the start hides the rest
+                self.add(f"{prefix}/{name}", turns)
 
 
-def request(result):
+def spent(side):
+    daemons = side.served.daemons()
+    us = {name: 1e6 * served.cpu_seconds(daemons[name]["pid"]) for name in side.daemons}
+    network = served.counters(daemons["engine"]).by_provider(hops.FABRIC).get(side.through, 0)
+    return {"host_us": 1e6 * sides.spent_seconds(), "server_us": us["engine"], "network_bytes": network,
+            **({"dpu_us": us["dpu"]} if "dpu" in us else {})}
+
+
+def request(side, row, figures, shares):
     """Returns the costs of one request: medians of the turns, without polling where it was measured; and the
     least and the greatest of each processor time."""
-    made, spread = {"source": "measured"}, {}
+    made, spread = {}, {}
     for process, name in (("host", "host_us"), ("dpu", "dpu_us"), ("engine", "server_us")):
-        turns_us = [figure.cpu_us[process] for figure in result.figures if process in figure.cpu_us]
-        if turns_us:
-            work = 1 - result.poll_shares.get(process, 0)
-            made[name] = rows.rounded(statistics.median(turns_us) * work)
-            spread[name] = [rows.rounded(each(turns_us) * work) for each in (min, max)]
-    wrote = "write" in result.row.options["rw"]
-    counted = {"network_bytes": lambda engine: engine.by_provider(hops.FABRIC).get(result.side.through),
-               "device_operations": lambda engine: engine.sum(DEVICE_WRITES if wrote else DEVICE_READS),
-               "device_bytes": lambda engine: engine.sum(hops.DEVICES[1 if wrote else 0:][:1])}
+        work = [figure.cpu_us[process] * (1 - shares.get(process, 0)) for figure in figures if process in figure.cpu_us]
+        if work:
+            made[name], spread[name] = rows.median(work), rows.edges(work)
+    kind = "write" if row.wrote else "read"
+    counted = {"network_bytes": lambda engine: engine.by_provider(hops.FABRIC).get(side.through, 0),
+               "device_operations": lambda engine: engine.sum((f"ros2store_device_{kind}s_total",)),
+               "device_bytes": lambda engine: engine.sum(hops.DEVICES[row.wrote:][:1])}
     for name, of in counted.items():
-        per = [of(figure.counted["engine"]) / figure.operations for figure in result.figures]
-        made[name] = round(statistics.median(per), 3)
+        made[name] = round(statistics.median(of(figure.counted["engine"]) / figure.operations for figure in figures), 3)
     return made, spread
-
-
-def of_names(side, prefix, options, requests, spreads):
-    """Adds the costs of a create and of a stat."""
-    directories = names.Directories(prefix, side.through, lambda path: side.served.uri(
-        "ros2s+dpu" if side.mode == "offload" else "ros2s", path,
-        "" if side.mode == "offload" else f"&provider={side.through}"))
-    for name, costs in request_costs.of_names(lambda seconds, what: metered(side, directories, seconds, what), options):
-        requests[key(side, name)], spreads[key(side, name)] = request_costs.of_turns(costs)
-
-
-def metered(side, directories, seconds, what):
-    """Runs name_bench. Returns how many of each operation it did, and all that they cost."""
-    programs = build.folder("release").absolute()
-    where = directories.new(programs)
-    meter = served.Meter(side.served)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    text = directories.run(programs, request_costs.NAME_THREADS, seconds, what, where=where)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    by_daemons, counted = meter.read()
-    host = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    spent = {"host_us": 1e6 * host, "server_us": 1e6 * by_daemons["engine"],
-             "network_bytes": counted["engine"].by_provider(hops.FABRIC).get(side.through, 0)}
-    if "dpu" in side.daemons:
-        spent["dpu_us"] = 1e6 * by_daemons["dpu"]
-    return request_costs.counts(text), spent
 
 
 def index_bytes(ours, options):
     """Returns the bytes of the index per GiB of file data: written in order, and overwritten at random."""
-    directory = ours.embedded_directory("index")
-    side = compare.pool_side("index", ours.built, f"ros2s+local:///pool/main?dir={directory}", "figures")
+    side = ours.embedded("index")
 
     def now():
-        return sum(each.stat().st_size for each in (directory / "index").rglob("*") if each.is_file())
+        return sum(each.stat().st_size for each in (ours.place / "index/index").rglob("*") if each.is_file())
 
     empty, found = now(), {}
-    compare.fill(side, f"{options.mib}m")
+    sides.fill(side, f"{options.mib}m")
     found["in_order"] = now() - empty
     shown.run("fio", "--name=scatter", *side.target, "--rw=randwrite", "--bs=4k", "--iodepth=32",
               f"--size={options.mib}m", quiet=True)
@@ -116,14 +110,13 @@ def index_bytes(ours, options):
     return {name: round(size * 1024 / options.mib) for name, size in found.items()}
 
 
-def lines(requests):
-    heads = ("host_us", "dpu_us", "server_us", "network_bytes", "device_operations")
-    return report.table(("request", "host µs", "DPU µs", "server µs", "network bytes", "device operations"), (
-        (name, *(report.number(one.get(head), 2) for head in heads)) for name, one in sorted(requests.items())))
+def write(file, document):
+    """Writes the file for `ros2store plan`."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(file_of(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def file_of(document):
-    """Returns the file for `ros2store plan`."""
     return {"version": VERSION,
             "measured": {"date": document["date"], "commit": document["commit"], "command": document["command"],
                          "machine": document["machine"]["description"],
@@ -135,8 +128,3 @@ def file_of(document):
                         for name, spread in sorted(document["spreads"].items())},
             "memory": {f"index_bytes_per_gib_{name}": size for name, size in document["index"].items()} |
                       {f"{name}_resident_bytes": size for name, size in document["resident"].items()}}
-
-
-def write(file, document):
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(file_of(document), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -10,11 +10,11 @@ import subprocess
 from pathlib import Path
 
 import build
-import compare
 import shown
-from bench import pools, report, rows, turns
+import sides
+from bench import files, pools, report, rows
 
-WORKLOADS = ("randread-32", "randwrite-32", "read-1m", "write-1m")
+WORKLOADS = ("write-1m", "read-1m", "randread-32", "randwrite-32")
 EVENTS = {"cpu_us": "task-clock", "context_switches": "context-switches", "system_calls": "raw_syscalls:sys_enter",
           "page_faults": "page-faults"}
 MIB_PER_GIB = 1024
@@ -29,7 +29,7 @@ class NotCounted(shown.Failed):
 class Host:
     """A side, and the URI that is mounted for it if it is a mount."""
     mode: str
-    side: compare.Side
+    side: sides.Side
     uri: str = None
 
 
@@ -42,33 +42,26 @@ class Cost:
 
 
 def counted(file, pid=None):
-    """Returns the words to put before a command so that perf counts its events, or those of a process
-    meanwhile."""
+    """Returns the words to put before a command so that perf counts its events, or those of a process meanwhile."""
     of_process = ("-p", str(pid)) if pid else ()
     return ("perf", "stat", "-x", ";", "-o", str(file), "-e", ",".join(EVENTS.values()), *of_process, "--")
 
 
 def parse(text):
     """Parses the output of `perf stat -x ;`. Returns the events by our names, the clock in µs."""
+    by_event = {fields[2].removesuffix(":u"): fields[0] for line in text.splitlines() if len(fields := line.split(";")) > 2}
     found = {}
-    for line in text.splitlines():
-        fields = line.split(";")
-        for name, event in EVENTS.items():
-            if len(fields) > 2 and fields[2].removesuffix(":u") == event:
-                if not fields[0].replace(".", "").isdigit():
-                    raise NotCounted(f"perf could not count {event}: {fields[0]}")
-                found[name] = float(fields[0]) * (1000 if event == "task-clock" else 1)
-    missing = EVENTS.keys() - found.keys()
-    if missing:
-        raise NotCounted(f"perf did not write {', '.join(sorted(missing))}: {text!r}")
+    for name, event in EVENTS.items():
+        if not by_event.get(event, "").replace(".", "").isdigit():
+            raise NotCounted(f"perf could not count {event}: {text!r}")
+        found[name] = float(by_event[event]) * (1000 if event == "task-clock" else 1)
     return found
 
 
 def probe(file):
     """Raises NotCounted if perf cannot count here."""
     try:
-        done = subprocess.run([*counted(file), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              check=False)
+        done = subprocess.run([*counted(file), "true"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     except FileNotFoundError as missing:
         raise NotCounted("there is no perf here: apt-get install linux-perf") from missing
     if done.returncode != 0:
@@ -79,13 +72,13 @@ def probe(file):
 
 def mounter(folder):
     """Returns the process that serves a mount."""
-    for each in Path("/proc").iterdir():
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            words = (each / "cmdline").read_bytes().split(b"\0") if each.name.isdigit() else ()
+            words = each.read_bytes().split(b"\0")
         except OSError:  # it has ended
             continue
-        if words and Path(os.fsdecode(words[0])).name == "ros2store-fuse" and os.fsencode(folder) in words:
-            return int(each.name)
+        if Path(os.fsdecode(words[0])).name == "ros2store-fuse" and os.fsencode(folder) in words:
+            return int(each.parent.name)
     raise shown.Failed(f"no process serves the mount at {folder}")
 
 
@@ -104,92 +97,78 @@ class Counter:
     """Counts the events of the host's processes in a run of fio. `place` holds perf's files and the mount."""
 
     def __init__(self, place, program):
-        self.place = place
-        self.program = program
+        self.place, self.program = place, program
         self.folder = place / "mnt"
+        self.folder.mkdir()
 
     def run(self, row, host, shared):
         """Returns the figure of fio, and the events by name."""
-        files = [self.place / "perf.fio"]
-        prefix = counted(files[0])
+        perf_files = [self.place / "perf.fio"]
+        prefix = counted(perf_files[0])
         if host.uri:
             shown.run(self.program, "mount", host.uri, self.folder, quiet=True)
             process = mounter(self.folder)
-            files.append(self.place / "perf.mount")
-            prefix = (*counted(files[1], process), *prefix)
-        figure = compare.measure(row, host.side, shared, prefix)
+            perf_files.append(self.place / "perf.mount")
+            prefix = (*counted(perf_files[1], process), *prefix)
+        figure = sides.measure(row, host.side, shared, prefix)
         if host.uri:
             unmount(self.folder, process)
-        found = [parse(file.read_text(encoding="utf-8")) for file in files]
+        found = [parse(file.read_text(encoding="utf-8")) for file in perf_files]
         return figure, {name: sum(each[name] for each in found) for name in EVENTS}
 
+    def cost(self, row, host, shared, start):
+        """Returns the Cost of a turn. `start`: the events of a run with one request."""
+        figure, events = self.run(row, host, shared)
+        return Cost(figure.iops, {name: max(0.0, events[name] - start[name]) / figure.operations for name in EVENTS},
+                    sum(us for process, us in figure.cpu_us.items() if process != "host"))
 
-def hosts(ours, place, kind):
-    """Returns raw, the mounts, and the other set-ups."""
-    sides = ours.sides(kind)
-    mounted = compare.raw_side(place / "mnt" / "figures")
-    made = [Host("raw", compare.raw_side((place / "raw").absolute()))]
-    made += [Host(f"FUSE, {side.mode}", dataclasses.replace(mounted, name=f"FUSE, {side.mode}", served=side.served,
-                                                             daemons=side.daemons),
-                  pools.uri_of(side)) for side in sides if side.through in ("", "shm")]
-    return made, [Host(side.mode, side) for side in sides] + \
-        [Host(f"{side.mode}, encrypted", side) for side in ours.encrypted(sides)]
+
+def mount_of(side, file):
+    """Returns the host that uses a mount of a side."""
+    return Host(f"FUSE, {side.mode}", dataclasses.replace(sides.raw_side(file), name=f"FUSE, {side.mode}", served=side.served,
+                                                          daemons=side.daemons, through=side.through), side.uri)
 
 
 def measure(options, place, document, tally):
     probe(place / "perf.fio")
     ours = pools.Pools("this", build.folder("release"), place, options.mib)
     counter = Counter(place.absolute(), ours.program)
-    counter.folder.mkdir()
-    before, others = hosts(ours, place.absolute(), "quick")
-    pools.fill([before[0].side, *(host.side for host in others)], f"{options.mib}m")
-    # Their files are in other containers of the same pools.
-    pools.fill([host.side for host in others if host.mode.endswith("encrypted")], f"{options.mib}m")
-    everybody = [*before, *others]
-    small = dict(size=f"{options.mib}m")
-    started = [counter.run(turns.START, host, small)[1] for host in everybody]
-    shared = compare.time_based(f"{options.mib}m", options.seconds)
-    works = [row for row in compare.ROWS if row.key in WORKLOADS]
-    made = []
-    for row in works:
-        costs = [[] for _ in everybody]
-        for turn in range(options.turns):
-            for i in compare.order(turn, everybody):
-                figure, events = counter.run(row, everybody[i], shared)
-                costs[i].append(Cost(figure.iops, {name: max(0.0, events[name] - started[i][name]) / figure.operations
-                                                   for name in EVENTS},
-                                     sum(us for process, us in figure.cpu_us.items() if process != "host")))
-        of_row = [told(host, row, own, costs[0]) for host, own in zip(everybody, costs)]
+    raw, set_ups = sides.raw_side((place / "raw").absolute()), ours.sides("quick")
+    encrypted = ours.encrypted(set_ups)
+    for each in ([raw, *set_ups], encrypted):  # their files are in other containers of the same pools
+        pools.fill(each, f"{options.mib}m")
+    mounts = [mount_of(side, counter.folder / "figures") for side in set_ups if side.through in ("", "shm")]
+    hosts = [Host("raw", raw), *mounts, *(Host(side.mode, side) for side in set_ups),
+             *(Host(f"{side.mode}, encrypted", side) for side in encrypted)]
+    starts = {id(host): counter.run(files.START, host, dict(size=f"{options.mib}m"))[1] for host in hosts}
+    made = document["rows"] = []
+    for row in map(sides.row_of, WORKLOADS):
+        costs = sides.in_turn(hosts, options.turns, lambda host, row=row: counter.cost(
+            row, host, sides.time_based(f"{options.mib}m", options.seconds), starts[id(host)]))
+        of_row = [told(host, row, own, costs[0]) for host, own in zip(hosts, costs)]
         tally.add(f"{row.key}: " + "; ".join(f"{report.mode(one)} {one['cpu_us']:,.1f} µs" for one in of_row), True)
         made += of_row
     ours.down()
-    document["rows"] = made
-    return lines(made), None
+    return lines(made)
 
 
 def told(host, row, costs, raw):
     """Returns medians: per operation for 4 KiB, per GiB for 1 MiB."""
-    large = row.in_mib()
-    one = {"mode": host.mode, "provider": host.side.through or None, "workload": row.options["rw"],
-           "bs": rows.SIZES[row.options["bs"]], "iodepth": row.options["iodepth"], "jobs": 1,
-           "per": "GiB" if large else "operation", "iops": rows.rounded(statistics.median(cost.iops for cost in costs))}
+    per, times = ("GiB", MIB_PER_GIB) if row.bs >= 1 << 20 else ("operation", 1)
+    one = {"mode": host.mode, "provider": host.side.provider, "workload": row.workload, "bs": row.bs, "iodepth": row.iodepth,
+           "jobs": 1, "per": per, "iops": rows.median(cost.iops for cost in costs)}
     for name in EVENTS:
-        one[name] = rows.rounded(statistics.median(cost.each[name] for cost in costs) * (MIB_PER_GIB if large else 1))
-    one["daemons_cpu_us"] = rows.rounded(statistics.median(cost.daemons_us for cost in costs) *
-                                         (MIB_PER_GIB if large else 1))
+        one[name] = rows.median(cost.each[name] * times for cost in costs)
+    one["daemons_cpu_us"] = rows.median(cost.daemons_us * times for cost in costs)
     one["cpu_ratio_to_raw"] = None if costs is raw else rows.rounded(statistics.median(
         own.each["cpu_us"] / other.each["cpu_us"] for own, other in zip(costs, raw)))
     return one
 
 
 def lines(made):
-    def rate(one):
-        return f"{report.number(one['iops'] * one['bs'] / 2**20, 0)} MiB/s" if one["per"] == "GiB" else \
-            f"{report.number(one['iops'], 0)} IOPS"
-
-    return report.table(("workload, per", "mode", "rate", "host CPU µs", "of raw", "daemons' CPU µs", "context switches", "system calls",
-                         "page faults"), (
-        (f"{report.workload(one)}, {one['per']}", report.mode(one), rate(one), report.number(one["cpu_us"]),
-         report.number(one["cpu_ratio_to_raw"], 2), report.number(one["daemons_cpu_us"]),
+    return report.table(("workload, per", "mode", "rate", "host CPU µs", "of raw", "daemons' CPU µs", "context switches",
+                         "system calls", "page faults"), (
+        (f"{report.workload(one)}, {one['per']}", report.mode(one), report.rate(one | {"bytes_per_s": one["iops"] * one["bs"]}),
+         report.number(one["cpu_us"]), report.number(one["cpu_ratio_to_raw"], 2), report.number(one["daemons_cpu_us"]),
          *(report.number(one[name], 2) for name in ("context_switches", "system_calls", "page_faults")))
         for one in made))

@@ -1,21 +1,26 @@
 """Measures what programs do with many small files, on a mount of each set-up and in the file system of the
-checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable. Where PostgreSQL is
-installed, its recovery is measured too."""
+checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable. Where Debian's
+postgresql is installed, and as root: also how long it takes to recover a database that crashed in the file system of the
+checkout, so that all replay the same log."""
 
 import dataclasses
+import os
 import random
+import shutil
+import signal
 import time
+from pathlib import Path
 
 import build
-import compare
 import console
 import shown
-from bench import names, pools, postgres, report
+import sides
+from bench import names, pools, report
 
 FILES, FOLDERS, SEED = 400, 20, 1
 BYTES_MOST = 16384
-WORKLOADS = ("untar", "git clone", "copy", "read", "remove")
 RECOVERY = "PostgreSQL's recovery"
+USER, CLIENTS, PATIENCE_SECONDS = "postgres", 4, 120
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,7 +28,7 @@ class Mounted:
     """The folder with a side's files. `uri`: what is mounted there. None: the checkout's file system."""
     mode: str
     provider: str
-    folder: object
+    folder: Path
     uri: str = None
 
 
@@ -41,33 +46,33 @@ class Tree:
             (folder / f"f{number}").write_text(text, encoding="ascii")
             self.bytes += len(text)
         shown.run("tar", "-cf", self.archive, "-C", self.folder, ".", quiet=True)
-        shown.shell(f"git init -q {self.repository} && cp -r {self.folder}/. {self.repository} && "
-                    f"cd {self.repository} && git add -A && "
-                    "git -c user.name=bench -c user.email=bench@localhost commit -qm tree")
+        shown.shell(f"git init -q {self.repository} && cp -r {self.folder}/. {self.repository} && cd {self.repository} && "
+                    "git add -A && git -c user.name=bench -c user.email=bench@localhost commit -qm tree")
 
-    def line(self, workload, top):
-        """Returns a line for the shell. `copy` makes the tree that later workloads read and remove."""
+    def lines(self, top):
+        """Returns a line for the shell for each workload. `copy` makes the tree that later ones read and remove."""
         return {"untar": f"mkdir {top}/untarred && tar -xf {self.archive} -C {top}/untarred",
                 "git clone": f"git clone -q --no-hardlinks {self.repository} {top}/clone",
                 "copy": f"cp -r {self.folder} {top}/copy",
                 "read": f"find {top}/copy -type f -exec cat {{}} + >/dev/null",
-                "remove": f"rm -r {top}/copy"}[workload] + f" && sync -f {top}"
+                "remove": f"rm -r {top}/copy"}
 
 
 def turn(side, tree, program, database=None):
-    """Returns files per second, by workload, and recoveries per second. If it fails, guard.py unmounts."""
+    """Returns a sides.Figure for each workload: of files, or recoveries. If it fails, guard.py unmounts."""
     if side.uri:
         others = ("--", "--allow-other") if database else ()
         shown.run(program, "mount", side.uri, side.folder, *others, quiet=True)
     top = side.folder / f"{side.mode}-{time.monotonic_ns()}"
     top.mkdir()
     found = {}
-    for workload in WORKLOADS:
+    for workload, line in tree.lines(top).items():
         began = time.monotonic()
-        shown.shell(tree.line(workload, top))
-        found[workload] = names.Timed(FILES / (time.monotonic() - began), None, None)
+        shown.shell(f"{line} && sync -f {top}")
+        rate = FILES / (time.monotonic() - began)
+        found[workload] = sides.Figure(FILES, rate, rate * tree.bytes / FILES)
     if database:
-        found[RECOVERY] = names.Timed(1 / database.recover(top), None, None)
+        found[RECOVERY] = sides.Figure(1, 1 / database.recover(top))
     shown.shell(f"rm -r {top}")
     if side.uri:
         shown.run("fusermount3", "-u", side.folder, quiet=True)
@@ -81,39 +86,75 @@ def measure(options, place, document, tally):
     folder, raw = place / "mnt", place / "raw"
     for each in (folder, raw):
         each.mkdir()
-    embedded = ours.embedded()
-    pool = ours.with_daemons(("shm",))
-    sides = [Mounted("raw", None, raw)] + [
-        Mounted(side.mode, side.through or None, folder, pools.uri_of(side))
-        for side in (embedded, ours.direct(pool, "shm"), ours.offload(pool, "shm"))]
-    tree = Tree(place)
-    database = postgres.Crashed(place) if postgres.programs() else None
+    all_sides = [Mounted("raw", None, raw), *(Mounted(side.mode, side.provider, folder, side.uri) for side in ours.sides("shm"))]
+    tree, database = Tree(place), Crashed(place) if postgres() else None
     if not database:
         console.note("without PostgreSQL's recovery: postgresql is not installed, or this is not root")
-    turns = [[] for _ in sides]
-    for number in range(options.turns):
-        for i in compare.order(number, sides):
-            turns[i].append(turn(sides[i], tree, built / "bin/ros2store", database))
+    told = report.Rows(document, tally)
+    names.add(told, all_sides, 1, sides.in_turn(all_sides, options.turns, lambda side: turn(
+        side, tree, built / "bin/ros2store", database)))
     ours.down()
-    made, spreads = [], []
-    for workload in turns[0][0]:
-        told = [names.row(side, workload, 1, own, turns[0]) for side, own in zip(sides, turns)]
-        for row, _ in told:
-            row["bytes_per_s"] = None if workload == RECOVERY else row["iops"] * tree.bytes / FILES
-        made += [row for row, _ in told]
-        spreads += [spread for _, spread in told]
-        tally.add(f"{workload}: " + "; ".join(f"{row['mode']} {rate(row)}" for row, _ in told), True)
-    document["rows"], document["spreads"] = made, spreads
     document["files"], document["bytes"] = FILES, tree.bytes
-    return lines(made, spreads), names.bars(made, spreads)
+    return told.lines()
 
 
-def rate(row):
-    return f"{1 / row['iops']:.1f} s" if row["workload"] == RECOVERY else f"{row['iops']:,.0f} files/s"
+def postgres():
+    """Returns the programs of the newest PostgreSQL. None: there is none, or this process may not become its user."""
+    found = [each.parent for each in Path("/usr/lib/postgresql").glob("*/bin/pgbench")]
+    return max(found, key=lambda each: int(each.parent.name)) if found and os.geteuid() == 0 else None
 
 
-def lines(made, spreads):
-    return report.table(("workload", "mode", "files per second, or time (spread)", "ratio to raw"), (
-        (one["workload"], report.mode(one),
-         f"{rate(one)} ({' to '.join(rate(one | {'iops': each}) for each in spread['iops'])})",
-         report.number(one["ratio_to_raw"], 2)) for one, spread in zip(made, spreads)))
+class Crashed:
+    """A database below `place` whose server was killed before a checkpoint."""
+
+    def __init__(self, place, scale=5, transactions=500):
+        self.programs, self.transactions = postgres(), CLIENTS * transactions
+        self.folder, self.sockets = place / "crashed", place / "sockets"
+        for each in (self.folder, self.sockets):
+            each.mkdir(mode=0o700)
+            shutil.chown(each, USER, USER)
+        self.program("initdb", "-D", self.folder, "-A", "trust", "--no-sync", "--no-instructions")
+        with open(self.folder / "postgresql.conf", "a", encoding="ascii") as file:
+            file.write(f"listen_addresses = ''\nunix_socket_directories = '{self.sockets}'\n"
+                       "checkpoint_timeout = 1h\nmax_wal_size = 4GB\n")
+        self.start(self.folder)
+        self.client("pgbench", "--initialize", "--quiet", "--scale", scale)
+        self.client("pgbench", "--no-vacuum", "--client", CLIENTS, "--transactions", transactions)
+        self.kill()
+
+    def program(self, name, *arguments):
+        # The environment stays, with the mark by which guard.py finds what it must end.
+        return shown.run("setpriv", "--reuid", USER, "--regid", USER, "--clear-groups", "env", "-C", "/",
+                         self.programs / name, *arguments, quiet=True)
+
+    def client(self, name, *arguments):
+        return self.program(name, "--host", self.sockets, *arguments, "postgres")
+
+    def start(self, folder):
+        self.program("pg_ctl", "-D", folder, "-w", "-t", PATIENCE_SECONDS, "-l", folder / "log", "start")
+
+    def kill(self):
+        """Returns when the last process has ended: until then no other server starts."""
+        first = int((self.folder / "postmaster.pid").read_text(encoding="ascii").split()[0])
+        others = Path(f"/proc/{first}/task/{first}/children").read_text(encoding="ascii").split()
+        os.kill(first, signal.SIGKILL)
+        end = time.monotonic() + PATIENCE_SECONDS
+        while any(Path("/proc", pid).exists() for pid in others):
+            if time.monotonic() > end:
+                raise shown.Failed(f"PostgreSQL's processes {others} do not end")
+            time.sleep(0.1)
+
+    def recover(self, top):
+        """Returns how many seconds a copy in `top` takes to start. It must have each transaction."""
+        folder = top / "database"
+        shown.run("cp", "-a", self.folder, folder)
+        shown.run("sync", "-f", top)
+        began = time.monotonic()
+        self.start(folder)
+        took = time.monotonic() - began
+        kept = self.client("psql", "--no-align", "--tuples-only", "--command", "select count(*) from pgbench_history")
+        self.program("pg_ctl", "-D", folder, "-w", "-t", PATIENCE_SECONDS, "-m", "immediate", "stop")
+        shutil.rmtree(folder)
+        if int(kept) != self.transactions:
+            raise shown.Failed(f"after recovery in {top} {kept.strip()} of {self.transactions} transactions are left")
+        return took

@@ -6,6 +6,9 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
+import console
+import shown
+
 HERTZ = 997  # a prime, so that it does not coincide with periodic work
 HEAD = re.compile(r"^(.+?)\s+(\d+)(?:/\d+)?\s+(\d+\.\d+):\s*$")
 FRAME = re.compile(r"^\s+([0-9a-f]+) (.*) \((.*)\)$")
@@ -14,7 +17,7 @@ FORK = re.compile(r"PERF_RECORD_FORK\((\d+):\d+\):\((\d+):\d+\)")  # the new pro
 KERNEL = 1 << 63  # addresses from here on
 
 
-class NotRun(Exception):
+class NotRun(shown.Failed):
     """This machine cannot sample. The message says why."""
 
 
@@ -27,6 +30,15 @@ class Sample:
     at: float  # seconds
     kernel: tuple
     user: tuple
+
+
+def may_sample():
+    try:
+        probe()
+    except NotRun as reason:
+        console.note(f"polling is not measured apart: {reason}")
+        return False
+    return True
 
 
 def probe():

@@ -1,9 +1,7 @@
 """./dev lab: runs the project on real interfaces that most machines lack (verbs, NVMe queues, persistent
 memory), in a small virtual machine that runs the checkout's own build."""
 
-import os
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -32,9 +30,9 @@ NO_GUEST, GUEST_FAILED = 125, 124
 
 def add_arguments(parser):
     parser.add_argument("names", nargs="*", metavar="NAME", default=["all"],
-                        help=f"suites, or all (default): {', '.join(known())}; or shell, for an interactive shell")
+                        help=f"suites, or all (default): {', '.join(known())}")
     parser.add_argument("--seconds", type=int,
-                        help=f"time limit of each suite ({SUITE_SECONDS}), of a command (900) or of a shell (86400)")
+                        help=f"time limit of each suite ({SUITE_SECONDS}) or of a command (900)")
     parser.add_argument("--points", type=positive, default=power.POINTS,
                         help=f"suite power: number of points at which power is lost ({power.POINTS}; a number "
                              "above all points: every one)")
@@ -58,12 +56,10 @@ def known():
 def run(options):
     if options.in_guest:
         return run_command(options.in_guest, options.seconds or 900)
-    if options.names == ["shell"]:
-        return run_shell(options.seconds or 86400)
     unknown = set(options.names) - {"all", *known()}
     if unknown:
         print(f"dev: there is no lab suite '{min(unknown)}'; there are: {', '.join(known())}; "
-              "shell and all stand alone")
+              "all stands alone")
         return 2
     if options.record is not None and options.names != ["power"]:
         print("dev: --record is for the suite power only: ./dev lab power --record FILE")
@@ -82,30 +78,19 @@ def run(options):
     return tally.close()
 
 
-def run_command(command, seconds, typed=False):
+def run_command(command, seconds):
     try:
         vm.look()
         if not build.make("release", TARGETS):
             return 1
         guest = kernel.prepare()
-        if typed:
-            console.step("a guest boots")
         with tempfile.NamedTemporaryFile("w", dir=folder(), suffix=".sh") as file:
             file.write(command)
             file.flush()
-            return vm.run(guest, file.name, LOGS / "run.log", seconds, echo=True, typed=typed)
+            return vm.run(guest, file.name, LOGS / "run.log", seconds, echo=True)
     except (kernel.Unavailable, vm.Failure) as why:
         print(f"dev: {why}", file=sys.stderr)
         return NO_GUEST if isinstance(why, kernel.Unavailable) else GUEST_FAILED
-
-
-def run_shell(seconds):
-    """Opens a shell on the guest's own terminal, as large as ours."""
-    columns, rows = shutil.get_terminal_size()
-    return run_command(f"export TERM={shlex.quote(os.environ.get('TERM', 'dumb'))}\n"
-                       f"size='rows {rows} cols {columns}'\n"
-                       'exec script -qefc "stty $size; exec bash --rcfile tools/dev/lab/guest/shell -i" '
-                       "/dev/null <&1\n", seconds, typed=True)
 
 
 def folder():

@@ -1,16 +1,12 @@
 """Runs one guest: QEMU without KVM, the host's root file system, emulated hardware, and a command."""
 
-import contextlib
 import os
 import shutil
 import socket
 import subprocess
-import sys
 import tempfile
-import termios
 import threading
 import time
-import tty
 from pathlib import Path
 
 from lab.kernel import Failure, Unavailable
@@ -33,9 +29,6 @@ PMEM_BYTES = 514 << 20
 FLUSHED_BYTES = 128 << 20
 
 
-END_OF_INPUT = b"\x04"
-
-
 def look():
     """Raises Unavailable if this machine lacks what a guest needs."""
     for what in NEEDED:
@@ -44,18 +37,16 @@ def look():
                               "tools/packages-lab.txt")
 
 
-def run(kernel, script, log, seconds, echo=False, typed=False, more=()):
+def run(kernel, script, log, seconds, echo=False, more=()):
     """Boots a guest, runs the Bash script `script` (a path) there in the checkout's folder, and returns its
     exit status. Its output goes to the file `log`, and the kernel's messages to .console beside it. With
-    `echo` the output also goes to our standard output. With `typed` the script reads our standard input, from
-    the descriptor of its own standard output. Raises Failure if the guest does not boot, or takes more than
+    `echo` the output also goes to our standard output. Raises Failure if the guest does not boot, or takes more than
     `seconds`. `more`: further words for QEMU."""
     with tempfile.TemporaryDirectory(prefix="ros2store-lab-") as folder:
         folder = Path(folder)
         files = serve_root(folder)
         try:
-            with raw_terminal() if typed else contextlib.nullcontext():
-                return boot(kernel, script, folder, log, seconds, echo, typed, more)
+            return boot(kernel, script, folder, log, seconds, echo, more)
         finally:
             files.terminate()
             files.wait()
@@ -86,7 +77,7 @@ def wait_until(condition):
         time.sleep(0.05)
 
 
-def boot(kernel, script, folder, log, seconds, echo, typed, more):
+def boot(kernel, script, folder, log, seconds, echo, more):
     output, status = socket.socketpair(), socket.socketpair()
     command = ["timeout", "-k", "5", str(seconds), "nice", "-n", "5", "qemu-system-x86_64",
                *machine(kernel, script, seconds, folder, output[1].fileno(), status[1].fileno()),
@@ -98,8 +89,6 @@ def boot(kernel, script, folder, log, seconds, echo, typed, more):
     status[1].close()
     reader = threading.Thread(target=copy_output, args=(output[0], log, echo))
     reader.start()
-    if typed:
-        threading.Thread(target=copy_input, args=(output[0],), daemon=True).start()
     try:
         word = read_all(status[0]).strip()
         guest.wait()
@@ -178,29 +167,6 @@ def copy_output(stream, log, echo):
             if echo:
                 os.write(1, piece)
     stream.close()
-
-
-def copy_input(stream):
-    try:
-        while piece := os.read(0, 1 << 12):
-            stream.sendall(piece)
-        stream.sendall(END_OF_INPUT)
-    except OSError:
-        pass  # the guest has ended
-
-
-@contextlib.contextmanager
-def raw_terminal():
-    """Passes each key to the guest as it is pressed, Ctrl-C as well."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    before = termios.tcgetattr(0)
-    tty.setraw(0)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(0, termios.TCSADRAIN, before)
 
 
 def read_all(stream):
