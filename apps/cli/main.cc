@@ -22,7 +22,8 @@ namespace {
 constexpr int exit_interrupted = 130;
 
 // Ctrl-C, SIGTERM, or the end of the terminal (unless nohup ignores it) asks the running command to
-// stop and clean up. What takes longer than a second is not waited for: a pool is as after kill -9.
+// stop and clean up. Only after Ctrl-C that may take more than a second: else a pool is as after
+// kill -9.
 // A second signal ends the process at once.
 class Interrupts final : public Poller {
   public:
@@ -30,9 +31,10 @@ class Interrupts final : public Poller {
         awake = &reactor_;
         reactor_.attach(*this);
         struct sigaction action{};
-        action.sa_handler = [](int) {
+        action.sa_handler = [](int signal) {
             interrupted = 1;
             awake->wake();
+            if (signal == SIGINT) return;  // a person presses it again
             constexpr itimerval clean_up_within{.it_interval = {},
                                                 .it_value = {.tv_sec = 0, .tv_usec = 800'000}};
             ::setitimer(ITIMER_REAL, &clean_up_within, nullptr);

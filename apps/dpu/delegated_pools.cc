@@ -21,6 +21,8 @@ constexpr Duration absence_least = std::chrono::milliseconds(500);
 // The pauses before an engine is asked again for a connection, after others have ended.
 constexpr Duration ending_pause = std::chrono::milliseconds(1);
 constexpr Duration ending_pause_max = std::chrono::milliseconds(64);
+// A tenant that needs a session does not end those which others use every now and then.
+constexpr Duration others_unused_min = std::chrono::seconds(1);
 
 // Counters of several sessions together, by name.
 using Sums = std::map<std::string, std::pair<std::string, uint64_t>>;  // help, value
@@ -178,20 +180,25 @@ void DelegatedPools::end_unused(const std::string& pool) {
     }
 }
 
-Task<bool> DelegatedPools::end_some(const std::string& pool, const std::string& tenant) {
-    std::vector<std::shared_ptr<DelegatedSession>> own, others;
+bool DelegatedPools::end_longest_unused(const std::string& pool, const std::string& tenant) {
+    const Time now = reactor_.now();
+    DelegatedSession *own = nullptr, *other = nullptr;
     for (const auto& [key, delegated] : delegated_) {
-        if (delegated.use_count() > 1 || delegated->pool == nullptr) continue;
-        (tenant_of_key(key) == TenantOfPool(pool, tenant) ? own : others).push_back(delegated);
-    }
-    const auto& ended = own.empty() ? others : own;
-    for (const auto& each : ended) {
-        // A mount may have begun to use it meanwhile.
-        if (each.use_count() == 2 && each->pool != nullptr) {
-            co_await end(each->holder, each->take_pool());
+        if (std::get<0>(key) != pool || delegated.use_count() > 1 || delegated->pool == nullptr) {
+            continue;
+        }
+        const bool is_own = std::get<1>(key) == tenant;
+        const Time since = delegated->unused_since.value_or(now);
+        if (!is_own && now - since < others_unused_min) continue;
+        DelegatedSession*& longest = is_own ? own : other;
+        if (longest == nullptr || since < longest->unused_since.value_or(now)) {
+            longest = delegated.get();
         }
     }
-    co_return !ended.empty();
+    DelegatedSession* const ended = own != nullptr ? own : other;
+    if (ended == nullptr || alive_ + ending_.running() >= ending_.limit()) return false;
+    ROS2S_CHECK(ending_.try_spawn(end(ended->holder, ended->take_pool())));
+    return true;
 }
 
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
@@ -535,13 +542,12 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     Report said;
     auto opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
     const auto is_busy = [&] { return !opened && opened.error().code == Code::busy; };
-    if (is_busy() && co_await end_some(pool, delegated.last.tenant)) {
-        // The engine may notice the end of a connection a moment later.
-        for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
-            if (!co_await sleep_for(reactor_, pause, call.stop)) break;
-            said = {};
-            opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
-        }
+    // The engine notices the end of a connection a moment later.
+    for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
+        if (!end_longest_unused(pool, delegated.last.tenant) && ending_.running() == 0) break;
+        if (!co_await sleep_for(reactor_, pause, call.stop)) break;
+        said = {};
+        opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
     }
     if (!opened && (opened.error().code == Code::denied || opened.error().code == Code::busy)) {
         co_return report.fail(opened.error(), said.text());

@@ -140,9 +140,9 @@ class DelegatedPools final : public control::Capabilities {
                                                 std::string& why);
     // Ends the pool's sessions that no mount has used for unused_max.
     void end_unused(const std::string& pool);
-    // Ends the sessions of the tenant that no mount uses or, if it has none, those of all tenants.
-    // False: there is none.
-    Task<bool> end_some(const std::string& pool, const std::string& tenant);
+    // Begins to end a session of the pool that no mount uses: the tenant's longest unused one, or
+    // another tenant's. False: there is none.
+    bool end_longest_unused(const std::string& pool, const std::string& tenant);
     // Makes room for one more chain of the tenant. Errors: busy (detail: the number that it has).
     Result<> make_room(const TenantOfPool& tenant);
     // Removes the unused chain of the tenant that expires first.

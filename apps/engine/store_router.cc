@@ -114,7 +114,11 @@ Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId co
 
 Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {
     const session::Session& session = session_of(request);
-    const bool allowed = allows(session, session::Right::create, label);
+    // A record that was edited while no engine ran has the generation of the capability.
+    const bool allowed =
+        allows(session, session::Right::create, label) &&
+        (!session.shows ||
+         tenant_gives(session, {.rights = capability::right_create, .container = label}));
     if (checked(allowed, session, {}, rights::Wanted::create, {.label = label})) return {};
     return refuse(request, session::Right::create, label);
 }
@@ -209,13 +213,16 @@ bool StoreRouter::is_permitted(const session::Session& session, const Owner& own
     if (owner == container.owner) return true;
     // An owner's capability names a label. Another one may have the container now, or have made
     // another container of that label.
+    return tenant_gives(session,
+                        {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
+                         .directories = shown.use.directories,
+                         .container = container.label});
+}
+
+bool StoreRouter::tenant_gives(const session::Session& session, const capability::Use& use) const {
     const auto& tenants = pools_.tenants(session.request.pool)->tenants();
-    const auto tenant = tenants.find(shown.tenant);
-    return tenant != tenants.end() &&
-           tenancy::gives(tenant->second,
-                          {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
-                           .directories = shown.use.directories,
-                           .container = container.label});
+    const auto tenant = tenants.find(session.shows->capability->tenant);
+    return tenant != tenants.end() && tenancy::gives(tenant->second, use);
 }
 
 bool StoreRouter::checked(bool earlier, const session::Session& session, const Owner& owner,

@@ -89,6 +89,9 @@ class StoreRouter final : public rpc::Service,
     // The same for a container that exists, whose owner has it, too.
     [[nodiscard]] bool may(const session::Session& session, session::Right right,
                            const object::ContainerProperties& container) const;
+    // The record of the tenant whose capability the session shows gives all of this.
+    [[nodiscard]] bool tenant_gives(const session::Session& session,
+                                    const capability::Use& use) const;
     [[nodiscard]] bool is_permitted(const session::Session& session, const Owner& owner,
                                     session::Right right,
                                     const object::ContainerProperties& container) const;

@@ -39,25 +39,10 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
     run(request, getattr_task, node_of(node));
 }
 
-// Its attributes are only here.
-void change_removed(fs::Attributes& directory, const fs::SetAttributes& changes) {
-    if (changes.mode) directory.mode = S_IFDIR | *changes.mode;
-    directory.uid = changes.uid.value_or(directory.uid);
-    directory.gid = changes.gid.value_or(directory.gid);
-    directory.accessed = changes.accessed.value_or(directory.accessed);
-    directory.modified = changes.modified.value_or(directory.modified);
-}
-
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
     const UserCall user(server, request, node);
-    auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
-    if (!changed) {
-        if (auto removed = removed_directory(server, node, changed.error())) {
-            change_removed(*removed, changes);
-            changed = *removed;
-        }
-    }
+    const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);

@@ -13,18 +13,11 @@ namespace ros2s::fuse {
 namespace {
 
 constexpr uint64_t dots = 2;
-// Of a directory that was removed: it has no names.
-constexpr fs::FileHandle no_handle{};
 
 Task<> opendir_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
     const UserCall user(server, request);
     auto& file_system = server.file_system();
     const auto opened = co_await file_system.open(user.call, node, {});
-    if (!opened && removed_directory(server, node, opened.error())) {
-        file.fh = no_handle.value;
-        fuse_reply_open(request, &file);
-        co_return;
-    }
     if (!opened) {
         reply_error(request, opened.error());
         co_return;
@@ -122,10 +115,6 @@ void drop_what_does_not_fit(Server& server, const Listing& listing, Entries& ent
 Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
                     size_t room, uint64_t offset, bool plus) {
     Listing listing(request, room, plus);
-    if (handle == no_handle) {
-        std::ignore = listing.send();
-        co_return;
-    }
     bool full = false;
     if (offset == 0) full = !listing.add_dot(".", node, 1);
     if (offset <= 1 && !full) full = !listing.add_dot("..", {FUSE_ROOT_ID}, dots);
@@ -166,9 +155,7 @@ void readdirplus(fuse_req_t request, fuse_ino_t node, size_t room, off_t offset,
 
 Task<> releasedir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
     const Call call;
-    Result<> closed;
-    if (handle != no_handle) closed = co_await server.file_system().close(call, handle);
-    reply(request, closed);
+    reply(request, co_await server.file_system().close(call, handle));
 }
 void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
     run(request, releasedir_task, handle_of(*file));
@@ -176,9 +163,7 @@ void releasedir(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
 
 Task<> fsyncdir_task(Server& server, fuse_req_t request, fs::FileHandle handle) {
     const Call call;
-    Result<> synced;
-    if (handle != no_handle) synced = co_await server.file_system().fsync(call, handle);
-    reply(request, synced);
+    reply(request, co_await server.file_system().fsync(call, handle));
 }
 void fsyncdir(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
     run(request, fsyncdir_task, handle_of(*file));

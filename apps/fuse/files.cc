@@ -233,7 +233,7 @@ Task<Result<>> write_pages_back(Server& server, fs::NodeId node, fuse_file_info 
 
 // Where the kernel caches, it has set-id bits cleared before it writes (see setattr).
 Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_info file,
-                                   ConstBytes data, uint64_t offset, bool keeps_set_ids = true) {
+                                   ConstBytes data, uint64_t offset, bool keeps_set_ids) {
     const Call call;
     fs::FileHandle handle = handle_of(file);
     if (server.caches()) {
@@ -290,30 +290,40 @@ void fsync(fuse_req_t request, fuse_ino_t, int, fuse_file_info* file) {
 // Makes the file at least as long. The last byte is overwritten with zero, because setting the size
 // would cut off what another client has written behind it meanwhile.
 Task<Result<>> reach(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
-                     uint64_t size) {
+                     uint64_t size, bool keeps_set_ids) {
     ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
     if (now.size >= size) co_return Result<>();
     static constexpr std::byte zero{};
     file.flags &= ~O_APPEND;
-    ROS2S_CO_TRY(co_await write_bytes(server, node, file, {&zero, 1}, size - 1));
+    ROS2S_CO_TRY(co_await write_bytes(server, node, file, {&zero, 1}, size - 1, keeps_set_ids));
     co_return Result<>();
+}
+
+Task<Result<>> punch(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
+                     CachedPages::Range range, bool keeps_set_ids) {
+    fs::FileHandle handle = handle_of(file);
+    CachedPages::Turn turn;
+    if (!server.caches()) {
+        turn = co_await server.cached_pages().begin(node, CachedPages::Kind::direct, range);
+        ROS2S_CO_TRY_ASSIGN(
+            handle, co_await server.write_handles().find(
+                        node, handle,
+                        {.appends = appends(server, file.flags), .keeps_set_ids = keeps_set_ids}));
+    }
+    co_return co_await server.file_system().punch_hole(call, handle, range.offset, range.length);
 }
 
 Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   uint64_t offset, uint64_t length, bool keep_size) {
     const UserCall user(server, request);
+    const bool is_root = fuse_req_ctx(request)->uid == 0;
     // The size first: the byte that this overwrites is in the range. Afterwards, it could be one of
     // a block that another client has written since the range was punched.
     Result<> done;
-    if (!keep_size) done = co_await reach(server, user.call, node, file, offset + length);
-    if (done) {
-        CachedPages::Turn turn;
-        if (!server.caches()) {
-            turn = co_await server.cached_pages().begin(node, CachedPages::Kind::direct,
-                                                        {offset, length});
-        }
-        done = co_await server.file_system().punch_hole(user.call, handle_of(file), offset, length);
+    if (!keep_size) {
+        done = co_await reach(server, user.call, node, file, offset + length, is_root);
     }
+    if (done) done = co_await punch(server, user.call, node, file, {offset, length}, is_root);
     reply(request, done);
 }
 void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length,
@@ -369,7 +379,8 @@ struct CopyEnd {
 // Programs repeat the call for the rest.
 constexpr uint64_t copy_bytes_max = 64 << 20;
 
-Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t bytes) {
+Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t bytes,
+                            bool keeps_set_ids) {
     const Call call;
     AlignedBuffer buffer = server.read_buffers().take(std::min(bytes, transfer_bytes_max));
     uint64_t copied = 0;
@@ -382,7 +393,7 @@ Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t b
         const auto written = !got || *got == 0
                                  ? got
                                  : co_await write_bytes(server, to.node, to.file, part.first(*got),
-                                                        to.offset + copied);
+                                                        to.offset + copied, keeps_set_ids);
         if (!written) {
             server.note_failure(got ? to.node : from.node, written.error());
             done = fail(written.error());
@@ -398,7 +409,8 @@ Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t b
 }
 
 Task<> copy_task(Server& server, fuse_req_t request, CopyEnd from, CopyEnd to, uint64_t bytes) {
-    const auto copied = co_await copy(server, from, to, std::min(bytes, copy_bytes_max));
+    const bool is_root = fuse_req_ctx(request)->uid == 0;
+    const auto copied = co_await copy(server, from, to, std::min(bytes, copy_bytes_max), is_root);
     if (copied) {
         fuse_reply_write(request, *copied);
     } else {

@@ -14,6 +14,7 @@
 #include "buffers.h"
 #include "mount_point.h"
 #include "ros2s/base/mount_table.h"
+#include "ros2s/base/trusted_file.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -57,6 +58,8 @@ Result<std::unique_ptr<RootMount>> RootMount::make(const std::string& mount_poin
         return report.fail(fail_errno(cause).error(), "cannot mount on {}: {}", mount_point,
                            std::strerror(cause));
     };
+    // Its path leads elsewhere as soon as another user may exchange a part of it.
+    ROS2S_TRY(check_trusted(mount_point, report));
     Descriptor device(::open("/dev/fuse", O_RDWR | O_CLOEXEC));
     int ends[2];
     if (device.get() < 0 || ::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {

@@ -76,7 +76,8 @@ TEST(LibraryLoading, EachUriLoadsOnlyWhatItNeeds) {
 
     // The loaded code reports the missing certificates.
     setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);
-    EXPECT_EQ(ros2s_open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, nullptr, 0), -ENOENT);
+    const std::string server = "ros2s:///pool/main?socket=" + directory.path;
+    EXPECT_EQ(ros2s_open(server.c_str(), nullptr, &fs, nullptr, 0), -ENOENT);
     EXPECT_THAT(ros2s_last_error(), HasSubstr(directory.path + "/ca.crt"));
     EXPECT_TRUE(has("libgrpc"));
     EXPECT_TRUE(has("libros2store-grpc"));
@@ -96,8 +97,8 @@ TEST(LibraryLoading, MissingLibraryErrorNamesFileAndPackage) {
     EXPECT_EQ(open(uri.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
     EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-rocksdb-"));
     EXPECT_THAT(error, HasSubstr("install the package ros2store"));
-    EXPECT_EQ(open("ros2s:///pool/main?socket=/nowhere", nullptr, &fs, error, sizeof error),
-              -EOPNOTSUPP);
+    const std::string server = "ros2s:///pool/main?socket=" + directory.path;
+    EXPECT_EQ(open(server.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
     EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-grpc-"));
 }
 

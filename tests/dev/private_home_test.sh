@@ -27,5 +27,5 @@ if setpriv --reuid=65534 --regid=65534 --clear-groups test -e "$build/bin/ros2st
 fi
 cd "$checkout"
 python3 -B tests/mount/mount_test.py "$build" an_ordinary_user_mounts other_users_and_permissions \
-    set_id_bits_go_when_others_punch_holes:ros2s+local
+    set_id_bits_are_kept_and_cleared_as_in_linux:ros2s+local
 python3 -B tests/cli/bad_input_test.py "$build/bin" OrdinaryUser

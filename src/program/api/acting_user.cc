@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <grp.h>
 #include <pwd.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -54,6 +55,10 @@ Result<> act_as(const ActingUser& user, Report& report) {
     if (done &&
         (::setresgid(group, group, group) != 0 || ::setresuid(user.uid, user.uid, user.uid) != 0)) {
         done = fail_errno(errno);
+    }
+    // With memory that was root's: that user may not look at it, or take its descriptors.
+    if (done && (::setresuid(-1, 0, -1) == 0 || ::prctl(PR_SET_DUMPABLE, 0) != 0)) {
+        done = fail_errno(EPERM);
     }
     if (done) return {};
     return report.fail(done.error(),
