@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -42,6 +45,17 @@ std::string make_pool(const std::string& directory) {
     return "ros2s+local:///pool/main?dir=" + directory;
 }
 
+// Of a server that has ended.
+std::string make_socket(const std::string& directory) {
+    const std::string path = directory + "/socket";
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    path.copy(address.sun_path, sizeof address.sun_path - 1);
+    const int bound = socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(bind(bound, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+    close(bound);
+    return path;
+}
+
 // A single test, because a loaded library stays loaded.
 TEST(LibraryLoading, EachUriLoadsOnlyWhatItNeeds) {
     const Directory directory;
@@ -76,7 +90,7 @@ TEST(LibraryLoading, EachUriLoadsOnlyWhatItNeeds) {
 
     // The loaded code reports the missing certificates.
     setenv("ROS2STORE_CERTS", directory.path.c_str(), 1);
-    const std::string server = "ros2s:///pool/main?socket=" + directory.path;
+    const std::string server = "ros2s:///pool/main?socket=" + make_socket(directory.path);
     EXPECT_EQ(ros2s_open(server.c_str(), nullptr, &fs, nullptr, 0), -ENOENT);
     EXPECT_THAT(ros2s_last_error(), HasSubstr(directory.path + "/ca.crt"));
     EXPECT_TRUE(has("libgrpc"));
@@ -97,7 +111,7 @@ TEST(LibraryLoading, MissingLibraryErrorNamesFileAndPackage) {
     EXPECT_EQ(open(uri.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
     EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-rocksdb-"));
     EXPECT_THAT(error, HasSubstr("install the package ros2store"));
-    const std::string server = "ros2s:///pool/main?socket=" + directory.path;
+    const std::string server = "ros2s:///pool/main?socket=" + make_socket(directory.path);
     EXPECT_EQ(open(server.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
     EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-grpc-"));
 }
