@@ -323,6 +323,13 @@ class RootOnAPoolOfAnotherUser(WithDirectory):
         for path in self.pool.rglob("*"):
             self.assertEqual(path.lstat().st_uid, SOMEBODY, path)
 
+    def test_mount_point_that_others_may_exchange_is_refused(self):
+        place = self.theirs / "m"
+        place.mkdir()
+        said = run("mount", self.direct, place, expect=1).stderr
+        self.assertIn(f"{self.theirs}, on its path, belongs to another user (uid {SOMEBODY})", said)
+        self.assertNotIn(f" {place} ", Path("/proc/self/mounts").read_text(encoding="utf-8"))
+
     def test_commands(self):
         source = self.scratch / "file"
         source.write_text("bytes")
