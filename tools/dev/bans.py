@@ -24,7 +24,7 @@ THREADED = (
     "src/service/control/answers.",     # and end there
     "src/service/control/reflection_service.cc",  # the same
     "src/service/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
-    "src/service/control/test_rig",     # and so do its tests' servers
+    "src/service/control/test_support/test_rig",     # and so do its tests' servers
     "src/program/api/",             # the application's threads
     "src/service/daemon/log_writer",  # writes the lines of all threads, because what reads them may be slow
     "src/program/pool/owner_test.cc",  # an owner whose first thread ends before it
