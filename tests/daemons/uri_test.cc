@@ -173,7 +173,7 @@ TEST_F(NetworkUri, InvalidUriIsExplained) {
         {"ros2s://host/pool/main?dir=/x", -EINVAL, "names more than one server"},
         {"ros2s+dpu:///pool/main?dir=" + engine.pool_directory(), -ENOENT,
          "no DPU daemon of " + engine.pool_directory() + " is running"},
-        {"ros2s:///pool/main?dir=/nowhere", -ENOENT, "start it: ros2store up /nowhere"},
+        {"ros2s:///pool/main?dir=/nowhere", -ENOENT, "`ros2store up /nowhere` makes one"},
         {uri("ros2s", "&provider=ucx+rc"), -EOPNOTSUPP, "ucx+rc"},
         {fmt::format("ros2s:///other/main?dir={}", engine.pool_directory()), -EPERM, "'other'"},
         {fmt::format("ros2s:///pool/other?dir={}", engine.pool_directory()), -ENOENT,
