@@ -326,7 +326,7 @@ TEST_F(CApiFiles, FailedOpenIsExplained) {
     EXPECT_THAT(error_of("x", -EINVAL), HasSubstr("it is written like"));
     EXPECT_THAT(error_of("ros2s+dpu:///p/c", -EINVAL), HasSubstr("names no server"));
     EXPECT_THAT(error_of("ros2s:///p/c?dir=/nowhere", -ENOENT),
-                HasSubstr("start it: ros2store up /nowhere"));
+                HasSubstr("`ros2store up /nowhere` makes one"));
     EXPECT_THAT(error_of("ros2s+local:///pool/main?dir=/nowhere", -ENOENT),
                 HasSubstr("`ros2store up /nowhere`"));
     EXPECT_THAT(error_of("ros2s+local:///other/main?dir=" + dir, -ENOENT),
