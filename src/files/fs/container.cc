@@ -19,11 +19,12 @@ Task<Result<object::ContainerRecord>> find_container(const Call& call, object::O
         if (record.properties.label == label) co_return std::move(record);
         others += (others.empty() ? "" : ", ") + record.properties.label;
     }
-    // A server lists only what its client may use.
-    co_return report.fail(
-        Code::not_found, "{} has no container '{}' that this client may use; it may use: {}", where,
-        label,
-        others.empty() ? "none. Check the name, and the client's rights at the server" : others);
+    // A server lists only what its client may use, and a delegated DPU only what it has been
+    // handed.
+    co_return report.fail(Code::not_found, "{} has no container '{}' that this client may use{}",
+                          where, label,
+                          others.empty() ? ". Check the name, and the client's rights at the server"
+                                         : "; it may use: " + others);
 }
 
 Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, Reactor& reactor,
