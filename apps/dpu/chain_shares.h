@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
-#include "ros2s/base/shares.h"
 
 namespace ros2s::dpud {
 

@@ -15,20 +15,10 @@
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/random.h"
 #include "ros2s/base/result.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/base/uuid.h"
 
 namespace ros2s {
 namespace {
-
-TEST(FairShare, UseEqualToTheFreeAmountExceedsIt) {
-    EXPECT_FALSE(exceeds_fair_share(4, 4, 10));
-    EXPECT_TRUE(exceeds_fair_share(5, 5, 10));
-    EXPECT_FALSE(exceeds_fair_share(1, 8, 10));
-    EXPECT_TRUE(exceeds_fair_share(1, 9, 10));
-    EXPECT_TRUE(exceeds_fair_share(1, 11, 10));
-    EXPECT_FALSE(exceeds_fair_share(0, 11, 10)) << "who has none";
-}
 
 TEST(CoarseHistogram, BoundsAreInclusivePowersOfTwo) {
     constexpr size_t buckets = CoarseHistogram::bounds_ns.size() + 1;

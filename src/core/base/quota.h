@@ -1,16 +1,19 @@
 // Quota: a bound that clients share without trusting each other. It counts by tenant, and within a
-// tenant by subject (a user of a machine, or a certificate).
+// tenant by subject: a user of a machine, a certificate, or a mount.
 //
 // A tenant may have at most as much as it leaves free for all others, and a subject at most as much
-// as it leaves to its tenant's others (base/shares.h). n tenants that take all they can have
-// 1/(n + 1) each. In addition there are limits for one subject, for one tenant and for all.
+// as it leaves to its tenant's others. n tenants that take all they can have 1/(n + 1) each, and
+// the same is left for another client, such as an operator. In addition there are limits for one
+// subject, for one tenant and for all.
 //
 // Owned by what has the bound. Threads: any, one at a time, which the owner ensures. It outlives
 // its shares.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <expected>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -18,7 +21,15 @@
 
 namespace ros2s {
 
-class Quota {
+// Returns true if a client that has `has` of the `used` ones, of at most `most`, may not have one
+// more. A client that has none is never refused by this.
+[[nodiscard]] constexpr bool exceeds_fair_share(uint64_t has, uint64_t used, uint64_t most) {
+    return has > 0 && has >= (most > used ? most - used : 0);
+}
+
+// `Tenant` and `Subject`: numbers or names.
+template <class Tenant = uint64_t, class Subject = uint64_t>
+class QuotaOf {
   public:
     struct Bounds {
         uint64_t per_subject = UINT64_MAX;
@@ -26,89 +37,143 @@ class Quota {
         uint64_t in_all = UINT64_MAX;
         // A tenant may always have this much, even if all others have taken `in_all`.
         uint64_t sure = 0;
+        // A subject leaves as much to its tenant's others. Otherwise only `per_subject` limits it.
+        bool subjects_share = true;
     };
     struct Who {
-        uint64_t tenant = 0;
-        uint64_t subject = 0;  // of this tenant
+        Tenant tenant{};
+        Subject subject{};  // of this tenant
         auto operator<=>(const Who&) const = default;
     };
     enum class Limit : uint8_t { subject, tenant, all };
 
-    // What was taken, until its end.
+  private:
+    struct Count {
+        uint64_t used = 0;
+        uint64_t shares = 0;
+    };
+    using Tenants = std::map<Tenant, Count, std::less<>>;
+    using Subjects = std::map<Who, Count>;
+
+  public:
+    // What one user has taken, until its end.
     class [[nodiscard]] Share {
       public:
         Share() = default;
         Share(Share&& other) noexcept
             : quota_(std::exchange(other.quota_, nullptr)),
-              who_(other.who_),
+              tenant_(other.tenant_),
+              subject_(other.subject_),
               amount_(other.amount_) {}
         Share& operator=(Share&& other) noexcept {
             if (this == &other) return *this;
             end();
             quota_ = std::exchange(other.quota_, nullptr);
-            who_ = other.who_;
+            tenant_ = other.tenant_;
+            subject_ = other.subject_;
             amount_ = other.amount_;
             return *this;
         }
         ~Share() { end(); }
         void end() noexcept {
-            if (quota_ != nullptr) std::exchange(quota_, nullptr)->give_back(who_, amount_);
+            if (quota_ == nullptr) return;
+            subtract(amount_);
+            if (--tenant_->second.shares == 0) quota_->tenants_.erase(tenant_);
+            if (--subject_->second.shares == 0) quota_->subjects_.erase(subject_);
+            quota_ = nullptr;
         }
+        // More of the same, even beyond a limit.
+        void add(uint64_t amount = 1) noexcept {
+            for (uint64_t* const each : counters()) *each += amount;
+        }
+        void subtract(uint64_t amount = 1) noexcept {
+            for (uint64_t* const each : counters()) *each -= amount;
+        }
+        // As take().
+        [[nodiscard]] std::expected<void, Limit> check(uint64_t amount = 1) const {
+            return quota_->check(tenant_->second.used, subject_->second.used, amount);
+        }
+        // True if its last one would be refused now.
+        [[nodiscard]] bool is_beyond() const {
+            return amount_ > 0 && !quota_->check(tenant_->second.used - 1,
+                                                 subject_->second.used - 1, 1, quota_->used_ - 1);
+        }
+        [[nodiscard]] uint64_t amount() const noexcept { return amount_; }
+        [[nodiscard]] uint64_t of_tenant() const noexcept { return tenant_->second.used; }
 
       private:
-        friend class Quota;
-        Share(Quota& quota, Who who, uint64_t amount) noexcept
-            : quota_(&quota), who_(who), amount_(amount) {}
-        Quota* quota_ = nullptr;
-        Who who_;
+        friend class QuotaOf;
+        Share(QuotaOf& quota, const Who& who, uint64_t amount)
+            : quota_(&quota),
+              tenant_(quota.tenants_.try_emplace(who.tenant).first),
+              subject_(quota.subjects_.try_emplace(who).first) {
+            ++tenant_->second.shares;
+            ++subject_->second.shares;
+            add(amount);
+        }
+        std::array<uint64_t*, 4> counters() noexcept {
+            return {&quota_->used_, &tenant_->second.used, &subject_->second.used, &amount_};
+        }
+        QuotaOf* quota_ = nullptr;
+        typename Tenants::iterator tenant_{};
+        typename Subjects::iterator subject_{};
         uint64_t amount_ = 0;
     };
 
-    explicit Quota(Bounds bounds) : bounds_(bounds) {}
-    Quota(const Quota&) = delete;
-    Quota& operator=(const Quota&) = delete;
-    ~Quota() { ROS2S_CHECK(used_ == 0); }
+    explicit QuotaOf(Bounds bounds) : bounds_(bounds) {}
+    QuotaOf(const QuotaOf&) = delete;
+    QuotaOf& operator=(const QuotaOf&) = delete;
+    ~QuotaOf() { ROS2S_CHECK(subjects_.empty()); }
 
     // Errors: the limit that refuses it.
-    [[nodiscard]] std::expected<Share, Limit> take(Who who, uint64_t amount = 1) {
+    [[nodiscard]] std::expected<Share, Limit> take(const Who& who, uint64_t amount = 1) {
         if (const auto allowed = check(who, amount); !allowed) {
             return std::unexpected(allowed.error());
         }
-        used_ += amount;
-        tenants_[who.tenant] += amount;
-        subjects_[who] += amount;
         return Share(*this, who, amount);
     }
-    [[nodiscard]] std::expected<void, Limit> check(Who who, uint64_t amount = 1) const {
-        const Room room = room_for(who);
-        if (amount > room.of_subject) return std::unexpected(Limit::subject);
-        if (amount > room.of_tenant) return std::unexpected(Limit::tenant);
-        if (amount > room.of_all) return std::unexpected(Limit::all);
-        return {};
+    // A share of any size, even beyond a limit: what was taken already, and counts here from now
+    // on.
+    [[nodiscard]] Share count(const Who& who, uint64_t amount) { return Share(*this, who, amount); }
+    [[nodiscard]] std::expected<void, Limit> check(const Who& who, uint64_t amount = 1) const {
+        return check(used_by_tenant(who.tenant), used(who), amount);
     }
     // The most that take() would give now.
-    [[nodiscard]] uint64_t room(Who who) const {
-        const Room room = room_for(who);
+    [[nodiscard]] uint64_t room(const Who& who) const {
+        const Room room = room_for(used_by_tenant(who.tenant), used(who), used_);
         return std::min({room.of_subject, room.of_tenant, room.of_all});
     }
 
     [[nodiscard]] uint64_t used() const noexcept { return used_; }
-    [[nodiscard]] uint64_t used(Who who) const { return of(subjects_, who); }
-    [[nodiscard]] uint64_t used_by_tenant(uint64_t tenant) const { return of(tenants_, tenant); }
+    [[nodiscard]] uint64_t used(const Who& who) const { return of(subjects_, who); }
+    [[nodiscard]] uint64_t used_by_tenant(const Tenant& tenant) const {
+        return of(tenants_, tenant);
+    }
     [[nodiscard]] const Bounds& bounds() const noexcept { return bounds_; }
 
   private:
     struct Room {
         uint64_t of_subject, of_tenant, of_all;
     };
-    Room room_for(Who who) const {
-        const uint64_t of_subject = used(who), of_tenant = used_by_tenant(who.tenant);
-        const uint64_t free = left(bounds_.in_all, used_), sure = left(bounds_.sure, of_tenant);
+    [[nodiscard]] std::expected<void, Limit> check(uint64_t of_tenant, uint64_t of_subject,
+                                                   uint64_t amount) const {
+        return check(of_tenant, of_subject, amount, used_);
+    }
+    [[nodiscard]] std::expected<void, Limit> check(uint64_t of_tenant, uint64_t of_subject,
+                                                   uint64_t amount, uint64_t used) const {
+        const Room room = room_for(of_tenant, of_subject, used);
+        if (amount > room.of_subject) return std::unexpected(Limit::subject);
+        if (amount > room.of_tenant) return std::unexpected(Limit::tenant);
+        if (amount > room.of_all) return std::unexpected(Limit::all);
+        return {};
+    }
+    [[nodiscard]] Room room_for(uint64_t of_tenant, uint64_t of_subject, uint64_t used) const {
+        const uint64_t free = left(bounds_.in_all, used), sure = left(bounds_.sure, of_tenant);
         Room room{left(bounds_.per_subject, of_subject), left(bounds_.per_tenant, of_tenant),
                   std::max(free, sure)};
         const uint64_t of_others = left(std::min(bounds_.per_tenant, free), of_tenant);
         if (of_tenant > 0) room.of_tenant = std::min(room.of_tenant, std::max(of_others, sure));
-        if (of_subject > 0) {
+        if (of_subject > 0 && bounds_.subjects_share) {
             room.of_subject =
                 std::min(room.of_subject, std::max(left(of_others, of_subject), sure));
         }
@@ -117,27 +182,17 @@ class Quota {
     static constexpr uint64_t left(uint64_t most, uint64_t has) noexcept {
         return most > has ? most - has : 0;
     }
-    template <class Key>
-    static uint64_t of(const std::map<Key, uint64_t>& counts, const Key& key) {
+    static uint64_t of(const auto& counts, const auto& key) {
         const auto found = counts.find(key);
-        return found == counts.end() ? 0 : found->second;
-    }
-    template <class Key>
-    static void subtract(std::map<Key, uint64_t>& counts, const Key& key,
-                         uint64_t amount) noexcept {
-        const auto found = counts.find(key);
-        if ((found->second -= amount) == 0) counts.erase(found);
-    }
-    void give_back(Who who, uint64_t amount) noexcept {
-        used_ -= amount;
-        subtract(tenants_, who.tenant, amount);
-        subtract(subjects_, who, amount);
+        return found == counts.end() ? 0 : found->second.used;
     }
 
     const Bounds bounds_;
     uint64_t used_ = 0;
-    std::map<uint64_t, uint64_t> tenants_;
-    std::map<Who, uint64_t> subjects_;
+    Tenants tenants_;
+    Subjects subjects_;
 };
+
+using Quota = QuotaOf<>;
 
 }  // namespace ros2s

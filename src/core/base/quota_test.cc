@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <vector>
 
 #include "ros2s/base/random.h"
@@ -16,6 +17,15 @@ size_t take_all(Quota& quota, Quota::Who who, std::vector<Quota::Share>& shares)
         shares.push_back(std::move(*taken));
     }
     return count;
+}
+
+TEST(FairShare, UseEqualToTheFreeAmountExceedsIt) {
+    EXPECT_FALSE(exceeds_fair_share(4, 4, 10));
+    EXPECT_TRUE(exceeds_fair_share(5, 5, 10));
+    EXPECT_FALSE(exceeds_fair_share(1, 8, 10));
+    EXPECT_TRUE(exceeds_fair_share(1, 9, 10));
+    EXPECT_TRUE(exceeds_fair_share(1, 11, 10));
+    EXPECT_FALSE(exceeds_fair_share(0, 11, 10)) << "who has none";
 }
 
 TEST(Quota, TenantLeavesAsMuchAsItTakes) {
@@ -70,6 +80,41 @@ TEST(Quota, RefusingLimitIsNamed) {
     EXPECT_EQ(take_all(quota, {3, 1}, shares), 1U);
     EXPECT_EQ(take_all(quota, {4, 1}, shares), 1U);
     EXPECT_EQ(quota.take({5, 1}).error(), Quota::Limit::all);
+}
+
+TEST(Quota, SubjectsWithoutSharesAreLimitedByTheirBound) {
+    QuotaOf<std::string, std::string> quota(
+        {.per_subject = 6, .in_all = 16, .subjects_share = false});
+    std::vector<QuotaOf<std::string, std::string>::Share> shares;
+    const auto take_all_of = [&](const std::string& subject) {
+        size_t count = 0;
+        for (; auto taken = quota.take({"batch", subject}); ++count) {
+            shares.push_back(std::move(*taken));
+        }
+        return count;
+    };
+    EXPECT_EQ(take_all_of("a"), 6U);
+    EXPECT_EQ(take_all_of("b"), 2U) << "the tenant has half";
+    EXPECT_EQ(take_all_of("c"), 0U);
+}
+
+TEST(Quota, GrowingShareTellsWhenItIsBeyondALimit) {
+    Quota quota({.per_subject = 3, .per_tenant = 4, .in_all = 20, .subjects_share = false});
+    Quota::Share one = quota.count({1, 1}, 0), other = quota.count({1, 2}, 0);
+    EXPECT_FALSE(one.is_beyond());
+    one.add(3);
+    EXPECT_FALSE(one.check());
+    EXPECT_FALSE(one.is_beyond());
+    one.add();
+    EXPECT_TRUE(one.is_beyond()) << "of the subject";
+    one.subtract(1);
+    other.add(2);
+    EXPECT_TRUE(other.is_beyond()) << "of the tenant";
+    EXPECT_EQ(one.of_tenant(), 5U);
+    other = quota.count({2, 2}, other.amount());
+    EXPECT_EQ(one.of_tenant(), 3U);
+    EXPECT_EQ(quota.used_by_tenant(2), 2U);
+    EXPECT_EQ(quota.used(), 5U);
 }
 
 // Whatever was taken and ended before: no tenant has more than was free before it took it last, the

@@ -1,7 +1,6 @@
-// TenantShares: how much of one bound of the control plane each subject has, and all subjects of a
-// tenant together: requests being received, calls in progress or connections. A tenant may have at
-// most as much as is left for all others (base/shares.h), however many certificates it has. A
-// subject has a limit of its own, too.
+// TenantShares: one quota of the control plane (base/quota.h): of requests being received, calls in
+// progress or connections. A tenant has its share however many certificates it has. A subject has a
+// limit of its own, too.
 //
 // A tenant is an account (admission/accounts.h), as for sessions. A subject without one is an
 // account by itself. A subject with tenants in several pools counts for the first: the pool of a
@@ -16,6 +15,7 @@
 #include <string>
 
 #include "ros2s/admission/accounts.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::control {
@@ -24,7 +24,8 @@ class TenantShares {
   public:
     // The accounts outlive it.
     TenantShares(const admission::Accounts& accounts, size_t all, size_t per_subject)
-        : accounts_(accounts), all_(all), per_subject_(per_subject) {}
+        : accounts_(accounts),
+          quota_({.per_subject = per_subject, .in_all = all, .subjects_share = false}) {}
 
     // One more for the subject. Errors: busy (it, its tenant, or all have as many as they may; the
     // detail says how many). `whose`: gets which of them, for a sentence.
@@ -33,15 +34,14 @@ class TenantShares {
     void give_back(const std::string& subject);
 
   private:
-    using Counts = std::map<std::string, size_t, std::less<>>;
+    using ByName = QuotaOf<std::string, std::string>;
+    [[nodiscard]] ByName::Who who(const std::string& subject) const;
     void follow_tenants();
 
     const admission::Accounts& accounts_;
-    const size_t all_, per_subject_;
-    size_t used_ = 0;
-    Counts subjects_;
-    Counts by_account_;                                     // their sums
-    std::shared_ptr<const admission::AccountNames> names_;  // of these accounts
+    ByName quota_;
+    std::map<std::string, ByName::Share> shares_;           // by subject
+    std::shared_ptr<const admission::AccountNames> names_;  // of the accounts that they count for
 };
 
 }  // namespace ros2s::control

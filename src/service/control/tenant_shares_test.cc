@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "ros2s/base/quota.h"
 #include "ros2s/base/random.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::control {

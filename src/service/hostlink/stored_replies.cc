@@ -1,39 +1,25 @@
 #include "stored_replies.h"
 
-#include "ros2s/base/shares.h"
 #include "ros2s/runtime/wake_on_stop.h"
 
 namespace ros2s::hostlink {
 
 Result<StoredReplies::Entry*> StoredReplies::slot_of(session::SessionId session, uint64_t tenant,
                                                      uint32_t number) {
-    if (const auto present = sessions_.find(session); present != sessions_.end()) {
+    const auto present = sessions_.find(session);
+    if (present != sessions_.end()) {
         const auto slot = present->second.slots.find(number);
         if (slot != present->second.slots.end()) return &slot->second;
     }
-    uint32_t& of_tenant = slots_of_[tenant];
-    if (of_tenant >= bounds_.of_tenant) return fail(Code::busy, bounds_.of_tenant);
-    if (of_tenant >= bounds_.sure_of_tenant &&
-        exceeds_fair_share(of_tenant, slots_, bounds_.of_all)) {
-        return fail(Code::busy, bounds_.of_all);
-    }
-    ++of_tenant;
-    ++slots_;
-    OfSession& of = sessions_[session];
-    of.tenant = tenant;
+    const Quota::Who who{.tenant = tenant, .subject = session.value};
+    if (!bound_.check(who)) return fail(Code::busy, bound_.used_by_tenant(tenant));
+    OfSession& of = present != sessions_.end() ? present->second : sessions_[session];
+    if (of.slots.empty()) of.share = bound_.count(who, 0);
+    of.share.add();
     return &of.slots[number];
 }
 
-void StoredReplies::forget(session::SessionId session) {
-    const auto found = sessions_.find(session);
-    if (found == sessions_.end()) return;
-    const auto count = static_cast<uint32_t>(found->second.slots.size());
-    slots_ -= count;
-    const auto of_tenant = slots_of_.find(found->second.tenant);
-    of_tenant->second -= count;
-    if (of_tenant->second == 0) slots_of_.erase(of_tenant);
-    sessions_.erase(found);
-}
+void StoredReplies::forget(session::SessionId session) { sessions_.erase(session); }
 
 Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(const Call& call,
                                                                session::SessionId session,

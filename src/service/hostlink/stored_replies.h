@@ -7,10 +7,8 @@
 // with the last one's name is refused, by the digest of its contents.
 //
 // Replies are in memory and do not survive the process. A slot is kept until its session ends, so
-// their number is bounded per tenant and in sum, and no tenant takes what is left for all others
-// (base/shares.h). A client uses as many slots as it had updates in progress at once, which is far
-// fewer. A tenant with few slots gets one also when others have used the sum. A refused update was
-// not done.
+// their number is bounded (base/quota.h). A client uses as many slots as it had updates in progress
+// at once, which is far fewer. A refused update was not done.
 //
 // Used on one core.
 #pragma once
@@ -18,6 +16,7 @@
 #include <vector>
 
 #include "ros2s/base/metrics.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/rpc/frame.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/sync.h"
@@ -29,14 +28,10 @@ class StoredReplies {
   public:
     static constexpr uint32_t slots_max = UpdateName::slots_max;  // of one session
 
-    struct Bounds {
-        uint32_t of_tenant = 65'536;
-        uint32_t of_all = 262'144;
-        uint32_t sure_of_tenant = 256;  // also if others have used the sum
-    };
-    explicit StoredReplies(Reactor& reactor) : StoredReplies(reactor, Bounds()) {}
-    StoredReplies(Reactor& reactor, Bounds bounds)
-        : reactor_(reactor), bounds_(bounds), ended_(reactor) {}
+    static constexpr Quota::Bounds slots_default{
+        .per_tenant = 65'536, .in_all = 262'144, .sure = 256, .subjects_share = false};
+    explicit StoredReplies(Reactor& reactor, Quota::Bounds slots = slots_default)
+        : reactor_(reactor), bound_(slots), ended_(reactor) {}
 
     struct Reply {
         Result<> status{};
@@ -55,7 +50,7 @@ class StoredReplies {
     // Call it after the session's last update has ended.
     void forget(session::SessionId session);
 
-    [[nodiscard]] uint32_t slots() const { return slots_; }  // of all sessions
+    [[nodiscard]] uint64_t slots() const { return bound_.used(); }  // of all sessions
     [[nodiscard]] const Counter& returned() const { return returned_; }
 
   private:
@@ -66,17 +61,15 @@ class StoredReplies {
         Reply reply;
     };
     struct OfSession {
-        uint64_t tenant = 0;
+        Quota::Share share;  // of the slots
         std::map<uint32_t, Entry> slots;
     };
     [[nodiscard]] Result<Entry*> slot_of(session::SessionId session, uint64_t tenant,
                                          uint32_t number);
 
     Reactor& reactor_;
-    const Bounds bounds_;
+    Quota bound_;
     std::map<session::SessionId, OfSession> sessions_;
-    std::map<uint64_t, uint32_t> slots_of_;  // by tenant
-    uint32_t slots_ = 0;
     Event ended_;  // woken whenever an update ends
     Counter returned_;
 };

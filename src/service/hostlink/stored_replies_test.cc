@@ -36,13 +36,13 @@ Task<> use_all(StoredReplies& replies) {
     for (uint32_t slot = 0; slot < 4; ++slot) {
         EXPECT_TRUE(co_await update(replies, his, bob, slot));
     }
-    EXPECT_EQ(co_await update(replies, his, bob, 4), Result<>(fail(Code::busy, 12)));
+    EXPECT_EQ(co_await update(replies, his, bob, 4), Result<>(fail(Code::busy, 4)));
     for (const uint64_t tenant : {carol, dave}) {
         const session::SessionId theirs{10 * tenant};
         for (uint32_t slot = 0; slot < 2; ++slot) {
             EXPECT_TRUE(co_await update(replies, theirs, tenant, slot));
         }
-        EXPECT_EQ(co_await update(replies, theirs, tenant, 2), Result<>(fail(Code::busy, 12)));
+        EXPECT_EQ(co_await update(replies, theirs, tenant, 2), Result<>(fail(Code::busy, 2)));
         replies.forget(theirs);
     }
     // The end of a session frees its slots.
@@ -57,7 +57,8 @@ Task<> use_all(StoredReplies& replies) {
 
 TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal) {
     sim::World world(1);
-    StoredReplies replies(world.core(), {.of_tenant = 5, .of_all = 12, .sure_of_tenant = 2});
+    StoredReplies replies(world.core(),
+                          {.per_tenant = 5, .in_all = 12, .sure = 2, .subjects_share = false});
     world.run(use_all(replies));
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ros2s/base/shares.h"
+#include "ros2s/base/quota.h"
 
 namespace ros2s::engine {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "checksum.h"
-#include "ros2s/base/shares.h"
+#include "ros2s/base/quota.h"
 
 namespace ros2s::object {
 namespace {

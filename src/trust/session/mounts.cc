@@ -6,7 +6,6 @@
 
 #include "ros2s/access/subtree_view.h"
 #include "ros2s/base/check.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/runtime/slices.h"
 
 namespace ros2s::session {
@@ -67,39 +66,28 @@ Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
 }
 
 Result<HandleRoom> Mount::reserve_handle(std::string* why) {
-    const MountBounds& bounds = owner_.bounds;
-    if (handles_.size() >= bounds.handles_max) return fail(Code::busy, bounds.handles_max);
-    const auto check = [this](const MountShare& share, const MountBounds::Together& most) {
-        const bool has_descriptors =
-            !owner_.holds_descriptors ||
-            share.descriptors + descriptors_per_handle <= most.descriptors_max;
-        return share.handles < most.handles_max && has_descriptors;
-    };
-    if (!check(owner_.tenant, bounds.tenant) ||
-        exceeds_fair_share(owner_.tenant.handles, owner_.all.handles, bounds.all.handles_max)) {
-        return fail(Code::busy, owner_.tenant.handles);
+    if (!owner_.handles.check() ||
+        (owner_.holds_descriptors && !owner_.descriptors.check(descriptors_per_handle))) {
+        return fail(Code::busy, owner_.handles.of_tenant());
     }
-    if (!check(owner_.all, bounds.all)) return fail(Code::busy, owner_.all.handles);
     const admission::Account& account = owner_.session.account();
-    if (const uint64_t most = account.handles_max(); owner_.tenant.handles >= most) {
+    if (const uint64_t most = account.handles_max(); owner_.handles.of_tenant() >= most) {
         if (why != nullptr) *why = account.at_limit("handles", most);
         return fail(Code::busy, most);
     }
     return HandleRoom(*this);
 }
 
-void Mount::count_handles(int64_t more) {
-    owner_.session.account().metrics.handles.add(static_cast<uint64_t>(more));
-    for (MountShare* share : {&owner_.tenant, &owner_.all}) {
-        share->handles += static_cast<uint64_t>(more);
-        if (!owner_.holds_descriptors) continue;
-        share->descriptors += static_cast<uint64_t>(more) * descriptors_per_handle;
-    }
+void Mount::add_handle() {
+    owner_.session.account().metrics.handles.add();
+    owner_.handles.add();
+    if (owner_.holds_descriptors) owner_.descriptors.add(descriptors_per_handle);
 }
 
-void Mount::count_nodes(int64_t more) {
-    owner_.tenant.nodes += static_cast<uint64_t>(more);
-    owner_.all.nodes += static_cast<uint64_t>(more);
+void Mount::subtract_handle() {
+    owner_.session.account().metrics.handles.subtract();
+    owner_.handles.subtract();
+    if (owner_.holds_descriptors) owner_.descriptors.subtract(descriptors_per_handle);
 }
 
 void Mount::opened(fs::FileHandle handle, HandleRoom&& room) {
@@ -112,7 +100,7 @@ Result<> Mount::closing(fs::FileHandle handle) {
     ROS2S_TRY(check(handle));
     handles_.erase(handle);
     owner_.holders.erase(handle);
-    count_handles(-1);
+    subtract_handle();
     return {};
 }
 
@@ -120,19 +108,14 @@ void Mount::refer(fs::NodeId node) {
     Held& held = nodes_[node];
     held.is_recent = true;
     if (++held.count > 1) return;
-    count_nodes(1);
+    owner_.nodes.add();
     // Two, so that the mount shrinks if it has the nodes that others have too many.
     for (int i = 0; i < 2 && is_full_of_nodes(); ++i) forget_one();
 }
 
 bool Mount::is_full_of_nodes() const {
-    const MountBounds& bounds = owner_.bounds;
-    return nodes_.size() > bounds.nodes_max ||
-           (nodes_.size() > bounds.nodes_sure &&
-            (owner_.tenant.nodes > bounds.tenant.nodes_max ||
-             owner_.all.nodes > bounds.all.nodes_max ||
-             exceeds_fair_share(owner_.tenant.nodes - 1, owner_.all.nodes - 1,
-                                bounds.all.nodes_max)));
+    return nodes_.size() > owner_.bounds.nodes_max ||
+           (nodes_.size() > owner_.bounds.nodes_sure && owner_.nodes.is_beyond());
 }
 
 // If it finds only recent nodes, it takes the last one: a mount may have a million of them.
@@ -155,11 +138,29 @@ void Mount::forget(fs::NodeId node, uint64_t count) {
     found->second.count -= dropped;
     if (found->second.count > 0) return;
     nodes_.erase(found);
-    count_nodes(-1);
+    owner_.nodes.subtract();
 }
 
+namespace {
+
+Quota::Bounds bounds_of(uint64_t per_subject, uint64_t MountBounds::Together::* what,
+                        const MountBounds& bounds) {
+    return {.per_subject = per_subject,
+            .per_tenant = bounds.tenant.*what,
+            .in_all = bounds.all.*what,
+            .subjects_share = false};
+}
+
+}  // namespace
+
+MountQuotas::MountQuotas(const MountBounds& bounds)
+    : mounts(bounds_of(bounds.per_session_max, &MountBounds::Together::mounts_max, bounds)),
+      handles(bounds_of(bounds.handles_max, &MountBounds::Together::handles_max, bounds)),
+      nodes(bounds_of(UINT64_MAX, &MountBounds::Together::nodes_max, bounds)),
+      descriptors(bounds_of(UINT64_MAX, &MountBounds::Together::descriptors_max, bounds)) {}
+
 Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options)
-    : reactor_(reactor), sessions_(sessions), source_(source), options_(options) {
+    : reactor_(reactor), sessions_(sessions), source_(source), options_(options), quotas_(options) {
     sessions_.watch(*this);
 }
 
@@ -168,24 +169,18 @@ Mounts::~Mounts() {
     ROS2S_CHECK(mounts_.empty() && shared_.empty());
 }
 
-Result<> Mounts::check_room(const Session& session, Report& report) const {
-    const auto first = mounts_.lower_bound({session.id, MountId{0}});
-    size_t count = 0;
-    for (auto i = first; i != mounts_.end() && i->first.first == session.id; ++i) ++count;
-    if (count >= options_.per_session_max) {
-        return report.fail(Code::busy, "the session has too many mounts; unmount some");
+Result<Quota::Share> Mounts::reserve_mount(const Session& session, Report& report) {
+    auto share = quotas_.mounts.take({.tenant = session.tenant, .subject = session.id.value});
+    if (share) return std::move(*share);
+    switch (share.error()) {
+        case Quota::Limit::subject:
+            return report.fail(Code::busy, "the session has too many mounts; unmount some");
+        case Quota::Limit::tenant:
+            return report.fail(Code::busy, "{} has too many mounts; unmount some",
+                               session.request.subject);
+        case Quota::Limit::all: break;
     }
-    const auto tenant = tenants_.find(session.tenant);
-    if (tenant != tenants_.end() &&
-        (tenant->second.mounts >= options_.tenant.mounts_max ||
-         exceeds_fair_share(tenant->second.mounts, all_.mounts, options_.all.mounts_max))) {
-        return report.fail(Code::busy, "{} has too many mounts; unmount some",
-                           session.request.subject);
-    }
-    if (all_.mounts >= options_.all.mounts_max) {
-        return report.fail(Code::busy, "the server has too many mounts; try again later");
-    }
-    return {};
+    return report.fail(Code::busy, "the server has too many mounts; try again later");
 }
 
 Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string authority,
@@ -241,7 +236,7 @@ MountId Mounts::draw() const {
 
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
                                     const std::string& container, Grant grant, Report& report) {
-    ROS2S_CO_TRY(check_room(session, report));
+    ROS2S_CO_TRY_ASSIGN(Quota::Share mount_share, reserve_mount(session, report));
     const std::string& pool = session.request.pool;
     std::string authority = source_.authority_for(session, grant.read_only);
     const std::string key = key_of(pool, container, authority);
@@ -257,23 +252,18 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         }
         view = std::move(*opened);
     }
-    // Other mounts may have been added meanwhile.
-    if (const auto room = check_room(session, report); !room) {
-        co_await leave(key);
-        co_return fail(room.error());
-    }
     Shared& shared = shared_.at(key);
-    MountShare& tenant = tenants_[session.tenant];
-    ++tenant.mounts;
-    ++all_.mounts;
     const MountId id = draw();
+    const Quota::Who who{.tenant = session.tenant, .subject = id.value};
     Mount::Owner owner{
         .sessions = sessions_,
         .session = session,
         .holders = shared.holders,
-        .tenant = tenant,
-        .all = all_,
         .bounds = options_,
+        .mount = std::move(mount_share),
+        .handles = quotas_.handles.count(who, 0),
+        .nodes = quotas_.nodes.count(who, 0),
+        .descriptors = quotas_.descriptors.count(who, 0),
         .holds_descriptors = source_.holds_descriptors(pool, container),
         .directories = std::move(directories),
     };
@@ -334,9 +324,6 @@ Task<> Mounts::close(Key key) {
         const auto& [node, held] = *mount.nodes_.begin();
         mount.forget(node, held.count);
     }
-    --all_.mounts;
-    const uint64_t tenant = mount.owner_.session.tenant;
-    if (--mount.owner_.tenant.mounts == 0) tenants_.erase(tenant);
     const std::string shared_key = mount.key_;
     mounts_.erase(key);
     holders_.erase(key.second);

@@ -23,6 +23,7 @@
 #include <string>
 
 #include "ros2s/access/subtree.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/rights/user_mapping.h"
 #include "ros2s/session/sessions.h"
@@ -87,9 +88,10 @@ struct MountBounds {
     Together all{16 * 1024, 256 * 1024, 4 << 20, 8192};
 };
 
-// Resources of one tenant in all its mounts, or of all tenants.
-struct MountShare {
-    uint64_t mounts = 0, handles = 0, nodes = 0, descriptors = 0;
+// Counted by tenant (Session::tenant), and within it by session: `mounts`, or by mount: the others.
+struct MountQuotas {
+    explicit MountQuotas(const MountBounds& bounds);
+    Quota mounts, handles, nodes, descriptors;
 };
 
 class Mount;
@@ -120,9 +122,8 @@ class Mount {
         SessionTable& sessions;
         const Session& session;
         Holders& holders;
-        MountShare& tenant;
-        MountShare& all;
         const MountBounds& bounds;
+        Quota::Share mount, handles, nodes, descriptors;
         bool holds_descriptors;
         std::string directories;  // for people: those of its view
     };
@@ -173,8 +174,8 @@ class Mount {
     friend class HandleRoom;
     friend class InUse<Mount>;
     void say_if_foreign(fs::FileHandle handle) const;
-    void count_handles(int64_t more);
-    void count_nodes(int64_t more);
+    void add_handle();
+    void subtract_handle();
     [[nodiscard]] bool is_full_of_nodes() const;
     void forget_one();
     struct Held {
@@ -195,9 +196,9 @@ class Mount {
     Event idle_;  // woken when in_use_ becomes 0
 };
 
-inline HandleRoom::HandleRoom(Mount& mount) : mount_(&mount) { mount_->count_handles(1); }
+inline HandleRoom::HandleRoom(Mount& mount) : mount_(&mount) { mount_->add_handle(); }
 inline HandleRoom::~HandleRoom() {
-    if (mount_ != nullptr) mount_->count_handles(-1);
+    if (mount_ != nullptr) mount_->subtract_handle();
 }
 
 using MountUse = InUse<Mount>;
@@ -250,7 +251,8 @@ class Mounts final : public SessionWatcher {
         Mount::Holders holders;
     };
     using Key = std::pair<SessionId, MountId>;
-    [[nodiscard]] Result<> check_room(const Session& session, Report& report) const;
+    // Room for one more mount. Errors: busy.
+    Result<Quota::Share> reserve_mount(const Session& session, Report& report);
     // Opens the container's file system if it is not open, and adds a user.
     Task<Result<>> enter(const Call& call, std::string key, std::string authority, std::string pool,
                          std::string container, Report& report);
@@ -264,11 +266,10 @@ class Mounts final : public SessionWatcher {
     SessionTable& sessions_;
     FileSystemSource& source_;
     Options options_;
+    MountQuotas quotas_;
     std::map<std::string, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
-    std::map<uint64_t, MountShare> tenants_;  // by Session::tenant; only those that have mounts
-    MountShare all_;
 };
 
 }  // namespace ros2s::session

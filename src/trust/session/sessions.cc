@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
-#include "ros2s/base/shares.h"
 #include "ros2s/pki/fingerprint.h"
 
 namespace ros2s::session {
@@ -51,6 +50,9 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       rights_(reactor),
       own_accounts_(reactor),
       accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
+      bound_({.per_subject = options.per_subject_max,
+              .in_all = options.sessions_max,
+              .subjects_share = false}),
       ended_(reactor),
       evicted_(reactor, options.sessions_max) {}
 
@@ -64,49 +66,40 @@ SessionId SessionTable::draw() const {
     }
 }
 
-SessionTable::SessionsOf SessionTable::sessions_of(const admission::Account& account) const {
-    SessionsOf count;
-    for (const auto& [id, session] : sessions_) {
-        if (session->account_.get() != &account || session->is_for_another_) continue;
-        ++count.all;
-        if (!session->ending) ++count.live;
-    }
-    return count;
+uint64_t SessionTable::live_sessions_of(const admission::Account& account) const {
+    return static_cast<uint64_t>(std::ranges::count_if(sessions_, [&](const auto& each) {
+        const Session& session = *each.second;
+        return session.account_.get() == &account && !session.is_for_another_ && !session.ending;
+    }));
 }
 
 Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) {
     if (draining_) return fail(Code::closed);
-    const auto known = by_subject_.find(request.subject);
-    const uint32_t has = known == by_subject_.end() ? 0 : known->second;
-    if (has >= options_.per_subject_max ||
-        exceeds_fair_share(has, sessions_.size(), options_.sessions_max)) {
+    const Session::Bound::Who who{
+        .tenant = std::string(accounts_.name_for(request.subject, request.pool)),
+        .subject = request.subject};
+    auto share = bound_.take(who);
+    if (!share) {
         metrics_.refused.add();
+        if (share.error() == Session::Bound::Limit::all) {
+            return fail(Code::no_memory, options_.sessions_max);
+        }
         accounts_.count_refusal(request.subject, request.pool);
-        return fail(Code::busy, has);
-    }
-    if (sessions_.size() >= options_.sessions_max) {
-        metrics_.refused.add();
-        return fail(Code::no_memory, options_.sessions_max);
+        return fail(Code::busy, bound_.used(who));
     }
     auto account = accounts_.open(request.subject, request.pool);
     // Counted only here: a count for each account would change with its sessions.
-    const SessionsOf of_tenant = sessions_of(*account);
-    if (exceeds_fair_share(of_tenant.all, sessions_.size(), options_.sessions_max)) {
-        metrics_.refused.add();
-        account->metrics.refused.add();
-        return fail(Code::busy, of_tenant.all);
-    }
-    if (const uint64_t most = account->sessions_max(); of_tenant.live >= most) {
+    if (const uint64_t most = account->sessions_max(); live_sessions_of(*account) >= most) {
         metrics_.refused.add();
         account->metrics.refused.add();
         if (why != nullptr) *why = account->at_limit("sessions", most);
         return fail(Code::busy, most);
     }
     account->metrics.sessions.add();
-    ++by_subject_[request.subject];
     const SessionId id = draw();
     auto session = std::make_unique<Session>(reactor_, id, std::move(account), std::move(request));
     session->last_use = reactor_.now();
+    session->share_ = std::move(*share);
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
     metrics_.live.add();
@@ -223,8 +216,6 @@ Task<> SessionTable::end(Session& session) {
         event_of(session, AuditAction::session, {.pool = session.request.pool},
                  AuditDecision::ended, std::nullopt,
                  fmt::format("session {} of {} ended", session.id.value, session.request.subject)));
-    const auto subject = by_subject_.find(session.request.subject);
-    if (--subject->second == 0) by_subject_.erase(subject);
     session.account_->metrics.sessions.subtract();
     sessions_.erase(session.id);
     metrics_.ended.add();

@@ -32,6 +32,7 @@
 #include "ros2s/admission/accounts.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
 #include "ros2s/capability/capability.h"
 #include "ros2s/runtime/nursery.h"
@@ -95,6 +96,9 @@ class [[nodiscard]] InUse {
 
 class Session {
   public:
+    // By the account of the subject, also for a session that is for another tenant.
+    using Bound = QuotaOf<std::string, std::string>;
+
     Session(Reactor& reactor, SessionId number, std::shared_ptr<admission::Account> account,
             SessionRequest what)
         : id(number),
@@ -140,6 +144,7 @@ class Session {
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;
     bool is_for_another_ = false;  // its account is not that of its subject
+    Bound::Share share_;
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
 };
@@ -261,11 +266,8 @@ class SessionTable {
   private:
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
-    struct SessionsOf {
-        uint64_t all = 0, live = 0;  // live: without ending ones
-    };
-    // Sessions of the tenant's own clients.
-    [[nodiscard]] SessionsOf sessions_of(const admission::Account& account) const;
+    // Sessions of the tenant's own clients, without ending ones.
+    [[nodiscard]] uint64_t live_sessions_of(const admission::Account& account) const;
 
     Reactor& reactor_;
     TicketTable& tickets_;
@@ -275,8 +277,8 @@ class SessionTable {
     bool draining_ = false;
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;
+    Session::Bound bound_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
-    std::map<std::string, uint32_t, std::less<>> by_subject_;  // number of sessions
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
     Nursery evicted_;

@@ -4,8 +4,6 @@
 
 #include <cstring>
 
-#include "ros2s/base/shares.h"
-
 namespace ros2s::session {
 
 Result<Ticket> Ticket::parse(std::string_view bytes) {
@@ -34,7 +32,11 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
 }
 
 TicketTable::TicketTable(Reactor& reactor, Options options)
-    : reactor_(reactor), options_(std::move(options)) {}
+    : reactor_(reactor),
+      options_(std::move(options)),
+      bound_({.per_subject = options_.per_subject_max,
+              .in_all = options_.tickets_max,
+              .subjects_share = false}) {}
 
 TicketTable::Entry::~Entry() { OPENSSL_cleanse(secret.data(), secret.size()); }
 
@@ -48,20 +50,14 @@ uint64_t TicketTable::draw() const {
 
 Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
-    const auto subject = by_subject_.find(grant.subject);
-    const uint32_t has = subject == by_subject_.end() ? 0 : subject->second;
-    const auto tenant = by_tenant_.find(grant.tenant);
-    // Of all its subjects.
-    const uint32_t tenant_has = tenant == by_tenant_.end() ? 0 : tenant->second;
-    if (has >= options_.per_subject_max ||
-        exceeds_fair_share(has, tickets_.size(), options_.tickets_max) ||
-        exceeds_fair_share(tenant_has, tickets_.size(), options_.tickets_max)) {
-        return fail(Code::busy, has);
-    }
-    if (tickets_.size() >= options_.tickets_max) {
-        return fail(Code::no_memory, options_.tickets_max);
+    const Bound::Who who{.tenant = grant.tenant, .subject = grant.subject};
+    auto share = bound_.take(who);
+    if (!share) {
+        return share.error() == Bound::Limit::all ? fail(Code::no_memory, options_.tickets_max)
+                                                  : fail(Code::busy, bound_.used(who));
     }
     Entry& entry = tickets_.emplace_back();
+    entry.share = std::move(*share);
     entry.number = draw();
     entry.grant = grant;
     entry.expires = reactor_.now() + options_.lifetime;
@@ -70,8 +66,6 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
         std::memcpy(entry.secret.data() + i, &bits, 8);
     }
     by_number_.emplace(entry.number, std::prev(tickets_.end()));
-    ++by_subject_[grant.subject];
-    ++by_tenant_[grant.tenant];
     metrics_.issued.add();
     Ticket ticket;
     std::memcpy(ticket.bytes.data(), &entry.number, 8);
@@ -130,10 +124,6 @@ void TicketTable::end_expired() {
 }
 
 TicketTable::Tickets::iterator TicketTable::end(Tickets::iterator at) {
-    const auto subject = by_subject_.find(at->grant.subject);
-    if (--subject->second == 0) by_subject_.erase(subject);
-    const auto tenant = by_tenant_.find(at->grant.tenant);
-    if (--tenant->second == 0) by_tenant_.erase(tenant);
     by_number_.erase(at->number);
     return tickets_.erase(at);
 }

@@ -13,8 +13,7 @@
 //   does not receive the reason: unknown, used, expired and revoked tickets are refused alike.
 //   Counters record the reason.
 // - A secret is erased when its ticket ends.
-// - Unredeemed tickets are bounded, per subject and in all, and a subject leaves room for others.
-//   Each ends at its deadline.
+// - Unredeemed tickets are bounded (base/quota.h). Each ends at its deadline.
 #pragma once
 #include <array>
 #include <cstdint>
@@ -26,6 +25,7 @@
 #include <string_view>
 
 #include "ros2s/base/metrics.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
 #include "ros2s/runtime/reactor.h"
@@ -105,8 +105,8 @@ class TicketTable {
     TicketTable(const TicketTable&) = delete;
     TicketTable& operator=(const TicketTable&) = delete;
 
-    // Errors: busy (the subject has `per_subject_max` unredeemed tickets, or the subject or its
-    // tenant has as many tickets as are free), no_memory (the table is full).
+    // Errors: busy (the subject or its tenant has as many unredeemed tickets as it may), no_memory
+    // (the table is full).
     [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
     // Errors: denied. If the secret is right, sets `whose` to the grant, even on an error.
     [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
@@ -119,8 +119,10 @@ class TicketTable {
     [[nodiscard]] const Options& options() const { return options_; }
 
   private:
+    using Bound = QuotaOf<uint64_t, std::string>;
     struct Entry {
         ~Entry();  // erases the secret
+        Bound::Share share;
         uint64_t number = 0;
         std::array<uint8_t, 32> secret{};
         TicketGrant grant{};
@@ -136,10 +138,9 @@ class TicketTable {
 
     Reactor& reactor_;
     Options options_;
+    Bound bound_;
     Tickets tickets_;
     std::map<uint64_t, Tickets::iterator> by_number_;
-    std::map<std::string, uint32_t, std::less<>> by_subject_;
-    std::map<uint64_t, uint32_t> by_tenant_;
     TicketMetrics metrics_;
 };
 
