@@ -92,6 +92,34 @@ class RefusedNames(unittest.TestCase):
         self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
 
 
+class NamesOfTests(unittest.TestCase):
+    def complaints(self, *lines, path="src/a_test.cc"):
+        return bans.names_of_tests({path: list(lines)})
+
+    def test_names_of_condition_and_outcome_are_accepted(self):
+        for line in ("TEST(Unlink, RetriedAfterRestartSucceeds) {", "TEST_P(StoreWire, KeyExpires) {", "// TEST(a, b)",
+                     "TEST_F(Utf8Names, AbsentNameIsRefused)", "INSTANTIATE_TEST_SUITE_P(of, DfsSteps,", "    TEST_CALL(a, b);"):
+            with self.subTest(line=line):
+                self.assertEqual(self.complaints(line), [])
+
+    def test_other_names_are_refused(self):
+        for lines in (["TEST(Unlink, Works) {"], ["TEST(unlink, RetriedUnlinkSucceeds) {"], ["TEST_F(Unlink, retried_unlink_succeeds)"],
+                      ["TEST_P(UnlinkTest, Retried_Succeeds) {"], ["TEST(Unlink_, RetriedUnlinkSucceeds)"], ["TEST(Unlink,", "     Works) {"],
+                      ["TEST(Unlink, ANameIsGone) {"], ["TEST(Unlink, WhatIsGoneIsStale)"]):
+            with self.subTest(lines=lines):
+                self.assertEqual(len(self.complaints("int x;", *lines)), 1)
+        self.assertIn("src/a_test.cc:2: Unlink.Works", self.complaints("int x;", "TEST(Unlink, Works) {")[0])
+
+    def test_cases_of_contracts_are_checked(self):
+        cases = "src/files/fs/contract/name_cases.cc"
+        for line in ('    {"TheLongestName",', '    return {{"odd_names", odd_names},', '    {"Odd", [](Fixture& f) -> Task<> {',
+                     '    {"Odd", odd_client, odd_server},'):
+            with self.subTest(line=line):
+                self.assertEqual(len(self.complaints(line, path=cases)), 1)
+                self.assertEqual(self.complaints(line), [])
+        self.assertEqual(self.complaints('    {"LongestNameIsStored",', '    {"file", success},', '    {"a", "b"},', path=cases), [])
+
+
 class Links(unittest.TestCase):
     def broken(self, link, path="a.md"):
         return bans.broken_links({path: ["# A `page` of two", link], f"{ROOT}/README.md": ["# Other"]})

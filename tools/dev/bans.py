@@ -90,6 +90,7 @@ def look():
     yield "a README in each module", modules_without_readme(texts)
     yield "decisions have a number, a date and a line in the index", decisions(texts)
     yield "no name has a word that the glossary refuses", refused_names(texts)
+    yield "tests are named Suite.ConditionOutcome", names_of_tests(texts)
     yield from prose.look(texts)
 
 
@@ -189,4 +190,20 @@ def refused_names(texts):
                            for one, instead in refused.items()
                            if (one[0].isupper() and {one, one + "s"} & set(types))
                            or any(word.lower().startswith(one) for word in words)]
+    return complaints
+
+
+def names_of_tests(texts):
+    """Returns tests, and cases of contract suites, whose names are not two or more words in CamelCase, or begin with
+    a word that says nothing."""
+    test = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+    case = re.compile(r'^ *(?:return \{)?\{()"(\w+)",(?: \[\]| \w+_\w+[,}]|$)', re.MULTILINE)
+    named = r"(?!(?:An?|The|Its?|That|This|They|Wh(?:at|en|ere|o|ose))[A-Z])(?:[A-Z]+[a-z0-9]*){2,}"
+    complaints = []
+    for path, lines in texts.items():
+        text = "\n".join(lines) if path.endswith(CODE) else ""
+        for found in (case if re.search(r"/contract/\w+_cases\.cc$", path) else test).finditer(text):
+            if not re.fullmatch(named, found[2]) or not re.fullmatch("([A-Z][A-Za-z0-9]*)?", found[1]):
+                complaints.append(f"{path}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}.{found[2]}\n    name the "
+                                  "class or feature, the condition and the outcome: Unlink.RetriedAfterRestartSucceeds")
     return complaints
