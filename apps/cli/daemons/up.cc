@@ -78,7 +78,7 @@ Task<Result<>> up_without_daemons(CommandContext context, UpOptions options) {
 }
 
 // An existing pool must have the properties that were requested.
-Result<> check_wishes(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
+Result<> check_options(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
     const auto refuse = [&](std::string_view option, const std::string& remedy) {
         return report.fail(
             Code::exists,
@@ -106,7 +106,7 @@ Task<Result<PoolToServe>> pool_to_serve(CommandContext context, const UpOptions&
     if (there) {
         ROS2S_CO_TRY_ASSIGN(auto pool,
                             pool::read_pool_directory(options.directory, context.report));
-        ROS2S_CO_TRY(check_wishes(options, pool, context.report));
+        ROS2S_CO_TRY(check_options(options, pool, context.report));
         co_return PoolToServe{.pool = std::move(pool)};
     }
     if (there.error().code != Code::not_found) {
