@@ -2,7 +2,7 @@
 // clients show in their sessions. A session whose tenant has changed since, or whose capability was
 // revoked, is ended.
 //
-//     wish ─ signed by a certificate's key ─► tenant of its subject ─► capability
+//     request ─ signed by a certificate's key ─► tenant of its subject ─► capability
 //     chain, proof ─► verified ─► rights of the session (StoreRouter)
 //
 // Owned by Engine; used on its core. Signatures of peers are verified on the blocking pool.

@@ -280,8 +280,8 @@ class Life(WithDirectory):
         run("down", self.pool)
         engine, dpu = self.pool / "engine.yaml", self.pool / "dpu.yaml"
         before = engine.read_text() + dpu.read_text()
-        wish = ("--provider", "tls, ucx+tcp", "--trusted-network")
-        self.refused("up", self.pool, *wish, says=[
+        options = ("--provider", "tls, ucx+tcp", "--trusted-network")
+        self.refused("up", self.pool, *options, says=[
             f"in {engine}, add ', tls 127.0.0.1:0' to 'listen' of 'data'", "', ucx+tcp 127.0.0.1:0'",
             f"in {engine}, set 'trusted_network' of 'data' to loopback",
             f"in {dpu}, set 'trusted_network' of 'engine' to loopback"])
@@ -289,7 +289,7 @@ class Life(WithDirectory):
         for settings in (engine, dpu):  # what it says, done
             text = settings.read_text().replace('#   trusted_network: "no"', "  trusted_network: loopback")
             settings.write_text(text.replace('engine.data"', 'engine.data, tls 127.0.0.1:0, ucx+tcp 127.0.0.1:0"'))
-        self.up(*wish)
+        self.up(*options)
         self.assert_dpu_uses("tls")
 
     def uri(self, container):

@@ -216,11 +216,11 @@ class Encryption(Refusal):
                      env=self.with_keys)
 
     def test_a_plain_container_is_not_taken_for_an_encrypted_one(self):
-        wish = ("container", "create", self.uri("main"), "--encryption", "aes-256-gcm", "--key", "acme")
-        self.refused(*wish, says=["the name is in use", "'main' is not encrypted", "container destroy"],
+        create = ("container", "create", self.uri("main"), "--encryption", "aes-256-gcm", "--key", "acme")
+        self.refused(*create, says=["the name is in use", "'main' is not encrypted", "container destroy"],
                      env=self.with_keys)
         self.encrypt()
-        said = self.refused("container", "create", self.uri("secret"), *wish[3:], says="the name is in use",
+        said = self.refused("container", "create", self.uri("secret"), *create[3:], says="the name is in use",
                             env=self.with_keys)
         self.assertNotIn("is not encrypted", said)
 
@@ -264,7 +264,7 @@ class Encryption(Refusal):
                        capture_output=True)
         self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "is missing"], env=token)
 
-    def test_bad_wishes_make_nothing(self):
+    def test_invalid_options_create_nothing(self):
         create = ("container", "create", self.uri("other"))
         self.refused(*create, "--encryption", "rot13", "--key", "acme", says="rot13", env=self.with_keys)
         self.refused(*create, "--encryption", "aes-256-gcm", says="--key", env=self.with_keys)

@@ -251,8 +251,8 @@ void ask(Attacker& attacker, uint32_t number, uint64_t wanted, uint64_t least) {
     EXPECT_EQ(::send(attacker.socket.get(), &byte, 1, MSG_NOSIGNAL), 1);
 }
 
-Task<> false_wishes(Stage& stage) {
-    const std::pair<uint64_t, uint64_t> wishes[] = {
+Task<> invalid_requests(Stage& stage) {
+    const std::pair<uint64_t, uint64_t> requests[] = {
         {1, 1},
         {4096, 0},
         {4096, 8192},
@@ -261,7 +261,7 @@ Task<> false_wishes(Stage& stage) {
         {~uint64_t{0}, ~uint64_t{0}},
         {~uint64_t{0} << 12, 4096},
     };
-    for (const auto& [wanted, least] : wishes) {
+    for (const auto& [wanted, least] : requests) {
         Attacker attacker;
         co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
         if (!attacker.victim) co_return;
@@ -272,7 +272,9 @@ Task<> false_wishes(Stage& stage) {
     }
     co_await stage.bystander_is_served();
 }
-TEST(ShmFurtherSegments, InvalidSegmentRequestEndsSession) { Stage(listening()).run(false_wishes); }
+TEST(ShmFurtherSegments, InvalidSegmentRequestEndsSession) {
+    Stage(listening()).run(invalid_requests);
+}
 
 // One that wants all that there is.
 Task<> hoarder(Stage& stage, Attacker& attacker) {

@@ -1,7 +1,8 @@
-// A peer that writes anything into the shared memory of its session (rings, indices, grants, wishes
-// for further segments), and sends anything on its socket, also descriptors, between any two turns
-// of the other side. At worst that side's session ends. Both sides are tested: the server, and the
-// client of a false server. Memory that an honest side gets can be accessed from end to end.
+// A peer that writes anything into the shared memory of its session (rings, indices, grants,
+// requests for further segments), and sends anything on its socket, also descriptors, between any
+// two turns of the other side. At worst that side's session ends. Both sides are tested: the
+// server, and the client of a false server. Memory that an honest side gets can be accessed from
+// end to end.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
