@@ -68,14 +68,14 @@ Line::~Line() {
 }
 
 void Line::Queue::look() noexcept {
-    const Where next = where_first_belongs();
-    if (next == where && (where != Where::ready || kind == kind_of_first())) return;
+    const State next = state_of_first();
+    if (next == state && (state != State::ready || kind == kind_of_first())) return;
     leave_list();
-    where = next;
-    if (where == Where::nowhere) return;
+    state = next;
+    if (state == State::unlisted) return;
     Admission& admission = line.admission_;
     admission.metrics_.moved.add();
-    if (where == Where::ready) {
+    if (state == State::ready) {
         kind = kind_of_first();
         admission.link(*this);
     } else {
@@ -92,26 +92,26 @@ Line::Kind Line::Queue::kind_of_first() const noexcept {
     return waiters.front().demand.memory_bytes() > 0 ? payload : names;
 }
 
-Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
-    if (waiters.empty()) return Where::nowhere;
+Line::Queue::State Line::Queue::state_of_first() noexcept {
+    if (waiters.empty()) return State::unlisted;
     const Demand& demand = waiters.front().demand;
-    if (!is_in_rate(demand)) return Where::delayed;
-    return line.admission_.fits(line, demand.memory_bytes()) ? Where::ready : Where::nowhere;
+    if (!is_in_rate(demand)) return State::delayed;
+    return line.admission_.fits(line, demand.memory_bytes()) ? State::ready : State::unlisted;
 }
 
 void Line::Queue::leave_list() noexcept {
-    if (where == Where::ready) {
+    if (state == State::ready) {
         line.admission_.unlink(*this);
-    } else if (where == Where::delayed) {
+    } else if (state == State::delayed) {
         line.admission_.delayed_.erase(delay);
         line.tenant_.delayed.erase(*this);
         throttled_until_then = throttled(line.admission_.reactor_.now());
     }
-    where = Where::nowhere;
+    state = State::unlisted;
 }
 
 Duration Line::Queue::throttled(Time now) const noexcept {
-    return where == Where::delayed ? throttled_until_then + (now - delayed_since)
+    return state == State::delayed ? throttled_until_then + (now - delayed_since)
                                    : throttled_until_then;
 }
 
@@ -217,7 +217,7 @@ void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
     admission.metrics_.waited.add();
     queue_.look();
     // It may pass those of its tenant for which there is no room.
-    if (is_first && queue_.where == Queue::Where::ready) admission.admit();
+    if (is_first && queue_.state == Queue::State::ready) admission.admit();
 }
 
 // ---- whose turn it is -----------------------------------------------------------------------
