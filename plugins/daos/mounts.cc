@@ -228,7 +228,7 @@ int check_writable(const dfs_t* dfs) noexcept {
     return dfs->is_read_only() ? EPERM : 0;
 }
 
-void let_go(dfs_t* dfs) {
+void release_mount(dfs_t* dfs) {
     if (--dfs->users > 0) return;
     const std::unique_ptr<dfs_t> last(dfs);
     --dfs->container->mounts;
@@ -272,7 +272,7 @@ int dfs_umount(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (dfs->is_connected) return EINVAL;
     if (const int rc = begin_unmount(dfs); rc != 0) return rc;
-    let_go(dfs);
+    release_mount(dfs);
     return 0;
 }
 
@@ -326,7 +326,7 @@ int dfs_disconnect(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (!dfs->is_connected) return EINVAL;
     if (const int rc = begin_unmount(dfs); rc != 0) return rc;
-    let_go(dfs);
+    release_mount(dfs);
     return 0;
 }
 

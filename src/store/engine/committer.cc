@@ -355,7 +355,7 @@ void Committer::finish(Group& group) {
     group.done.set();
     burst_ = group.transactions.size() + open_->transactions.size();
     if (is_short_) learn(false);
-    if (group.writes_under_way == 0) group.let_go();
+    if (group.writes_under_way == 0) group.release();
 }
 
 void Committer::fail_group(Group& group, Result<> outcome) {
