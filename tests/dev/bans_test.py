@@ -67,7 +67,7 @@ class Decisions(unittest.TestCase):
 
 class RefusedNames(unittest.TestCase):
     GLOSSARY = ["| door | where one enters |", "## Words that we do not use", "| word | use instead |",
-                "|---|---|", "| door | listener |", "| lent | borrowed |", "| Place | where |"]
+                "|---|---|", "| door | listener |", "| lent | borrowed |", "| Place, Kept | where |", "| let_go, fail_to_know | release |"]
 
     def complaints(self, line, path="src/a.h", glossary=None):
         return bans.refused_names({"docs/glossary.md": glossary or self.GLOSSARY, path: [line]})
@@ -75,7 +75,8 @@ class RefusedNames(unittest.TestCase):
     def test_names_that_are_refused(self):
         for line in ("struct Door {", "class Doors;", "class [[nodiscard]] LentMemory {", "struct Doorkeeper final",
                      "class Domains::TheDoor final : public Gate {", "struct closed_door {",
-                     "Door open();", "struct Place {", "using Places = int;", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {"):
+                     "Door open();", "struct Place {", "using Places = int;", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {",
+                     "enum class Kept : int {", "void let_go();", "visit.let_go(fail);"):
             with self.subTest(line=line):
                 found = self.complaints(line)
                 self.assertEqual(len(found), 1, found)
@@ -83,10 +84,16 @@ class RefusedNames(unittest.TestCase):
 
     def test_other_names(self):
         for line in ("class SilentWorker;", "struct Indoors {", "// struct Door", "class Talent {", "struct ServerPlace {", "int place;", "    Nursery background_;",
-                     'say("the door");'):
+                     'say("the door");', "let_gone();", "void Kept();"):
             with self.subTest(line=line):
                 self.assertEqual(self.complaints(line), [])
         self.assertEqual(self.complaints("class Door:", "tools/a.py"), [])
+
+    def test_words_of_documents(self):
+        for line in ("The door is open.", "Doors", "| a | what it lent |"):
+            self.assertEqual(len(self.complaints(line, "docs/a.md")), 1, line)
+        for line in ("The text `one door`.", "indoors", "A Place, Kept.", "`let_go`"):
+            self.assertEqual(self.complaints(line, "docs/a.md"), [], line)
 
     def test_the_table_must_be_there(self):
         self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
