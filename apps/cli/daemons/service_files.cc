@@ -73,7 +73,7 @@ Result<> renew_certificates(const CommandContext& context, const std::string& di
         ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
         ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
-        context.session.say("{}: renewed; the old certificate {} on {}", file,
+        context.console.say("{}: renewed; the old certificate {} on {}", file,
                             facts.expires > now ? "expires" : "expired",
                             pki::to_string(facts.expires));
     }
@@ -315,7 +315,7 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                                    "{}; then repeat the command",
                                    providers, fmt::join(edits, "; "));
     }
-    context.session.say("{}: the providers are now {}; they were {}", dpu.settings,
+    context.console.say("{}: the providers are now {}; they were {}", dpu.settings,
                         double_quoted(providers), before);
     return write_file(dpu.settings, text, context.report);
 }

@@ -75,7 +75,7 @@ struct PlanResult {
     Plan plan;
 };
 
-void say_machines(const Session& out, const PlanResult& made) {
+void say_machines(const Console& out, const PlanResult& made) {
     const Plan& plan = made.plan;
     const auto row = [&](std::string_view name, uint64_t count, const std::string& what) {
         out.say("  {:<8} {:>7}  {}", name, grouped(static_cast<double>(count)), what);
@@ -104,7 +104,7 @@ void say_machines(const Session& out, const PlanResult& made) {
         row("engines", plan.engines, "with one core each, so at least as many targets");
 }
 
-void say_memory(const Session& out, const PlanResult& made) {
+void say_memory(const Console& out, const PlanResult& made) {
     if (made.backend == Backend::rados) {
         out.say("memory of a server: {} for its OSDs",
                 decimal(static_cast<double>(made.hardware.server_devices) *
@@ -133,7 +133,7 @@ void say_memory(const Session& out, const PlanResult& made) {
     }
 }
 
-void say_plan(const Session& out, const PlanResult& made) {
+void say_plan(const Console& out, const PlanResult& made) {
     const Plan& plan = made.plan;
     out.say("B = G·r·s = {} GPUs × {} samples/s × {} = {}",
             grouped(static_cast<double>(made.demand.gpus)), fmt::format("{:.6g}", made.demand.rate),
@@ -246,14 +246,14 @@ Result<PlanResult> make_plan(const PlanOptions& options, Report& report) {
 Task<Result<>> plan(CommandContext context, PlanOptions options) {
     ROS2S_CO_TRY_ASSIGN(const PlanResult made, make_plan(options, context.report));
     if (made.costs.measured_under_load()) {
-        context.session.warn(fmt::format(
+        context.console.warn(fmt::format(
             "other programs used the machine that measured {} (load {}; {}), so this plan may ask "
             "for more than is needed; measure on a quiet machine (./dev bench costs) and name that "
             "file by --costs",
             made.costs_file, made.costs.load, made.costs.machine));
     }
-    say_plan(context.session, made);
-    context.session.answer(value_of(made));
+    say_plan(context.console, made);
+    context.console.answer(value_of(made));
     co_return Result<>{};
 }
 
