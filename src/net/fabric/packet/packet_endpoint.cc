@@ -57,7 +57,7 @@ Hello PacketEndpoint::introduce(const Domain& domain, const Limits& limits) {
 }
 
 PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,
-                               Limits limits, PacketSession session, std::unique_ptr<Wire> wire)
+                               Limits limits, PacketConnection session, std::unique_ptr<Wire> wire)
     : MessageEndpoint(reactor, counters, normalized(limits), session.initiates),
       session_info_(std::move(session)),
       flusher_(flusher),

@@ -55,7 +55,7 @@ class Flusher {
 };
 
 // The result of the handshake.
-struct PacketSession {
+struct PacketConnection {
     std::string provider;
     uint64_t domain = 0;  // ours
     uint64_t session = 0;
@@ -70,7 +70,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     static constexpr size_t frames_max = 32;
 
     PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
-                   PacketSession session, std::unique_ptr<Wire> wire);
+                   PacketConnection session, std::unique_ptr<Wire> wire);
     ~PacketEndpoint() override;
 
     // The hello of this side, not sealed.
@@ -186,7 +186,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Operation* find(uint64_t id) noexcept;
     void complete(Operation& operation) noexcept;
 
-    PacketSession session_info_;
+    PacketConnection session_info_;
     Flusher& flusher_;
     std::unique_ptr<Wire> wire_;
     OneSided* const one_sided_;     // the wire's, or null

@@ -40,7 +40,7 @@ Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
         if (!offset) continue;
         ++each->taken;
         each->was_used = true;
-        sessions_.used();
+        connections_.used();
         return each->memory.bytes().subspan(*offset, size);
     }
     return fail(Code::no_memory, all);

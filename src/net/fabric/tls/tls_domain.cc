@@ -55,12 +55,12 @@ class TlsDomain final : public SocketDomain {
     [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(Descriptor socket, TlsStream& stream,
                                                           Limits limits, const Hello& peer,
                                                           uint64_t session, bool initiates) {
-        PacketSession packet_session{.provider = provider_name,
-                                     .domain = id_,
-                                     .session = session,
-                                     .peer = peer,
-                                     .peer_name = peer_at(socket.get(), provider_name).name,
-                                     .initiates = initiates};
+        PacketConnection packet_session{.provider = provider_name,
+                                        .domain = id_,
+                                        .session = session,
+                                        .peer = peer,
+                                        .peer_name = peer_at(socket.get(), provider_name).name,
+                                        .initiates = initiates};
         auto wire = std::make_unique<TlsWire>(*sockets_, std::move(socket), stream.take());
         return std::make_unique<PacketEndpoint>(reactor_, counters_, sockets_->flusher(), limits,
                                                 std::move(packet_session), std::move(wire));
