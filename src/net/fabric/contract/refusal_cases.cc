@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t size = 64 << 10;
 
 // The client's half of all cases: memory in a known state, before and after the server's attempt.
-Task<> lend_and_look(Client& client, Rights rights, GrantOptions options, Refusal refusal) {
+Task<> lend_and_look(Client& client, Rights rights, RegionOptions options, Refusal refusal) {
     Endpoint& endpoint = *client.endpoint;
     auto memory = endpoint.allocate(3 * size);
     EXPECT_TRUE(memory);

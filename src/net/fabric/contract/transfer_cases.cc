@@ -17,7 +17,7 @@ struct Granted {
 };
 // The client's part: allocates memory, grants it, and sends the key to the server.
 Task<Granted> grant_memory(Client& client, uint64_t size, Rights rights,
-                           GrantOptions options = {}) {
+                           RegionOptions options = {}) {
     Granted granted;
     auto memory = client.endpoint->allocate(size);
     EXPECT_TRUE(memory) << describe(memory.error());

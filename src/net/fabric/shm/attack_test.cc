@@ -173,7 +173,7 @@ void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
         header.length = static_cast<uint32_t>(random.next());
         header.operation = random.one_in(2) ? header.length : 16;
         std::memcpy(ring.data() + place, &header, sizeof header);
-        SharedGrant& grant = attacker.grant(0);
+        SharedRegionEntry& grant = attacker.grant(0);
         shared(grant.address).store(random.next());
         shared(grant.length).store(random.next());
         shared(grant.state).store(random.one_in(2) ? uint64_t{1} << 32 | 7 : random.next());
@@ -235,7 +235,7 @@ Task<> lying_grants(Stage& stage) {
     };
     AlignedBuffer buffer(64);
     for (const auto& [address, length] : lies) {
-        SharedGrant& grant = attacker.grant(5);
+        SharedRegionEntry& grant = attacker.grant(5);
         grant.address = address;
         grant.length = length;
         grant.expires = Time::max().time_since_epoch().count();
@@ -275,7 +275,7 @@ Task<> hole_in_payload(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest, 4 << 20);
     if (!attacker.victim) co_return;
-    SharedGrant& grant = attacker.grant(0);
+    SharedRegionEntry& grant = attacker.grant(0);
     grant.length = 4 << 20;
     grant.expires = Time::max().time_since_epoch().count();
     shared(grant.state).store(uint64_t{1} << 32 | 3 << 1 | 1);

@@ -361,7 +361,7 @@ Task<> returned_while_mapped(Stage& stage, Attacker& attacker) {
     ask(attacker, 2, 3 * mib, 3 * mib);
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
     const uint64_t address = payload_address(2, 4096);
-    SharedGrant& grant = attacker.grant(0);
+    SharedRegionEntry& grant = attacker.grant(0);
     shared(grant.address).store(address);
     shared(grant.length).store(8192);
     shared(grant.expires).store(Time::max().time_since_epoch().count());

@@ -175,7 +175,8 @@ class Trial {
     }
     void write_grant() {
         const uint32_t slot = script_.take<uint8_t>() % layout_.slots;
-        auto* grants = reinterpret_cast<SharedGrant*>(control_.data() + grants_offset(layout_));
+        auto* grants =
+            reinterpret_cast<SharedRegionEntry*>(control_.data() + grants_offset(layout_));
         grants[slot] = {.state = uint64_t{1} << 32 | (script_.take<uint8_t>() & 7),
                         .address = address(),
                         .length = script_.take<uint16_t>(),

@@ -36,9 +36,9 @@
 #include "extents.h"
 #include "ring.h"
 #include "ros2s/base/quota.h"
-#include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
+#include "ros2s/fabric/region_table.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/runtime/slices.h"
 #include "segment.h"
@@ -219,7 +219,7 @@ class ShmEndpoint final : public MessageEndpoint {
         bool has_pages = false;
     };
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
-    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
+    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const RegionOptions& options) override;
     Task<> do_revoke(RemoteKey key) override;
     uint64_t outgoing_room() const noexcept override { return out_.room(); }
     void on_released(size_t size) noexcept override { held_ -= size + message_overhead; }
@@ -268,7 +268,7 @@ class ShmEndpoint final : public MessageEndpoint {
     void mark(uint32_t slot) noexcept;
     void unmark(uint32_t slot) noexcept;
     Task<Result<>> move(RemoteKey key, uint64_t offset, Bytes memory, Rights right);
-    [[nodiscard]] SharedGrant& grant_at(uint32_t slot) const noexcept;
+    [[nodiscard]] SharedRegionEntry& grant_at(uint32_t slot) const noexcept;
     [[nodiscard]] uint32_t& use_at(uint32_t slot) const noexcept;
     [[nodiscard]] bool in_use(uint32_t slot) const noexcept;
     bool look_for_releases() noexcept;
