@@ -27,7 +27,7 @@ class ModulesWithoutReadme(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         self.assertIn("src/core/api/c/README.md", found[0])
 
-    def test_one_that_was_laid_out_as_code(self):
+    def test_readme_without_a_title_is_found(self):
         for first in (["#base : values"], [], ["", "# base"], ["## base"]):
             with self.subTest(first=first):
                 found = self.complaints(base=first, api_c=["# api/c"])
@@ -46,7 +46,7 @@ class Decisions(unittest.TestCase):
     def test_a_whole_record(self):
         self.assertEqual(self.complaints({"0001-cores.md": self.RECORD}), [])
 
-    def test_what_a_record_can_lack(self):
+    def test_incomplete_records_are_found(self):
         for records, index, words in (
                 ({"0001-cores.md": ["# Cores", *self.RECORD[1:]]}, None, "A statement"),
                 ({"0001-cores.md": ["# 0002: Cores", *self.RECORD[1:]]}, None, "A statement"),
