@@ -97,7 +97,7 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
     auto listener = co_await domain.listen(std::move(address),
                                            {.limits = options.limits(),
                                             .peer_check = &peer_check,
-                                            .strangers = &server->group_.strangers},
+                                            .pending_peers = &server->group_.pending_peers},
                                            report);
     if (!listener) {
         server->closed_ = true;
