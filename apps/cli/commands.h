@@ -88,7 +88,7 @@ struct ContainerOptions {
     bool free = false;  // check
     std::string encryption = "none";
     std::string key;  // its name among those of ROS2STORE_KEYS
-    // create, set: caps, as a tenant's; set: the owner. What is not given stays as it is.
+    // create, set: caps, as a tenant's; set: the owner. Options that are not given change nothing.
     std::optional<std::string> space, files, owner;
 };
 Task<Result<>> container_create(CommandContext context, ContainerOptions options);

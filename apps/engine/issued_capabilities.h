@@ -102,7 +102,7 @@ class IssuedCapabilities final : public control::Capabilities {
     // By account. Each exists while a call of its tenant waits or lists.
     std::map<uint64_t, admission::Line> lines_;
     const Options options_;
-    // What a DPU asks for hosts does not delay what it shows.
+    // Requests of a DPU for its hosts do not delay the capabilities that it shows.
     control::CallerTurns issuing_, showing_;
     Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;

@@ -1,11 +1,11 @@
-// CachedPages: what the kernel's page cache holds of files that programs may change through shared
-// mappings, on a mount whose reads and writes bypass that cache.
+// CachedPages: copies of pages in the kernel's page cache. They belong to files that programs may
+// change through shared mappings. The mount's reads and writes bypass that cache.
 //
 // The kernel writes a page of a mapping back whole, although a program stored only a few bytes of
-// it. The other bytes may be old: a page that is read while a write(2) of the same page is on its
-// way lacks that write, and so does a page that another mount has written. This class keeps a copy
-// of each page that the kernel was given. The difference between the page and its copy is what
-// programs have stored, and only that is written.
+// it. The other bytes may be old: they may lack a write(2) that was in progress when the page was
+// read, or a write of another mount. This class keeps a copy of each page that the kernel was
+// given. Programs have stored the bytes in which the page differs from its copy. Only these bytes
+// are written.
 //
 // Copies are kept while the file is open for writing. Together they have a limit; beyond it the
 // oldest are dropped. A page without a copy is written whole.

@@ -86,8 +86,7 @@ class Findings {
 };
 
 // The daemons of `ros2store up DIR` that look_at_server() does not look at: they were stopped, or
-// never started, or this user cannot reach them. Whoever asks why a client cannot connect needs to
-// know.
+// never started, or this user cannot reach them. They explain why a client cannot connect.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
     const api::ServicePaths paths(directory);

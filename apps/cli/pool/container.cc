@@ -98,8 +98,8 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
 
 constexpr Duration undoing_max = std::chrono::seconds(10);
 
-// A creation with a key that was interrupted may have left a container without encryption, which
-// nobody should take for the one that was wanted.
+// An interrupted creation with a key may have left a plain container. The user must not take it for
+// an encrypted one.
 Task<> say_if_plain(CommandContext context, PoolAccess& pool, std::string label) {
     const Call asking{.deadline = context.environment.reactor.now() + undoing_max};
     const CommandContext afterwards{.console = context.console,

@@ -30,7 +30,7 @@ struct Content {
     std::string trouble;  // why the engine that has the pool open does not answer; "": none
 };
 
-// The mount's process answers. What it cannot answer stays unknown.
+// The mount's process answers. Values that it does not return stay unknown.
 void ask_mount(const std::string& mount_point, Content& content) {
     std::array<char, 4096> told{};
     const ssize_t bytes =

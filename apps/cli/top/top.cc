@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view http = "http://";
 
-// A daemon, what it counted last, and what it did before that.
+// A daemon, its newest counts, and its rates until then.
 struct Watched {
     std::string program;  // of a directory; empty: of a URL
     std::string location;
@@ -205,7 +205,7 @@ Screen screen() {
     return {size.ws_row, size.ws_col};
 }
 
-// From the upper left corner. What was there is overwritten line by line, without flicker. The
+// From the upper left corner. The old lines are overwritten one by one, without flicker. The
 // terminal's modes stay as they are, so that they need no restoring, however this ends.
 void draw(const std::vector<Watched>& daemons) {
     constexpr size_t besides_tenants = 5;  // lines of one daemon

@@ -34,7 +34,7 @@ class Quota {
     };
     enum class Limit : uint8_t { subject, tenant, all };
 
-    // What was taken, until its end.
+    // A taken amount. Its end gives it back.
     class [[nodiscard]] Share {
       public:
         Share() = default;

@@ -7,7 +7,7 @@ namespace ros2s {
 namespace {
 
 // Frames up to 2 KiB, and larger ones up to 10 KiB: a message with a block, the largest coroutines.
-// What is larger still goes to the allocator.
+// The allocator serves larger ones.
 constexpr size_t small_class_bytes = 64;
 constexpr size_t small_classes = 32;
 constexpr size_t small_bytes_max = small_classes * small_class_bytes;

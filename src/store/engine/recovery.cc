@@ -261,10 +261,11 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 // none. Several records may be damaged in a row. So the search ends only where no later record
 // begins within the length of two of the longest ones (16 MiB at most): each opening makes it.
 //
-// A header is of a record behind the gap, or of an earlier lap, if its incarnation is the one
-// before the gap or that of a later opening, of which each left a record in the ring. Incarnations
-// are secret, so a tenant cannot write such a header. Nor can a tenant name the missing id: that
-// tells the incarnation if a pool of an earlier program did not.
+// A header belongs to a record behind the gap, or to an earlier lap, if it has the incarnation
+// before the gap or that of a later opening. Each opening left a record in the ring. Incarnations
+// are secret, so a tenant cannot write such a header. Nor can a tenant name the missing id. If the
+// pool is of an earlier program, which recorded no incarnation, the record after the missing id
+// tells it.
 //
 // A torn tail is still one. Groups that were in flight with the torn group may have survived behind
 // it, with its incarnation. They were sealed before it was durable, so their durable_upto is below

@@ -46,9 +46,8 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     return std::nullopt;
 }
 
-// After a clock was set back, some updates are in the future. Those are over as well: their age is
-// unknown, and otherwise they would use up the owner's share for as long as the clock had been
-// wrong.
+// After a clock was set back, some updates are in the future. Their age is unknown, so they count
+// as over. Otherwise they would use up the owner's share for as long as the clock was wrong.
 bool Replies::is_over(const ClientsOfOwner& owner, WallTime now) const {
     const Duration age = between(owner.clients.at(owner.oldest_first.front()).last, now);
     return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;

@@ -99,7 +99,8 @@ static_assert(sizeof(ShmHello) == 64 && std::has_unique_object_representations_v
 inline constexpr uint64_t ring_bytes_least = uint64_t{64} << 10;
 inline constexpr uint64_t ring_bytes_most = uint64_t{4} << 20;
 inline constexpr uint32_t slots_most = 4096;
-// That a listener makes: a request of rpc grants two ranges at most, and 256 are in progress.
+// The slots that a listener makes: an rpc request grants at most two ranges, and 256 requests are
+// in progress.
 inline constexpr uint32_t slots_made_most = 1024;
 
 [[nodiscard]] constexpr uint64_t grants_offset(const ShmHello& hello) {

@@ -65,7 +65,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     if (hello.memory_first_blocks > 0) {
         wanted = std::min(wanted, hello.memory_first_blocks * block_bytes);
     }
-    // Half the budget is enough for a ring: what was taken out of it counts, too.
+    // Half the budget is enough for a ring, because messages that were taken out of it also count.
     ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max / 2, ring_bytes_least),
                     .to_client_bytes = ring_bytes(limits.outgoing_bytes_max,
                                                   limits.reply_bytes + ring_bytes_least),

@@ -14,8 +14,8 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-// That one connection may receive in one turn of the loop. Few: what they ask for begins at the end
-// of the turn.
+// Messages that one connection may receive in one turn of the loop. They are few, because their
+// requests begin only at the end of the turn.
 constexpr uint32_t messages_per_turn = 8;
 
 // The rings follow the control page: to the server, to the client.

@@ -115,7 +115,8 @@ class ShmConnections final : public Poller {
         uint64_t bytes_ = 0;
         Quota::Share share_;
     };
-    // What a connection may have from the beginning without a share of Options::segments_bytes_max.
+    // Memory that a connection gets at its beginning without a share of
+    // Options::segments_bytes_max.
     static constexpr uint64_t small_bytes = uint64_t{2} << 20;
     // For a new connection. Empty if this would be too much.
     [[nodiscard]] Room take_room(uint64_t bytes, Quota::Who who) noexcept;
@@ -130,7 +131,7 @@ class ShmConnections final : public Poller {
                                                                       Quota::Who who) noexcept;
 
   private:
-    // What a segment counts at least, because a process can have only some 65,000 mappings.
+    // The least that a segment counts, because a process can have only some 65,000 mappings.
     static constexpr uint64_t segment_counts = uint64_t{256} << 10;
     struct Waiting {
         ShmEndpoint* endpoint;

@@ -136,8 +136,8 @@ std::expected<ShmEndpoint::Location, Refusal> ShmEndpoint::locate(const RemoteKe
     if (auto allowed = check_entry(grant, key, offset, count, right, now); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The client owns the table. Whatever is in it, the range is within a segment of this session's
-    // payload that the client has not returned.
+    // The client owns the table, so its contents are not trusted. The range must be within a
+    // segment of this connection that the client has not returned.
     const uint64_t number = grant.address >> segment_shift;
     if (number >= segments_most || payloads_[number] == nullptr || payloads_[number]->is_leaving) {
         return std::unexpected(Refusal::range);

@@ -432,7 +432,7 @@ void SpaceMap::give_back(BlockAddress first, uint64_t blocks) {
 
 uint64_t SpaceMap::choose_victims(uint32_t number, uint64_t gain, uint64_t moves_max) {
     Device& device = devices_[number];
-    // Sections by their used blocks. Those with more would cost more than they gain.
+    // Sections by their used blocks. Moving a section with more would cost more than it gains.
     const uint32_t used_max = section_blocks_ / 8 * 7;
     std::vector<uint32_t> with(used_max + 1);
     const auto is_candidate = [&](size_t section) {
