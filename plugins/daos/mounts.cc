@@ -374,7 +374,7 @@ int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs) {
                              nullptr, dfs);
 }
 
-// Also of a container that an earlier dfs_connect() has left open.
+// Also destroys a container that an earlier dfs_connect() has left open.
 int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos_event_t* ev) {
     if (pool == nullptr || cont == nullptr) return EINVAL;
     auto& connections = Connections::get();
