@@ -577,7 +577,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
             help += " " + level->get_name();
         }
         const std::string what = in_words(error, count, values, *level);
-        Session(arguments.json).complain("{}; see `{} --help`", what, help);
+        Console(arguments.json).complain("{}; see `{} --help`", what, help);
         status = 2;
         return std::nullopt;
     }

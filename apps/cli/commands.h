@@ -1,5 +1,5 @@
 // The commands: their options, and the coroutines that run them. arguments.cc fills the options
-// from the command line. A command reports its results through the workplace's session, and its one
+// from the command line. A command reports its results through the workplace's console, and its one
 // sentence of failure through the workplace's report.
 #pragma once
 #include <chrono>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "output/session.h"
+#include "output/console.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/environment.h"
@@ -19,7 +19,7 @@ namespace ros2s::cli {
 
 // The environment of a command. Everything here outlives the command.
 struct CommandContext {
-    const Session& session;
+    const Console& console;
     Environment environment;
     const Call& call;
     Report& report;
@@ -88,7 +88,7 @@ struct ContainerOptions {
     bool free = false;  // check
     std::string encryption = "none";
     std::string key;  // its name among those of ROS2STORE_KEYS
-    // create, set: caps, as a tenant's; set: the owner. What is not given stays as it is.
+    // create, set: caps, as a tenant's; set: the owner. Options that are not given change nothing.
     std::optional<std::string> space, files, owner;
 };
 Task<Result<>> container_create(CommandContext context, ContainerOptions options);

@@ -89,44 +89,44 @@ void raise_descriptor_limit() {
 }
 
 int run(const Arguments& arguments) {
-    const Session session(arguments.json);
+    const Console console(arguments.json);
     Report report;
     const auto user = api::acting_user(arguments.used_pools);
     if (user && !api::act_as(*user, report)) {
-        session.complain(report.text());
+        console.complain(report.text());
         return 1;
     }
     auto reactor = reactor_for(arguments.locations, report);
     if (!reactor) {
-        session.complain(report.text());
+        console.complain(report.text());
         return 1;
     }
     ThreadPool threads(8);
     if (const auto started = threads.start(report); !started) {
-        session.complain(report.text());
+        console.complain(report.text());
         return 1;
     }
     Interrupts interrupts(**reactor);
     const HeldLog held;
     const Call call{.stop = interrupts.token()};
     const CommandContext context{
-        .session = session,
+        .console = console,
         .environment = {.reactor = **reactor, .blocking = threads, .log = held.log()},
         .call = call,
         .report = report};
     const Result<> done = (*reactor)->run(arguments.command(context));
     if (done) {
-        held.warn(session);
-        return session.finish() ? 0 : 1;
+        held.warn(console);
+        return console.finish() ? 0 : 1;
     }
     if (done.error().code == Code::cancelled) {
         // "FILE: cancelled" adds nothing.
         const bool more = !report.empty() && !report.text().ends_with(describe(Code::cancelled));
-        held.warn(session);
-        session.complain(more ? "interrupted: " + report.text() : "interrupted");
+        held.warn(console);
+        console.complain(more ? "interrupted: " + report.text() : "interrupted");
         return exit_interrupted;
     }
-    session.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()) +
+    console.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()) +
                      (user ? api::acting_as(*user) : ""));
     return 1;
 }
@@ -142,5 +142,5 @@ int main(int argc, char** argv) {
     int status = 0;
     const auto arguments = ros2s::cli::parse_arguments(argc, argv, status);
     if (arguments) return ros2s::cli::run(*arguments);
-    return status == 0 && !ros2s::cli::Session(false).finish() ? 1 : status;
+    return status == 0 && !ros2s::cli::Console(false).finish() ? 1 : status;
 }

@@ -3,9 +3,9 @@
 #include <sys/stat.h>
 
 #include "daemons/daemon_process.h"
+#include "output/console.h"
 #include "output/describe.h"
 #include "output/progress.h"
-#include "output/session.h"
 
 namespace ros2s::cli {
 namespace {

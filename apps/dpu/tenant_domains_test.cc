@@ -178,10 +178,10 @@ Task<> knock(DpuTenantDomains&, Rig& rig) {
         if (socket) silent.push_back(std::move(*socket));
     }
     const Time until = rig.reactor.now() + std::chrono::seconds(30);
-    while (rig.group.strangers.size() < 2 && rig.reactor.now() < until) {
+    while (rig.group.pending_peers.size() < 2 && rig.reactor.now() < until) {
         co_await sleep_for(rig.reactor, std::chrono::milliseconds(1));
     }
-    EXPECT_EQ(rig.group.strangers.size(), 2U);
+    EXPECT_EQ(rig.group.pending_peers.size(), 2U);
 }
 TEST_F(DpuTenantDomains, PendingPeersOfAllTenantsAreCountedTogether) { run(knock); }
 

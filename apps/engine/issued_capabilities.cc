@@ -142,10 +142,10 @@ Task<Result<IssuedCapabilities::Requester>> IssuedCapabilities::verify_requester
             const auto until =
                 pki::verify_client(wanted.certificates, *authority, *revoked, now, problem);
             if (!until) return report.fail(Code::denied, problem.text());
-            ROS2S_TRY_ASSIGN(
-                std::string subject,
-                pki::signer_of(wanted.certificates, capability::wish_message(wanted.wanted, pool),
-                               wanted.signature, report));
+            ROS2S_TRY_ASSIGN(std::string subject,
+                             pki::signer_of(wanted.certificates,
+                                            capability::request_message(wanted.wanted, pool),
+                                            wanted.signature, report));
             constexpr auto last = std::chrono::floor<std::chrono::seconds>(WallTime::max());
             return Requester{std::move(subject), WallTime(std::min<pki::Seconds>(*until, last))};
         });

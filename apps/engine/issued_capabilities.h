@@ -2,7 +2,7 @@
 // clients show in their sessions. A session whose tenant has changed since, or whose capability was
 // revoked, is ended.
 //
-//     wish ─ signed by a certificate's key ─► tenant of its subject ─► capability
+//     request ─ signed by a certificate's key ─► tenant of its subject ─► capability
 //     chain, proof ─► verified ─► rights of the session (StoreRouter)
 //
 // Owned by Engine; used on its core. Signatures of peers are verified on the blocking pool.
@@ -102,7 +102,7 @@ class IssuedCapabilities final : public control::Capabilities {
     // By account. Each exists while a call of its tenant waits or lists.
     std::map<uint64_t, admission::Line> lines_;
     const Options options_;
-    // What a DPU asks for hosts does not delay what it shows.
+    // Requests of a DPU for its hosts do not delay the capabilities that it shows.
     control::CallerTurns issuing_, showing_;
     Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;

@@ -37,8 +37,8 @@ class Pools final : public control::PoolCatalog {
     // The name under which the tenant owns containers. None: there is no such tenant.
     [[nodiscard]] std::optional<std::string> owner_named(std::string_view pool,
                                                          std::string_view tenant) const;
-    // That of the subject's tenant, or the subject. Empty: an administrator without an active
-    // tenant.
+    // The owner is the subject's tenant, or the subject itself. Empty: an administrator without an
+    // active tenant.
     [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
                                                       std::string_view subject) const override;
     Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,

@@ -69,13 +69,13 @@ void CachedPages::drop_copy(File& file, std::map<uint64_t, Copies::iterator>::it
     file.copies.erase(copy);
 }
 
-Task<CachedPages::Turn> CachedPages::begin(fs::NodeId node, Kind kind, Range range) {
+Task<CachedPages::RunningOperation> CachedPages::begin(fs::NodeId node, Kind kind, Range range) {
     const auto found = files_.find(node.value);
-    if (found == files_.end()) co_return Turn();
+    if (found == files_.end()) co_return RunningOperation();
     File& file = found->second;  // stays, because of its operation
     file.operations.push_back({kind, range});
     const auto own = std::prev(file.operations.end());
-    Turn turn(*this, node, own);
+    RunningOperation running(*this, node, own);
     const auto waits_for = [&](const Operation& other) {
         return other.kind != kind && overlap(other.range, range);
     };
@@ -87,7 +87,7 @@ Task<CachedPages::Turn> CachedPages::begin(fs::NodeId node, Kind kind, Range ran
             each->second->is_overtaken = true;
         }
     }
-    co_return turn;
+    co_return running;
 }
 
 void CachedPages::end(fs::NodeId node, std::list<Operation>::iterator operation) {

@@ -1,11 +1,11 @@
-// CachedPages: what the kernel's page cache holds of files that programs may change through shared
-// mappings, on a mount whose reads and writes bypass that cache.
+// CachedPages: copies of pages in the kernel's page cache. They belong to files that programs may
+// change through shared mappings. The mount's reads and writes bypass that cache.
 //
 // The kernel writes a page of a mapping back whole, although a program stored only a few bytes of
-// it. The other bytes may be old: a page that is read while a write(2) of the same page is on its
-// way lacks that write, and so does a page that another mount has written. This class keeps a copy
-// of each page that the kernel was given. The difference between the page and its copy is what
-// programs have stored, and only that is written.
+// it. The other bytes may be old: they may lack a write(2) that was in progress when the page was
+// read, or a write of another mount. This class keeps a copy of each page that the kernel was
+// given. Programs have stored the bytes in which the page differs from its copy. Only these bytes
+// are written.
 //
 // Copies are kept while the file is open for writing. Together they have a limit; beyond it the
 // oldest are dropped. A page without a copy is written whole.
@@ -63,27 +63,28 @@ class CachedPages {
 
   public:
     // One operation of a file, from its beginning to its end. Empty if the file needs none.
-    class [[nodiscard]] Turn {
+    class [[nodiscard]] RunningOperation {
       public:
-        Turn() = default;
-        Turn(Turn&& other) noexcept
+        RunningOperation() = default;
+        RunningOperation(RunningOperation&& other) noexcept
             : pages_(std::exchange(other.pages_, nullptr)),
               node_(other.node_),
               operation_(other.operation_) {}
-        Turn& operator=(Turn&& other) noexcept {
+        RunningOperation& operator=(RunningOperation&& other) noexcept {
             std::swap(pages_, other.pages_);
             std::swap(node_, other.node_);
             std::swap(operation_, other.operation_);
             return *this;
         }
-        ~Turn() {
+        ~RunningOperation() {
             if (pages_ != nullptr) pages_->end(node_, operation_);
         }
         explicit operator bool() const noexcept { return pages_ != nullptr; }
 
       private:
         friend CachedPages;
-        Turn(CachedPages& pages, fs::NodeId node, std::list<Operation>::iterator operation)
+        RunningOperation(CachedPages& pages, fs::NodeId node,
+                         std::list<Operation>::iterator operation)
             : pages_(&pages), node_(node), operation_(operation) {}
         CachedPages* pages_ = nullptr;
         fs::NodeId node_{};
@@ -97,11 +98,11 @@ class CachedPages {
     void opened(fs::NodeId node);
     void closed(fs::NodeId node);
 
-    // Waits for the operations of the other kind that arrived before and overlap. The turn is empty
-    // if the file is not open for writing.
-    Task<Turn> begin(fs::NodeId node, Kind kind, Range range);
+    // Waits for the operations of the other kind that arrived before and overlap. The result is
+    // empty if the file is not open for writing.
+    Task<RunningOperation> begin(fs::NodeId node, Kind kind, Range range);
 
-    // The rest is for the turn of a paged operation.
+    // The rest is for a paged operation that runs.
 
     // The kernel's pages from `offset` on hold `bytes` now, and zeros up to `length`. `offset` and
     // `length` are those of pages.

@@ -148,16 +148,16 @@ bool fills_pages(const Server& server, const fuse_file_info& file) noexcept {
 Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                  size_t bytes, uint64_t offset) {
     const Call call;
-    CachedPages::Turn turn;
+    CachedPages::RunningOperation running;
     if (fills_pages(server, file)) {
-        turn =
+        running =
             co_await server.cached_pages().begin(node, CachedPages::Kind::paged, {offset, bytes});
     }
     AlignedBuffer buffer = server.read_buffers().take(bytes);
     const auto got = co_await server.file_system().pread(
         call, handle_of(file), fs::Window::local(buffer.bytes().first(bytes)), offset);
     if (got) {
-        if (turn) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
+        if (running) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
         if (fills_pages(server, file)) {
             server.page_reads().note(server.reactor().now(), node, fuse_req_ctx(request)->pid,
                                      offset, bytes);
@@ -245,12 +245,12 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     // The kernel does not know where the file ends.
     const auto range =
         to_end ? CachedPages::Range{0, UINT64_MAX} : CachedPages::Range{offset, data.size()};
-    const auto turn = co_await server.cached_pages().begin(
+    const auto running = co_await server.cached_pages().begin(
         node, is_paged ? CachedPages::Kind::paged : CachedPages::Kind::direct, range);
     ROS2S_CO_TRY_ASSIGN(handle,
                         co_await server.write_handles().find(
                             node, handle, {.appends = to_end, .keeps_set_ids = keeps_set_ids}));
-    if (is_paged && turn) {
+    if (is_paged && running) {
         ROS2S_CO_TRY(co_await write_pages_back(server, node, file, handle, data, offset));
         co_return data.size();
     }
@@ -302,9 +302,9 @@ Task<Result<>> reach(Server& server, const Call& call, fs::NodeId node, fuse_fil
 Task<Result<>> punch(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
                      CachedPages::Range range, bool keeps_set_ids) {
     fs::FileHandle handle = handle_of(file);
-    CachedPages::Turn turn;
+    CachedPages::RunningOperation running;
     if (!server.caches()) {
-        turn = co_await server.cached_pages().begin(node, CachedPages::Kind::direct, range);
+        running = co_await server.cached_pages().begin(node, CachedPages::Kind::direct, range);
         ROS2S_CO_TRY_ASSIGN(
             handle, co_await server.write_handles().find(
                         node, handle,

@@ -12,7 +12,7 @@ fs::Attributes directory(uint64_t node) {
 }
 const Time known_at = Time{} + seconds(100);
 
-TEST(KnownDirectories, ARemovedDirectoryHasItsLastAttributesWithoutLinks) {
+TEST(KnownDirectories, RemovedDirectoryKeepsItsLastAttributes) {
     KnownDirectories known;
     EXPECT_FALSE(known.attributes({1}));
     known.see(directory(1), known_at, true);
@@ -24,7 +24,7 @@ TEST(KnownDirectories, ARemovedDirectoryHasItsLastAttributesWithoutLinks) {
     EXPECT_FALSE(known.attributes({1}));
 }
 
-TEST(KnownDirectories, ADirectoryThatWasJustLookedUpIsOnAPath) {
+TEST(KnownDirectories, RecentlyLookedUpDirectoryIsOnAPath) {
     KnownDirectories known;
     EXPECT_TRUE(known.is_in_use({1}, known_at));
     known.see(directory(1), known_at, true);

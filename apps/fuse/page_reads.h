@@ -1,10 +1,11 @@
 // PageReads: the pages that programs have put into the kernel's page cache, on a mount whose reads
-// bypass that cache. Mappings do, and sendfile and splice, which the kernel answers from the page
-// cache also for such files. Nobody tells the kernel when another mount changes the file.
+// bypass that cache. Mappings, sendfile and splice put them there: the kernel uses the page cache
+// for them on such files as well. Nobody tells the kernel when another mount changes the file.
 //
 // The kernel drops the pages a second later, unless the program that read them has the file mapped.
-// The kernel does not tell which reads are for a mapping: /proc/PID/maps does. Pages of a mapping
-// stay, because a program touches them again and again. They are looked at again after a while.
+// The kernel's request does not say whether a read is for a mapping, but /proc/PID/maps shows it.
+// Pages of a mapping stay, because a program touches them again and again. They are looked at again
+// after a while.
 //
 // Invariant: at most reads_max entries. Pages of further reads stay until their file is mapped.
 #pragma once

@@ -32,8 +32,8 @@ void run(fuse_req_t request, auto task, auto... arguments) {
 
 // A call for the user whose program made the request.
 struct UserCall {
-    // `changes`: a node whose contents or owner the call changes. Who is in the file's group
-    // decides which set-id bits go.
+    // `changes`: a node whose contents or owner the call changes. The user's groups decide which
+    // set-id bits the call clears.
     UserCall(Server& server, fuse_req_t request, std::optional<fs::NodeId> changes = {})
         : groups(server.groups_of(request, changes && server.has_set_ids(*changes))),
           caller{.uid = fuse_req_ctx(request)->uid,

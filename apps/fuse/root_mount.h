@@ -1,6 +1,6 @@
-// RootMount: a mount that root makes for a process that acts as another user from then on
-// (api/acting_user.h), who could neither mount there nor unmount. A process of its own stays
-// root's: it unmounts on request, and when this process has ended.
+// RootMount: a mount that root makes before this process acts as another user (api/acting_user.h).
+// That user could neither mount there nor unmount. A second process stays root's. It unmounts on
+// request, and after this process has ended.
 //
 // Blocking system calls; any thread, one at a time.
 #pragma once
@@ -18,8 +18,8 @@ class RootMount {
         bool read_only = false;
         bool allow_other = false;
     };
-    // What uses the mount waits until this process serves it. Call it before the first thread
-    // starts. Errors, with a sentence: those of the system.
+    // Programs that use the mount wait until this process serves it. Call it before the first
+    // thread starts. Errors, with a sentence: those of the system.
     [[nodiscard]] static Result<std::unique_ptr<RootMount>> make(const std::string& mount_point,
                                                                  const std::string& source,
                                                                  Flags flags, Report& report);

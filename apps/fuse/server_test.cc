@@ -185,7 +185,7 @@ TEST_F(FuseServer, SetIdBitsAreKeptAndClearedAsInLinux) {
 }
 
 // Also where the kernel keeps pages, and so might look for file capabilities before each write.
-TEST_F(FuseServer, AWriteIsOneRequest) {
+TEST_F(FuseServer, WriteIsOneRequest) {
     for (const Sharing sharing : {Sharing::exclusive, Sharing::shared}) {
         EXPECT_EQ(run(sharing, RingChoice::automatic,
                       "dd if=/dev/zero of=$MOUNT/a bs=4096 count=1000 status=none"),

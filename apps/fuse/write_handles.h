@@ -30,8 +30,8 @@ class WriteHandles {
     };
     // `handle` was opened for writing by `user`.
     void opened(fs::FileHandle handle, const fs::Caller& user, Kind kind);
-    // The handle for a write that appends, or that has an offset, and that may keep set-id bits or
-    // not. Errors: those of open().
+    // The handle for a write of the wanted kind: with append or with an offset, and with or without
+    // the right to keep set-id bits. Errors: those of open().
     Task<Result<fs::FileHandle>> find(fs::NodeId node, fs::FileHandle opened, Kind wanted);
     // Closes it, and the handles that find() opened for it.
     Task<Result<>> close(const Call& call, fs::FileHandle opened);

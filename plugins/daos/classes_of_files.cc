@@ -1,5 +1,5 @@
-// What libdfs reports and changes of object classes and of the sizes of chunks. They have no effect
-// on files of ROS2, so a value is checked and then dropped.
+// Calls of libdfs that get and set object classes and chunk sizes. ROS2 checks the values and
+// ignores them.
 #include <strings.h>
 
 #include <cstring>

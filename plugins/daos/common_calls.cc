@@ -1,5 +1,5 @@
-// What DAOS's own programs use besides its public interface: variables of their logging, fault
-// injection that injects nothing, and small helpers.
+// Functions and variables that DAOS's own programs use besides its public interface: variables of
+// their logging, fault injection that injects nothing, and small helpers.
 #include <array>
 #include <cctype>
 #include <climits>

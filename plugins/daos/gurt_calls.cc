@@ -1,5 +1,5 @@
-// What programs use of DAOS's helper library apart from hash tables: memory, hashes, environment
-// variables, and what its macros for logging need.
+// Calls of DAOS's helper library apart from hash tables: memory, hashes, environment variables, and
+// the functions behind its logging macros.
 #include <array>
 #include <climits>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// What programs ask of the whole system: its pools, its agent, attributes of pools. ROS2 has no
-// agent and no attributes of pools; each call says so in the way that programs expect.
+// Calls about the whole system: its pools, its agent, attributes of pools. ROS2 has no agent and no
+// attributes of pools; each call says so in the way that programs expect.
 #include <cstdlib>
 #include <cstring>
 

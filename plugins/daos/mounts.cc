@@ -228,7 +228,7 @@ int check_writable(const dfs_t* dfs) noexcept {
     return dfs->is_read_only() ? EPERM : 0;
 }
 
-void let_go(dfs_t* dfs) {
+void release_mount(dfs_t* dfs) {
     if (--dfs->users > 0) return;
     const std::unique_ptr<dfs_t> last(dfs);
     --dfs->container->mounts;
@@ -272,7 +272,7 @@ int dfs_umount(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (dfs->is_connected) return EINVAL;
     if (const int rc = begin_unmount(dfs); rc != 0) return rc;
-    let_go(dfs);
+    release_mount(dfs);
     return 0;
 }
 
@@ -326,7 +326,7 @@ int dfs_disconnect(dfs_t* dfs) {
     if (const int rc = check(dfs); rc != 0) return rc;
     if (!dfs->is_connected) return EINVAL;
     if (const int rc = begin_unmount(dfs); rc != 0) return rc;
-    let_go(dfs);
+    release_mount(dfs);
     return 0;
 }
 
@@ -374,7 +374,7 @@ int dfs_global2local_all(int flags, d_iov_t glob, dfs_t** dfs) {
                              nullptr, dfs);
 }
 
-// Also of a container that an earlier dfs_connect() has left open.
+// Also destroys a container that an earlier dfs_connect() has left open.
 int dfs_destroy(const char* pool, const char*, const char* cont, int force, daos_event_t* ev) {
     if (pool == nullptr || cont == nullptr) return EINVAL;
     auto& connections = Connections::get();

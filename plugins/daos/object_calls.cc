@@ -23,7 +23,7 @@ Shown show_akey(const StoreObject& object, const object::ListEntry& entry) {
 }  // namespace
 }  // namespace ros2s::daos
 
-// Any class is accepted, and none too. What hints ask for, one engine has.
+// Any class is accepted, also none. Hints are ignored, because one engine serves all classes alike.
 int daos_obj_generate_oid(daos_handle_t coh, daos_obj_id_t* oid, enum daos_otype_t type,
                           daos_oclass_id_t cid, daos_oclass_hints_t, uint32_t) {
     if (oid == nullptr || type > DAOS_OT_MAX) return -DER_INVAL;

@@ -179,7 +179,8 @@ Task<int> read_planned(StoreObject& object, const object::Dkey& dkey, Fetches& f
     co_return co_await fetch_items(*object.access, std::span(fetches.items).subspan(planned));
 }
 
-// What several akeys were at one time, if none has changed when all are read. -DER_AGAIN: one has.
+// Checks that the akeys were read as of one time: none has changed since it was read. -DER_AGAIN:
+// one has.
 Task<int> check_unchanged(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches) {
     if (fetches.all.size() <= 1) co_return 0;
     // First, while the others are as they were seen: are arrays still absent, of any record size?
@@ -238,7 +239,8 @@ int read_dkey(StoreObject& object, const object::Dkey& dkey,
     return rc;
 }
 
-// What a transaction has read must still be so when it commits: also that there was nothing.
+// Adds conditions: values that the transaction has read, or found absent, must be the same when it
+// commits.
 int require_fetched(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
                     const std::shared_ptr<DaosTransaction>& transaction) {
     bool lacks_records = false;

@@ -29,7 +29,7 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
         const auto is_in = [&](const object::Akey& each) {
             return std::ranges::find(punched, each) != punched.end();
         };
-        // And those that the transaction itself has written.
+        // Also akeys that the transaction itself has written.
         bool is_own = false;
         for (const auto& operation : out.operations()) {
             if (operation.object != object.id || operation.dkey != dkey ||
@@ -57,8 +57,8 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
             if (!is_in(usual)) absent.push_back(usual);
         }
     }
-    // The usual ones are punched even if they are absent, so that a concurrent update is punched as
-    // a whole. A single call leaves them out if there are too many.
+    // The usual akeys are punched even if they are absent. So a concurrent update is punched as a
+    // whole. A single call leaves them out if there are too many.
     const bool have_room =
         out.operations().size() + absent.size() <= object::transaction_operations_max;
     if (!is_alone || have_room) std::ranges::for_each(absent, punch);

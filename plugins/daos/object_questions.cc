@@ -1,5 +1,5 @@
-// What programs ask about objects besides their keys and values: which records an array has, which
-// class an object gets, and where it is.
+// Queries of objects besides their keys and values: the records of an array, the class of an
+// object, and its location.
 #include <cstdlib>
 
 #include "errors.h"

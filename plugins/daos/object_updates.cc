@@ -26,7 +26,7 @@ std::string gather(d_sg_list_t& list, uint64_t bytes) {
 int add_value(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
               const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
     Operation operation{.object = object.id, .dkey = dkey, .akey = value_akey(akey)};
-    // Whatever was there: also an array of bytes, which a large value is.
+    // Removes the old value, also an array of bytes (a large value).
     operation.kind = Operation::Kind::punch_akey;
     out.add(operation);
     if (iod.iod_size == 0) return 0;

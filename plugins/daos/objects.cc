@@ -317,7 +317,7 @@ int dfs_release(dfs_obj_t* obj) {
     const auto done = dfs->fs().run([&] { return release(*obj); });
     if (!done && done.error().code == Code::busy) return EBUSY;
     delete obj;
-    let_go(dfs);
+    release_mount(dfs);
     return errno_of(done);
 }
 

@@ -64,7 +64,7 @@ template <class T>
 [[nodiscard]] int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept;
 [[nodiscard]] int check_writable(const dfs_t* dfs) noexcept;
 // Drops the reference of one user. The last one ends the mount.
-void let_go(dfs_t* dfs);
+void release_mount(dfs_t* dfs);
 
 // A directory and a name in it. An empty name: the directory itself.
 struct Entry {

@@ -65,7 +65,7 @@ class LoggedStore final : public ObjectStore {
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
         count();
-        const Made& from = bug_ == Bug::stale_reads && old_.store != nullptr ? old_ : now_;
+        const RebuiltStore& from = bug_ == Bug::stale_reads && old_.store != nullptr ? old_ : now_;
         return from.store->fetch(call, from.id(container), items);
     }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
@@ -168,7 +168,7 @@ class LoggedStore final : public ObjectStore {
 
   private:
     // A store made from the log. The ids of its containers differ from the returned ones.
-    struct Made {
+    struct RebuiltStore {
         std::unique_ptr<MemoryStore> store;
         std::map<ContainerId, ContainerId> ids;
         [[nodiscard]] ContainerId id(ContainerId given) const {
@@ -184,9 +184,9 @@ class LoggedStore final : public ObjectStore {
         if (requests_left == 0) return;
         if (--requests_left == 0) crashed = true;
     }
-    Task<> remake(Made& made) {
+    Task<> remake(RebuiltStore& made) {
         const Call call;
-        Made fresh;
+        RebuiltStore fresh;
         fresh.store = std::make_unique<MemoryStore>(
             reactor_, MemoryStore::Options{.capacity_bytes = 1 << 20});
         for (const auto& logged : log_) {
@@ -268,8 +268,8 @@ class LoggedStore final : public ObjectStore {
     Reactor& reactor_;
     Random& random_;
     Bug bug_;
-    Made now_;
-    Made old_;  // for stale reads
+    RebuiltStore now_;
+    RebuiltStore old_;  // for stale reads
     std::vector<std::shared_ptr<Logged>> log_;
     std::map<Epoch, WallTime> times_;
     WallTime latest_{};

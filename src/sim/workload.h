@@ -55,7 +55,7 @@ class WorkloadClient {
     Task<> work(Run& run, uint64_t requests);
 
   private:
-    struct Known {
+    struct LastRead {
         object::Epoch epoch{};
         uint64_t size = 0;
     };
@@ -88,7 +88,7 @@ class WorkloadClient {
     uint64_t sequence_ = 0;
     // The last acknowledged transaction, to be repeated sometimes.
     std::shared_ptr<Issued> last_;
-    std::map<AkeyAddress, Known> known_;  // from its own reads; may be out of date
+    std::map<AkeyAddress, LastRead> known_;  // from its own reads; may be out of date
 };
 
 }  // namespace ros2s::sim

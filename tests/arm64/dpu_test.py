@@ -79,7 +79,7 @@ class WithPool(unittest.TestCase):
 
 
 class ArmDpu(WithPool):
-    def test_a_tree_and_verified_fio_through_it(self):
+    def test_copied_tree_and_fio_verify_through_the_dpu(self):
         self.start([NATIVE / "bin/ros2store-engine"], ENGINE, "engine")
         dpu = self.start([*EMULATED, ARM64 / "bin/ros2store-dpu"], DPU, "dpu")
         uri = "ros2s+dpu:///pool/main", f"?socket={self.scratch}/dpu.ctl"
@@ -94,7 +94,7 @@ class ArmDpu(WithPool):
 
 
 class ArmPool(WithPool):
-    def test_a_pool_of_the_other_architecture(self):
+    def test_pool_of_the_other_architecture_opens(self):
         """An arm64 program reads what an amd64 program wrote."""
         uri = "ros2s+local:///pool/main", f"?dir={self.scratch}/pool"
         self.there_and_back(uri, "native")
@@ -103,7 +103,7 @@ class ArmPool(WithPool):
                        f"{uri[0]}/native/{path.name}{uri[1]}")
             self.assertEqual(read, path.read_text(), path)
 
-    def test_and_what_an_arm64_one_was_promised(self):
+    def test_pool_of_arm64_keeps_acknowledged_data(self):
         """An arm64 writer is killed. An amd64 program reads what was acknowledged to it."""
         self.store(["mkdir", self.killed()])
         with open(self.scratch / "promises", "wb") as promises:

@@ -81,7 +81,7 @@ class OnePool(Refusal):
 class Files(OnePool):
     """Tests files of a pool that are missing, damaged or another pool's."""
 
-    def test_a_truncated_device(self):
+    def test_truncated_device_is_refused(self):
         os.truncate(self.pool / "device-0", 1 << 20)
         self.refused("cat", self.uri, says=[f"{self.pool}/device-0", "truncated", "Restore"])
         os.truncate(self.pool / "device-0", 0)
@@ -89,7 +89,7 @@ class Files(OnePool):
         os.unlink(self.pool / "device-0")
         self.refused("cat", self.uri, says=["device-0", "put them back"])
 
-    def test_another_pools_files(self):
+    def test_device_of_another_pool_is_refused(self):
         other = self.scratch / "other"
         run(*UP, other, "--size", "64M")
         os.rename(self.pool / "device-0", self.scratch / "kept")
@@ -98,7 +98,7 @@ class Files(OnePool):
         os.rename(self.scratch / "kept", self.pool / "device-0")
         self.content_is_whole()
 
-    def test_a_damaged_superblock_has_a_copy_and_two_have_none(self):
+    def test_pool_opens_with_one_damaged_superblock_but_not_two(self):
         size = (self.pool / "device-0").stat().st_size
         with open(self.pool / "device-0", "r+b") as device:
             device.write(b"\xff" * 64)
@@ -109,7 +109,7 @@ class Files(OnePool):
                 device.write(b"\xff" * 64)
         self.refused("cat", self.uri, says=f"{self.pool}/device-0")
 
-    def test_a_missing_index(self):
+    def test_missing_index_is_refused(self):
         os.rename(self.pool / "index", self.scratch / "away")
         for command in (["cat", self.uri], ["status", self.pool]):
             self.refused(*command, says=[f"{self.pool}/index", "put it back"])
@@ -117,7 +117,7 @@ class Files(OnePool):
         os.rename(self.scratch / "away", self.pool / "index")
         self.content_is_whole()
 
-    def test_a_damaged_index(self):
+    def test_damaged_index_is_refused(self):
         os.rename(self.pool / "index" / "CURRENT", self.scratch / "CURRENT")
         self.refused("cat", self.uri, says=[f"{self.pool}/index", "is damaged", "restore"])
         os.rename(self.scratch / "CURRENT", self.pool / "index" / "CURRENT")
@@ -212,17 +212,17 @@ class Files(OnePool):
 
 @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "seccomp by number")
 class NoIoUring(OnePool):
-    def test_threads_take_its_place(self):
+    def test_threads_replace_io_uring(self):
         self.content_is_whole(preexec_fn=forbid_io_uring)
         why = run("why", self.uri, preexec_fn=forbid_io_uring).stdout
         self.assertIn("embedded engine, threads", why)
 
-    def test_doctor_says_what_allows_it(self):
+    def test_doctor_says_how_to_allow_io_uring(self):
         said = run("doctor", self.scratch, expect=None, preexec_fn=forbid_io_uring).stdout
         self.assertRegex(said, r"warning +io_uring .*seccomp")
         self.assertIn("sysctl -w kernel.io_uring_disabled=0", said)
 
-    def test_demanded(self):
+    def test_demanded_io_uring_is_refused(self):
         self.demand("io:\n  back_end: io_uring")
         for command in (["cat", self.uri], ["status", self.pool], ["why", self.uri]):
             self.refused(*command, says=["seccomp", f"{self.pool}/config.yaml demands io_uring",
@@ -272,7 +272,7 @@ class OrdinaryUser(OnePool):
             for each in ("locked memory", "prlimit --pid $$ --memlock=unlimited", "back_end: auto"):
                 self.assertIn(each, done.stderr)
 
-    def test_what_only_others_may(self):
+    def test_files_of_another_user_are_refused(self):
         self.refused(*UP, self.scratch / "mine", "--size", SIZE,
                      says=["permission denied", "choose a directory"], **self.nobody)
         self.refused("cat", self.uri, says=["Permission denied", "the user who made the pool"], **self.nobody)

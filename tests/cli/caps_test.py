@@ -8,7 +8,7 @@ from program import WithPool, answer, run
 
 
 class Caps(WithPool):
-    def test_a_container_at_its_cap(self):
+    def test_write_beyond_the_cap_is_refused(self):
         full = f"ros2s+local:///pool/full?dir={self.pool}"
         made = answer("container", "create", full, "--space", "1MiB", "--files", "20")
         self.assertEqual((made["cap_bytes"], made["cap_values"]), (1 << 20, 40))

@@ -25,7 +25,7 @@ class Arguments(Refusal):
         self.assertIn("nothing to do with the Robot", run("--help").stdout)
         self.assertRegex(run("--version").stdout, r"^ros2store \d+\.\d+\.\d+\n$")
 
-    def test_help_says_how_many_places(self):
+    def test_help_shows_how_many_arguments(self):
         for command, places in (("cp", "two or more"), ("mv", "two or more"), ("ls", "one or more")):
             said = run(command, "--help").stdout
             self.assertIn(f"ros2store {command} [OPTIONS] place...\n", said)
@@ -43,20 +43,20 @@ class BadPlaces(Refusal):
             with self.subTest(uri=uri):
                 self.refused("ls", uri, says=["URI", "ros2s+local:///"])
 
-    def test_a_path_that_is_not_to_be_had(self):
+    def test_local_uri_with_a_network_option_is_refused(self):
         for asked in ("provider=ucx+tcp", "socket=/run/x.sock"):
             with self.subTest(asked=asked):
                 self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}&{asked}",
                              says=[f"'{asked.split('=')[0]}' selects one", "leave it out"])
 
-    def test_places_that_are_none(self):
+    def test_empty_locations_are_refused(self):
         for command in ("ls", "stat", "cat"):
             self.refused(command, "", says="an argument is empty")
         self.refused("rm", "-r", "", says="an argument is empty")
         self.refused("ls", "ros2s+local:///pool/main?dir=/etc/passwd",
                      says="/etc/passwd is not a directory")
 
-    def test_uris_of_networks_that_name_no_server(self):
+    def test_network_uri_without_a_server_is_refused(self):
         self.refused("ls", "ros2s+dpu:///pool/main", says="names no server")
 
     def test_missing_pool(self):
@@ -74,7 +74,7 @@ class BadPlaces(Refusal):
         self.refused(*UP, self.scratch / "p", "--pool", "a b", says="a b")
         self.refused(*UP, self.scratch / "p", "--devices", "17", says="16")
 
-    def test_more_than_the_disk_has(self):
+    def test_pool_larger_than_the_disk_is_refused(self):
         self.refused(*UP, self.scratch / "p", "--size", "900T", says="free")
         self.assertFalse((self.scratch / "p").exists() and any((self.scratch / "p").iterdir()))
 
@@ -86,7 +86,7 @@ class BadPlaces(Refusal):
 
 
 class Certificates(Refusal):
-    def test_an_authority_and_what_it_signs(self):
+    def test_authority_signs_certificates(self):
         certs = self.scratch / "certs"
         said = run("certs", "init", certs, "--name", "engine-1.example.org").stdout
         for each in ("server.crt", "client.key", "ca.crt", "engine-1.example.org", "stays here"):
@@ -124,7 +124,7 @@ class Certificates(Refusal):
         self.refused("certs", "show", certs / "client.key", says="has no certificate")
         self.refused("certs", "init", says="directory is required", status=2)
 
-    def test_one_certificate_is_revoked(self):
+    def test_revoked_certificate_is_refused(self):
         certs, others = self.scratch / "certs", self.scratch / "others"
         run("certs", "init", certs)
         run("certs", "init", others)

@@ -22,7 +22,7 @@ class Tenants(WithDirectory):
         self.assertEqual((certs / "server.crt").read_bytes(), before)
         self.assertEqual(answer("status", self.pool)["containers"], ["main"])
 
-    def test_tenants_are_kept_at_the_engine(self):
+    def test_engine_keeps_tenants(self):
         self.up("--size", SIZE)
         files = f"ros2s+dpu:///pool/main?socket={self.pool}/run/dpu.control"
         environment = self.client("hosts", "alice")
@@ -163,7 +163,7 @@ class Tenants(WithDirectory):
         run("down", self.pool)
         self.refused("container", "list", f"ros2s+dpu:///pool?dir={self.pool}", says=f"ros2store up {self.pool}")
 
-    def test_no_capability_is_valid_by_a_clock_that_was_set_back(self):
+    def test_clock_set_back_revives_no_capability(self):
         """As if the clock were before the time up to which revocations were dropped. A command that the refusal names
         helps, if the clock is right now."""
         uris = self.up("--size", SIZE)["uris"]
@@ -229,7 +229,7 @@ class Tenants(WithDirectory):
         for uri in uris:
             self.assertEqual(run("ls", uri.format("")).stdout, "file\n")
 
-    def test_a_directory_of_an_earlier_build(self):
+    def test_directory_of_an_earlier_build_is_served(self):
         """Its DPU has the user's certificate and rights, as its settings say, until they are made anew."""
         uri = self.up("--size", SIZE)["uris"]["offload"]
         run("down", self.pool)
@@ -257,7 +257,7 @@ class Tenants(WithDirectory):
         self.wait_for_line("engine", "opened by CN=dpu for store of pool pool")
         self.assertEqual([each["name"] for each in answer("tenant", "list", self.pool)["tenants"]], ["alice", "client"])
 
-    def test_another_tenant_named_client(self):
+    def test_another_tenant_named_client_is_refused(self):
         self.up("--size", SIZE)
         run("tenant", "set", self.pool, "client", "--subject", "CN=somebody")
         run("down", self.pool)

@@ -82,7 +82,7 @@ class Life(WithDirectory):
         run("down", self.pool)
         self.assertIn("no process has", run("down", self.pool).stdout)  # a second one is no error
 
-    def test_a_second_up_changes_nothing(self):
+    def test_second_up_changes_nothing(self):
         self.up("--size", SIZE)
         before = self.pids()
         settings = (self.pool / "engine.yaml").read_bytes()
@@ -95,7 +95,7 @@ class Life(WithDirectory):
         self.refused("up", self.pool, "--pool", "other", says=["'pool'", "--pool"])
         self.refused("up", "--no-daemons", self.pool, says="already")
 
-    def test_a_killed_engine(self):
+    def test_killed_engine_is_reported_and_restarted(self):
         self.up("--size", SIZE)
         engine, dpu = self.pids()
         os.kill(engine, signal.SIGKILL)
@@ -280,8 +280,8 @@ class Life(WithDirectory):
         run("down", self.pool)
         engine, dpu = self.pool / "engine.yaml", self.pool / "dpu.yaml"
         before = engine.read_text() + dpu.read_text()
-        wish = ("--provider", "tls, ucx+tcp", "--trusted-network")
-        self.refused("up", self.pool, *wish, says=[
+        options = ("--provider", "tls, ucx+tcp", "--trusted-network")
+        self.refused("up", self.pool, *options, says=[
             f"in {engine}, add ', tls 127.0.0.1:0' to 'listen' of 'data'", "', ucx+tcp 127.0.0.1:0'",
             f"in {engine}, set 'trusted_network' of 'data' to loopback",
             f"in {dpu}, set 'trusted_network' of 'engine' to loopback"])
@@ -289,13 +289,13 @@ class Life(WithDirectory):
         for settings in (engine, dpu):  # what it says, done
             text = settings.read_text().replace('#   trusted_network: "no"', "  trusted_network: loopback")
             settings.write_text(text.replace('engine.data"', 'engine.data, tls 127.0.0.1:0, ucx+tcp 127.0.0.1:0"'))
-        self.up(*wish)
+        self.up(*options)
         self.assert_dpu_uses("tls")
 
     def uri(self, container):
         return f"ros2s+local:///pool/{container}?dir={self.pool}"
 
-    def test_commands_about_pools_go_by_the_engine(self):
+    def test_pool_commands_ask_the_engine(self):
         self.up("--size", SIZE)
         run("container", "create", self.uri("second"), "--chunk", "64K")
         listed = answer("container", "list", self.pool)["containers"]
@@ -345,7 +345,7 @@ class Life(WithDirectory):
         self.up()
         run("down", self.pool)
 
-    def test_files_by_each_uri(self):
+    def test_each_uri_shows_the_same_files(self):
         uris = self.up("--size", SIZE)["uris"]
         run("cp", __file__, uris["offload"].replace("?", "/one?"))
         for way, uri in uris.items():
@@ -365,7 +365,7 @@ class Life(WithDirectory):
                          ["main", "second"])
 
     @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK), "no FUSE here")
-    def test_why_shows_the_way_through_all_processes(self):
+    def test_why_traces_all_processes(self):
         self.up()
         uri = f"ros2s+dpu:///pool/main/file?dir={self.pool}"
         source = self.pool.parent / "source"
@@ -400,7 +400,7 @@ class Life(WithDirectory):
                                              whole["ts"] + whole["dur"] + 0.01)
         run("why", uri, "--trace-file", "/nowhere/x", expect=1)
 
-    def test_a_mount_goes_down_with_the_daemons(self):
+    def test_down_unmounts(self):
         uris = self.up("--size", SIZE)["uris"]
         mount_point = self.scratch / "mount"
         mount_point.mkdir()
@@ -484,7 +484,7 @@ class Life(WithDirectory):
         run("pool", "destroy", "--yes", self.pool)
         self.assertFalse(self.pool.exists())
 
-    def test_a_number_of_a_stranger_is_left_alone(self):
+    def test_down_spares_an_unrelated_process(self):
         self.up("--size", SIZE)
         run("down", self.pool)
         with subprocess.Popen(["sleep", "600"]) as stranger:

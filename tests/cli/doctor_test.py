@@ -124,7 +124,7 @@ class Running(Doctor):
             self.assert_good(findings, "server", 1)
             self.assert_good(findings, "data plane", 2)
 
-    def test_a_server_of_another_name_and_one_that_died(self):
+    def test_wrong_server_name_and_dead_server_are_reported(self):
         certs = self.certs("storage")
         run("certs", "issue", certs, "server", "--server", "--name", "elsewhere", "--replace")
         findings = self.ask(self.engine(), "--certs", certs)
@@ -145,7 +145,7 @@ class Running(Doctor):
 
 
 class NotRunning(Doctor):
-    def test_nobody_listens(self):
+    def test_missing_server_is_reported(self):
         certs = self.scratch / "certs"
         run("certs", "init", certs)
         with socket.socket() as taken:  # and not listened on

@@ -143,7 +143,7 @@ class Encryption(Refusal):
         for path in files:
             self.assertEqual(digest(other / path), digest(one / path), path)
 
-    def test_nothing_in_the_pool_has_what_was_written(self):
+    def test_pool_has_no_plain_bytes(self):
         self.encrypt()
         tree = self.tree()
         run("cp", "-r", tree, self.uri("secret", "/tree"), env=self.with_keys)
@@ -157,7 +157,7 @@ class Encryption(Refusal):
         self.assertTrue(holds_mark(self.pool))
 
     @unittest.skipUnless(os.access("/dev/fuse", os.W_OK), "it mounts, which needs /dev/fuse")
-    def test_nothing_in_the_pool_has_any_form_of_file(self):
+    def test_pool_has_no_plain_bytes_of_any_file_layout(self):
         self.encrypt()
         self.forms_in("secret", "ros2s+local")
         run("down", self.pool)
@@ -167,7 +167,7 @@ class Encryption(Refusal):
 
     @unittest.skipUnless(os.access("/dev/fuse", os.W_OK) and os.geteuid() == 0,
                          "it mounts and reads daemons' memory, which needs /dev/fuse and root")
-    def test_nothing_on_the_link_to_the_engine_has_any_form_of_file(self):
+    def test_engine_link_has_no_plain_bytes(self):
         self.encrypt()
         run("up", self.pool, timeout=300)
         self.addCleanup(run, "down", self.pool, timeout=300)
@@ -188,7 +188,7 @@ class Encryption(Refusal):
         run("down", self.pool, timeout=300)
         self.assertTrue(holds_mark(self.pool))
 
-    def test_without_the_key_there_is_one_sentence(self):
+    def test_missing_key_is_reported_in_one_sentence(self):
         self.encrypt()
         run("cp", self.tree() / "odd/odd", self.uri("secret", "/odd"), env=self.with_keys)
         self.refused("cat", self.uri("secret", "/odd"), says=["encrypted", "ROS2STORE_KEYS"], env=self.without)
@@ -202,7 +202,7 @@ class Encryption(Refusal):
         (self.keys / "acme.key").chmod(0o644)
         self.refused("cat", self.uri("secret", "/odd"), says="chmod 600", env=self.with_keys)
 
-    def test_another_key_and_no_new_data(self):
+    def test_rekeyed_container_needs_only_the_new_key(self):
         self.encrypt()
         odd = self.tree() / "odd/odd"
         run("cp", odd, self.uri("secret", "/odd"), env=self.with_keys)
@@ -215,16 +215,16 @@ class Encryption(Refusal):
         self.refused("container", "rekey", self.uri("main"), "--key", "next", says="is not encrypted",
                      env=self.with_keys)
 
-    def test_a_plain_container_is_not_taken_for_an_encrypted_one(self):
-        wish = ("container", "create", self.uri("main"), "--encryption", "aes-256-gcm", "--key", "acme")
-        self.refused(*wish, says=["the name is in use", "'main' is not encrypted", "container destroy"],
+    def test_create_encrypted_over_a_plain_container_is_refused(self):
+        create = ("container", "create", self.uri("main"), "--encryption", "aes-256-gcm", "--key", "acme")
+        self.refused(*create, says=["the name is in use", "'main' is not encrypted", "container destroy"],
                      env=self.with_keys)
         self.encrypt()
-        said = self.refused("container", "create", self.uri("secret"), *wish[3:], says="the name is in use",
+        said = self.refused("container", "create", self.uri("secret"), *create[3:], says="the name is in use",
                             env=self.with_keys)
         self.assertNotIn("is not encrypted", said)
 
-    def test_it_is_told_which_containers_are_encrypted(self):
+    def test_listing_shows_which_containers_are_encrypted(self):
         self.encrypt()
         # Also without the keys. An interrupted creation leaves a container like `main`.
         listed = answer("container", "list", self.pool, env=self.without)["containers"]
@@ -237,7 +237,7 @@ class Encryption(Refusal):
             self.assertRegex(run("container", "query", self.uri(label)).stdout, f"encryption +{encryption}\n")
         self.assertEqual(answer("container", "set", self.uri("secret"), "--space", "1GiB")["encryption"], "aes-256-gcm")
 
-    def test_the_key_may_be_in_a_token(self):
+    def test_key_in_a_token_works(self):
         (self.scratch / "tokens").mkdir()
         (self.scratch / "softhsm2.conf").write_text(f"directories.tokendir = {self.scratch}/tokens\n")
         pin = self.scratch / "pin"
@@ -264,7 +264,7 @@ class Encryption(Refusal):
                        capture_output=True)
         self.refused("cat", self.uri("secret", "/odd"), says=["its key is not available", "is missing"], env=token)
 
-    def test_bad_wishes_make_nothing(self):
+    def test_invalid_options_create_nothing(self):
         create = ("container", "create", self.uri("other"))
         self.refused(*create, "--encryption", "rot13", "--key", "acme", says="rot13", env=self.with_keys)
         self.refused(*create, "--encryption", "aes-256-gcm", says="--key", env=self.with_keys)
@@ -278,7 +278,7 @@ class Encryption(Refusal):
         listed = answer("container", "list", self.pool)["containers"]
         self.assertEqual([each["container"] for each in listed], ["main"])
 
-    def test_a_dpu_has_the_keys_and_its_hosts_have_not(self):
+    def test_hosts_of_a_dpu_need_no_key(self):
         self.encrypt()
         odd = self.tree() / "odd/odd"
         run("cp", odd, self.uri("secret", "/odd"), env=self.with_keys)

@@ -53,7 +53,7 @@ class Files(WithPool):
                          f"{self.scratch}:\nin/\n\n{self.scratch}/in:\nside/\n\n"
                          f"{self.scratch}/in/side:\n")
 
-    def test_a_name_does_not_command_the_terminal(self):
+    def test_control_characters_of_names_are_escaped(self):
         name, shown = "\x1b]0;x\a\n", "\\x1b]0;x\\x07\\x0a"
         (self.scratch / name).write_text("x")
         run("cp", self.scratch / name, self.mine())
@@ -90,7 +90,7 @@ class Files(WithPool):
             source.write_text(name)
             make(name, source)
 
-    def test_mv_of_two_of_one_name(self):
+    def test_mv_of_two_sources_of_one_name_is_refused(self):
         run("mkdir", self.mine("one"), self.mine("other"), self.mine("to"))
         self.two_of_one_name(lambda name, source: run("cp", source, self.mine(f"{name}/x")))
         self.refused("mv", self.mine("one/x"), self.mine("other/x"), self.mine("to"),
@@ -100,7 +100,7 @@ class Files(WithPool):
         run("mv", self.mine("other/x"), self.mine("to"))
         self.assertEqual(run("cat", self.mine("to/x")).stdout, "other")
 
-    def test_cp_of_two_of_one_name(self):
+    def test_cp_of_two_sources_of_one_name_is_refused(self):
         self.two_of_one_name(lambda name, source: None)
         one, other = self.scratch / "one", self.scratch / "other"
         self.refused("cp", one / "x", other / "x", self.mine(), says=[f"{other}/x", "another name"])
@@ -109,7 +109,7 @@ class Files(WithPool):
         run("cp", "-r", f"{one}/.", f"{other}/.", self.mine())
         self.assertEqual(run("cat", self.mine("x")).stdout, "other")
 
-    def test_cp_goes_on_behind_what_fails(self):
+    def test_cp_continues_after_a_failure(self):
         tree = self.scratch / "tree"
         (tree / "f").mkdir(parents=True)
         last = self.scratch / "last"
@@ -138,14 +138,14 @@ class Files(WithPool):
         run("rm", "-r", f"{tree}/")
         self.assertFalse(tree.exists())
 
-    def test_cp_to_what_is_no_regular_file(self):
+    def test_cp_onto_a_special_file_is_refused(self):
         run("cp", "/bin/true", self.mine("f"))
         pipe = self.scratch / "pipe"
         os.mkfifo(pipe)
         self.refused("cp", self.mine("f"), pipe, says=[str(pipe), "not a regular file", "ros2store cat"])
         self.assertTrue(stat.S_ISFIFO(pipe.stat().st_mode))
 
-    def test_rm_goes_on_behind_what_is_missing(self):
+    def test_rm_continues_after_a_missing_name(self):
         for name in ("b", "d"):
             run("cp", "/bin/true", self.mine(name))
         done = run("rm", *(self.mine(name) for name in "abcd"), expect=1)
@@ -173,7 +173,7 @@ class Files(WithPool):
         run("mkdir", self.mine("d"))
         self.refused("cp", "-r", self.mine("d"), self.mine("d/e"), says="into itself")
 
-    def test_full_outside_the_pool(self):
+    def test_full_standard_output_is_reported(self):
         run("cp", "/bin/true", self.mine("f"))
         with open("/dev/full", "w", encoding="utf-8") as full:
             for command in (["cat", self.mine("f")], ["--json", "status", self.pool], ["--help"]):
@@ -204,7 +204,7 @@ class Files(WithPool):
     @unittest.skipUnless(os.access("/dev/fuse", os.R_OK | os.W_OK) and os.geteuid() == 0
                          and (BIN / "ros2store-fuse").exists(),
                          "cannot mount here")
-    def test_one_file_by_two_ways(self):
+    def test_cp_onto_the_same_file_through_a_mount_is_refused(self):
         pool, mounted = self.scratch / "p", self.scratch / "mnt"
         mounted.mkdir()
         run(*UP, pool, "--size", SIZE)
@@ -340,7 +340,7 @@ class Files(WithPool):
 class CorruptBytes(Refusal):
     """Corrupt data is not returned. The message names the file, the offset, and a remedy."""
 
-    def test_a_rotten_block(self):
+    def test_corrupt_block_is_refused(self):
         pool, source = self.scratch / "p", self.scratch / "source"
         run(*UP, pool, "--size", "64M")
         block = os.urandom(4096)
@@ -391,7 +391,7 @@ class Trees(WithPool):
         self.addCleanup(os.chmod, tree / "deep" / "er", 0o700)
         return tree
 
-    def test_there_and_back(self):
+    def test_tree_survives_copying_in_and_out(self):
         tree = self.make()
         counts = answer("cp", "-r", tree, self.mine("copy"))
         self.assertEqual((counts["files"], counts["hard_links"], counts["symbolic_links"],
@@ -400,7 +400,7 @@ class Trees(WithPool):
         self.addCleanup(os.chmod, self.scratch / "back" / "deep" / "er", 0o700)
         self.assertEqual(describe(self.scratch / "back"), describe(tree))
 
-    def test_a_local_copy_gives_no_power(self):
+    def test_local_copy_without_p_drops_set_id_bits(self):
         tree = self.scratch / "tree"
         (tree / "d").mkdir(parents=True)
         (tree / "program").write_text("x")

@@ -31,7 +31,7 @@ def limited(**limits):
 
 
 class Limits(WithPool):
-    def test_cp_needs_a_bounded_number_of_files(self):
+    def test_cp_uses_a_bounded_number_of_descriptors(self):
         tree = self.scratch / "tree"
         for i in range(40):
             (tree / f"d{i}").mkdir(parents=True)
@@ -85,7 +85,7 @@ except (OSError, ImportError) as error:
                               env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")})
         return done.returncode, done.stdout.strip() or done.stderr.strip()
 
-    def test_the_library_leaves_the_signal_of_file_sizes_alone(self):
+    def test_file_size_limit_is_an_error_and_no_signal(self):
         for most in (0, 10 * MIB):
             status, said = self.library(FSIZE=most)
             self.assertEqual(status, 0, said)

@@ -59,7 +59,7 @@ class ManyClients(WithDirectory):
     def an_administrator_opens(self):
         run("ls", f"ros2s:///pool/main?dir={self.pool}")
 
-    def test_processes_of_one_user(self):
+    def test_many_processes_of_one_user_leave_room_for_others(self):
         for uri in (f"ros2s:///pool/main?dir={self.pool}", f"ros2s+dpu:///pool/main?dir={self.pool}"):
             with self.subTest(uri), self.another_tenant(), contextlib.ExitStack() as stack:
                 for number in range(MANY):
@@ -69,7 +69,7 @@ class ManyClients(WithDirectory):
                 self.an_administrator_opens()
             run("container", "destroy", "--yes", self.through_dpu("alice-0"), env=self.alice)
 
-    def test_containers_of_one_tenant(self):
+    def test_many_containers_of_one_tenant_leave_room_for_others(self):
         with self.another_tenant():
             for number in range(MANY):
                 uri = f"ros2s+dpu:///pool/c-{number}?dir={self.pool}"

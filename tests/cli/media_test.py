@@ -170,7 +170,7 @@ class FailingMedium(Refusal):
             self.assertTrue(content.startswith(got), name)
         return right
 
-    def test_blocks_that_are_lost_and_cannot_be_written(self):
+    def test_lost_blocks_make_the_pool_read_only(self):
         begin = self.begin_of_device() + (self.DEVICE_MIB << 19)
         subprocess.run(["fallocate", "-p", "-o", str(begin), "-l", str(self.DEVICE_MIB << 19), self.image], check=True)
         with open(self.image.parent / "other", "wb", buffering=0) as other:
@@ -189,7 +189,7 @@ class FailingMedium(Refusal):
         self.assertIn("read-only: a write or flush failed", run("status", self.pool).stdout)
         run("down", self.pool)
 
-    def test_a_file_system_that_stopped_writing(self):
+    def test_pool_on_an_aborted_file_system_can_be_read(self):
         """As ext4 does after an error of its disk."""
         run("down", self.pool)
         mount("-o", "remount,abort", self.medium)
@@ -202,7 +202,7 @@ class FailingMedium(Refusal):
             self.assertEqual((self.scratch / "back").read_bytes(), content)
         run("down", self.pool)
 
-    def test_an_end_of_the_medium(self):
+    def test_truncated_image_fails_reads(self):
         os.truncate(self.image, self.begin_of_device() + (12 << 20))
         self.drop_caches()
         self.assertLess(self.right_or_failed(), self.FILES)

@@ -38,7 +38,7 @@ class Targets(WithPool):
         self.assertRegex(done.stderr.splitlines()[0], "tree/./sub: .* exists and is not a directory; it was not changed")
         self.assertEqual(run("ls", self.mine("to")).stdout, "file\nsub\n")
 
-    def test_a_slash_behind_what_is_not_there(self):
+    def test_slash_after_a_missing_name_is_refused(self):
         for command in (["cp", self.file], ["mv", self.mine("f")]):
             self.refused(*command, self.mine("missing/"),
                          says=["there is no directory", "missing/?", "make it first: ros2store mkdir -p",
@@ -88,12 +88,12 @@ class Targets(WithPool):
         run("mkdir", self.mine("d"))
         self.refused("mv", self.mine("d"), self.mine("f"), says=["f?", "is not a directory", "a new name"])
 
-    def test_what_is_not_there(self):
+    def test_missing_name_is_reported(self):
         for command in ("cat", "ls", "stat"):
             self.refused(command, self.mine("d/none"),
                          says=["d/none?", "not found", f"ros2store ls '{self.mine('d')}'"])
 
-    def test_an_offset_that_is_none(self):
+    def test_malformed_offset_is_refused(self):
         for offset in ("-1", "abc", "99999999999999999999", str((1 << 63) - 1), "1.5"):
             self.refused("why", "--offset", offset, self.mine("f"), status=2,
                          says=["--offset", f"'{offset}'", "for example 4096 or 1M"])
@@ -124,7 +124,7 @@ class Words(Refusal):
             self.refused(*UP, self.scratch / "p", f"--size={size}", says=says)
         self.assertEqual(os.listdir(self.scratch), [])
 
-    def test_directories_in_which_nothing_can_be_made(self):
+    def test_impossible_directories_are_refused(self):
         self.refused(*UP, "/proc/x", says=["/proc/x", "choose a directory on a disk"])
         self.refused(*UP, "/dev/null/x", says=["/dev/null/x", "choose another directory"])
         self.refused(*UP, "/dev/null", says=["/dev/null", "choose another directory"])

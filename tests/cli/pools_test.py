@@ -60,7 +60,7 @@ class PoolLife(Refusal):
         finally:
             subprocess.run(["umount", small], check=True)
 
-    def test_status_says_what_the_index_takes(self):
+    def test_status_shows_the_size_of_the_index(self):
         pool = self.scratch / "p"
         run(*UP, pool, "--size", "64M")
         before = answer("status", pool)
@@ -77,7 +77,7 @@ class PoolLife(Refusal):
             self.assertEqual(after["index_bytes"], on_disk)
             self.assertRegex(run(*command, pool).stdout, r"index +[0-9.]+ [KM]iB on disk")
 
-    def test_nobody_else_reads_the_index(self):
+    def test_index_is_made_private(self):
         pool = self.scratch / "p"
         run(*UP, pool, "--size", "64M")
         self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
@@ -85,7 +85,7 @@ class PoolLife(Refusal):
         run("ls", f"ros2s+local:///pool/main?dir={pool}")
         self.assertEqual(stat.S_IMODE((pool / "index").stat().st_mode), 0o700)
 
-    def test_a_device_in_each_place(self):
+    def test_devices_are_made_in_given_directories(self):
         pool, places = self.scratch / "p", [self.scratch / "d0", self.scratch / "d1"]
         for place in places:
             place.mkdir()
@@ -116,7 +116,7 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", two)
         self.assertEqual(os.listdir(disk), [])
 
-    def test_up_says_what_comes_next(self):
+    def test_up_proposes_the_next_commands(self):
         said = run(*UP, self.scratch / "p", "--size", SIZE).stdout
         for word in ("ros2s+local:///pool/main?dir=", "ros2store mount", "ros2store cp -r"):
             self.assertIn(word, said)
@@ -162,7 +162,7 @@ class PoolLife(Refusal):
         os.symlink(self.scratch / "away", pool / "device-1")
         run("status", pool)
 
-    def test_what_is_left_of_a_pool_is_listed_and_removed(self):
+    def test_remains_of_a_pool_are_listed_and_removed(self):
         disk = self.scratch / "disk"
         disk.mkdir()
         lost, half, own = self.scratch / "lost", self.scratch / "half", self.scratch / "own"
@@ -305,7 +305,7 @@ class PoolInUse(WithPool):
                 owner.kill()
         run("ls", self.mine())
 
-    def test_commands_at_once_take_turns(self):
+    def test_concurrent_commands_all_succeed(self):
         run("mkdir", self.mine("d"))
         listings = [subprocess.Popen([PROGRAM, "ls", self.mine()], stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -343,14 +343,14 @@ class MountThatEnds(Refusal):
         super().setUp()
         (self.scratch / "mount").mkdir()
 
-    def test_its_directory_is_there(self):
+    def test_down_waits_for_an_ending_mount(self):
         self.down(False)
 
-    def test_its_directory_is_removed(self):
+    def test_down_waits_although_the_mount_point_is_removed(self):
         self.down(True)
 
     @unittest.skipUnless(os.geteuid() == 0, "becomes another user")
-    def test_of_an_ordinary_user(self):
+    def test_down_of_an_ordinary_user_waits(self):
         if os.stat("/dev/fuse").st_mode & 0o006 != 0o006:
             self.skipTest("other users may not open /dev/fuse")
         # The checkout may be in a directory that only its user can enter.

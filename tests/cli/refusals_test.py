@@ -20,7 +20,7 @@ class Refusals(WithDirectory):
         self.refused("up", deep, "--size", SIZE, says=[str(deep), "too long by", "107"])
         self.assertFalse(deep.exists())
 
-    def test_a_port_of_somebody_else(self):
+    def test_port_in_use_is_reported(self):
         self.up("--size", SIZE)
         run("down", self.pool)
         with socket.socket() as other:
@@ -34,7 +34,7 @@ class Refusals(WithDirectory):
                                                 "'metrics: listen'"])
         self.assertEqual(processes_of(self.scratch), {})
 
-    def test_what_can_be_said_before_the_pool_is_opened(self):
+    def test_errors_are_reported_before_the_pool_is_opened(self):
         """Certificates, addresses and devices are checked first: opening a pool may take minutes."""
         self.up("--size", SIZE, "--provider", "shm, ucx+tcp", "--trusted-network")
         run("down", self.pool)
@@ -70,7 +70,7 @@ class Refusals(WithDirectory):
                             encoding="utf-8")
         self.up()
 
-    def test_a_daemon_that_never_is_ready(self):
+    def test_daemon_that_never_becomes_ready_is_reported(self):
         """If `up` is interrupted, it ends what it started."""
         (self.scratch / "bin").mkdir()
         for name in ("ros2store", "ros2store-dpu"):
@@ -117,7 +117,7 @@ echo begun; exec sleep 600
         self.refused("up", self.pool, says=["ros2store-dpu did not start", str(dpu), "colour"])
         self.assertEqual(processes_of(self.scratch), {})
 
-    def test_a_socket_of_somebody_else(self):
+    def test_socket_of_another_process_is_reported(self):
         self.up("--size", SIZE)
         run("down", self.pool)
         with socket.socket(socket.AF_UNIX) as other:
@@ -126,7 +126,7 @@ echo begun; exec sleep 600
             self.refused("up", self.pool, says=["run/engine.data", "in use"])
         self.assertEqual(processes_of(self.scratch), {})
 
-    def test_a_provider_that_is_none(self):
+    def test_unknown_provider_is_refused(self):
         self.refused("up", self.pool, "--provider", "shm, tcp", says=["'tcp'", "ucx+tcp"])
         self.refused("up", self.pool, "--provider", "ucx +tcp", says=["'ucx +tcp'"])
         self.refused("up", self.pool, "--provider", "shm, ucx+tcp",

@@ -197,7 +197,7 @@ class OfServers(Refusal):
         self.password = ("--password-file", self.scratch / "password")
         self.password[1].write_text("secret\n", encoding="ascii")
 
-    def test_counters_that_begin_again(self):
+    def test_restarted_counters_show_no_negative_rates(self):
         with server(page("CN=a", 1000), page("CN=a", 3)) as url:
             said = run("top", url, "--interval", 0.5, *self.password).stdout
         row = next(line for line in said.splitlines() if line.startswith("CN=a "))
@@ -215,7 +215,7 @@ class OfServers(Refusal):
             tenants = answer("top", url, "--interval", 0.1, *self.password)["daemons"][0]["tenants"]
             self.assertEqual(tenants[0]["tenant"], "CN=\x1b]0;x\x07\u009b2J\n")
 
-    def test_the_rest_goes_on(self):
+    def test_missing_daemon_leaves_the_others_shown(self):
         with socket.socket() as silent, server(page("CN=a", 1)) as url:
             silent.bind(("127.0.0.1", 0))
             gone = f"http://127.0.0.1:{silent.getsockname()[1]}"
@@ -224,7 +224,7 @@ class OfServers(Refusal):
             self.assertIn("CN=a ", said)
             self.refused("top", gone, "--once", *self.password, says=["no process listens"])
 
-    def test_what_is_no_daemon(self):
+    def test_server_that_is_no_daemon_is_refused(self):
         with server("<html>\x1b[2J</html>\n") as url:
             self.refused("top", url, *self.password, says=["line 1 is not a metric", "is not a daemon of"])
         with server("go_goroutines 7\n") as url:

@@ -75,7 +75,7 @@ class WrongKind(WithPoolThatWasUp):
             run("down", self.pool)
         self.up()
 
-    def test_each_reader(self):
+    def test_each_command_refuses_a_named_pipe(self):
         config = self.pool / "config.yaml"
         config.rename(self.scratch / "kept")
         os.mkfifo(config)

@@ -49,7 +49,7 @@ std::string to_string(const SetUp& in) {
                        in.errors ? ", errors" : "");
 }
 
-struct Found {
+struct Detection {
     uint64_t seed = 0;
     std::string seen;
 };
@@ -69,8 +69,8 @@ struct Found {
     _exit(0);
 }
 
-std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t from,
-                            uint64_t trials) {
+std::optional<Detection> search(const NamedRule& rule, const SetUp& in, uint64_t from,
+                                uint64_t trials) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
     std::fflush(nullptr);
@@ -92,7 +92,7 @@ std::optional<Found> search(const NamedRule& rule, const SetUp& in, uint64_t fro
     if (please != std::string::npos) said.resize(please);
     const size_t last = said.rfind('\n');
     if (last == std::string::npos) return std::nullopt;
-    Found found;
+    Detection found;
     const char* begin = said.data() + last + 1;
     const auto parsed = std::from_chars(begin, said.data() + said.size(), found.seed);
     if (parsed.ec != std::errc()) return std::nullopt;

@@ -38,19 +38,19 @@ class Attacker {
     // The engine's answer to a session that shows the chain.
     Result<> show(const Holder& holder) {
         report_ = {};
-        const control::SessionWish wanted{.client = Uuid::make(reactor_.secrets()),
-                                          .purpose = session::Purpose::store,
-                                          .pool = "pool",
-                                          .program = "attack",
-                                          .providers = {"shm"},
-                                          .holder = &holder};
+        const control::SessionOptions wanted{.client = Uuid::make(reactor_.secrets()),
+                                             .purpose = session::Purpose::store,
+                                             .pool = "pool",
+                                             .program = "attack",
+                                             .providers = {"shm"},
+                                             .holder = &holder};
         return on(reactor_, [&] { return show_here(*this, wanted); });
     }
     [[nodiscard]] std::string said() const { return report_.text(); }
     [[nodiscard]] ControlClient& engine() { return *engine_; }
 
   private:
-    static Task<Result<>> show_here(Attacker& self, control::SessionWish wanted) {
+    static Task<Result<>> show_here(Attacker& self, control::SessionOptions wanted) {
         control::SessionTickets tickets(self.reactor_, *self.engine_, std::move(wanted));
         const auto opened = co_await tickets.open({}, self.report_);
         if (!opened) co_return fail(opened.error());

@@ -101,7 +101,7 @@ TEST_P(DelegatedDpu, EngineRefusesDpuWithoutCapability) {
     // authority signed; and with a changed request of alice's.
     Program self(*reactor, engine_as("client"));
     EXPECT_TRUE(denied(self.issue(pool, main)));
-    const capability::CapabilityRequest wished{
+    const capability::CapabilityRequest requested{
         .use = main, .audience = pool, .holder = attacker.key().shown()};
     const pki::Pem files = pki::read_pem(pki::identity_in(dpu.places().host_certs, "alice"));
     const auto relay = [&](const std::string& wanted, const std::string& signature) {
@@ -115,24 +115,24 @@ TEST_P(DelegatedDpu, EngineRefusesDpuWithoutCapability) {
     const capability::CapabilityRequest hers{
         .use = main, .audience = pool, .holder = alice.key.shown()};
     const auto signature =
-        pki::sign(files.key, capability::wish_message(capability::encode(hers), "pool"), report);
+        pki::sign(files.key, capability::request_message(capability::encode(hers), "pool"), report);
     ASSERT_TRUE(signature);
     EXPECT_TRUE(relay(capability::encode(hers), *signature));
     // A request for a pool with another name, but with the UUID of this pool.
-    const auto elsewhere =
-        pki::sign(files.key, capability::wish_message(capability::encode(hers), "other"), report);
+    const auto elsewhere = pki::sign(
+        files.key, capability::request_message(capability::encode(hers), "other"), report);
     ASSERT_TRUE(elsewhere);
     EXPECT_TRUE(denied(relay(capability::encode(hers), *elsewhere)));
-    EXPECT_TRUE(denied(relay(capability::encode(wished), *signature)));
+    EXPECT_TRUE(denied(relay(capability::encode(requested), *signature)));
     EXPECT_FALSE(relay(std::string(1 << 12, 'x'), *signature));
 
     // A session without a capability gets no ticket.
-    const control::SessionWish none{.client = Uuid::make(reactor->secrets()),
-                                    .purpose = session::Purpose::store,
-                                    .pool = "pool",
-                                    .program = "attack",
-                                    .providers = {"shm"},
-                                    .holder = &holder};
+    const control::SessionOptions none{.client = Uuid::make(reactor->secrets()),
+                                       .purpose = session::Purpose::store,
+                                       .pool = "pool",
+                                       .program = "attack",
+                                       .providers = {"shm"},
+                                       .holder = &holder};
     const auto opened =
         on(*reactor, [&] { return attacker.engine().open_session(call, none, report); });
     ASSERT_TRUE(opened) << report.text();

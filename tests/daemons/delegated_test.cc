@@ -156,11 +156,11 @@ TEST_P(DelegatedDpu, NewContainerIsUsableOnlyByItsCreator) {
     EXPECT_FALSE(bob.open(*reactor, host("bob", "alice-1"), report));
     // Calls past his library do not give him access either.
     const auto bobs = dpu_as("bob");
-    auto wanted = control::SessionWish{.client = Uuid::make(reactor->secrets()),
-                                       .purpose = session::Purpose::link,
-                                       .pool = "pool",
-                                       .program = "bob",
-                                       .providers = {GetParam()}};
+    auto wanted = control::SessionOptions{.client = Uuid::make(reactor->secrets()),
+                                          .purpose = session::Purpose::link,
+                                          .pool = "pool",
+                                          .program = "bob",
+                                          .providers = {GetParam()}};
     const auto session = on(*reactor, [&] { return bobs->open_session(call, wanted, report); });
     ASSERT_TRUE(session) << report.text();
     const auto mounted =

@@ -239,18 +239,18 @@ TEST_F(DpuDirectories, HostGainsNoPrivileges) {
     EXPECT_EQ(content_of(served + "/written"), "mineram");
 }
 
-struct Kept {
+struct OpenFile {
     fs::FileHandle file;
     fs::NodeId node;
 };
 
-Task<> keep_a_file_open(fs::FileSystem& files, Kept& kept) {
+Task<> keep_a_file_open(fs::FileSystem& files, OpenFile& kept) {
     const auto file = co_await files.create(call, fs::root_node, "mine", 0644, {.write = true}, {});
     EXPECT_TRUE(file);
     EXPECT_TRUE(co_await files.pwrite(call, file->handle, Window::local(as_bytes("before")), 0));
     kept = {.file = file->handle, .node = file->attributes.node};
 }
-Task<> find_it_closed(fs::FileSystem& files, const Kept& kept) {
+Task<> find_it_closed(fs::FileSystem& files, const OpenFile& kept) {
     const auto written =
         co_await files.pwrite(call, kept.file, Window::local(as_bytes("after")), 0);
     EXPECT_EQ(written.error().code, Code::stale);
@@ -273,7 +273,7 @@ TEST_F(DpuDirectories, RestartClosesOpenFilesAndLosesNothing) {
     Report report;
     auto host = open(report);
     ASSERT_NE(host, nullptr) << report.text() << dpu.log();
-    Kept kept;
+    OpenFile kept;
     run_blocking(*reactor, [&] { return keep_a_file_open(host->file_system(), kept); });
     dpu.kill_hard();
     EXPECT_EQ(content_of(served + "/mine"), "before");

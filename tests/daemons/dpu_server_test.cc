@@ -238,12 +238,12 @@ class DpuServerOverShm : public DpuServer {
 
 constexpr int names_in_directory = 50;
 
-struct Kept {
+struct OpenHandles {
     fs::FileHandle file, unlinked, directory;
     std::vector<fs::DirectoryEntry> listed;
 };
 
-Task<> open_things(fs::FileSystem& files, Kept& kept) {
+Task<> open_things(fs::FileSystem& files, OpenHandles& kept) {
     const auto directory = co_await files.mkdir(call, fs::root_node, "d", 0755, {});
     EXPECT_TRUE(directory);
     for (int i = 0; i < names_in_directory; ++i) {
@@ -269,7 +269,7 @@ Task<> open_things(fs::FileSystem& files, Kept& kept) {
 }
 
 // The walk returns each name once, although the DPU restarted in the middle.
-Task<> use_things(fs::FileSystem& files, Kept& kept) {
+Task<> use_things(fs::FileSystem& files, OpenHandles& kept) {
     for (const fs::FileHandle each : {kept.file, kept.unlinked}) {
         const auto written =
             co_await files.pwrite(call, each, Window::local(as_bytes(" after")), 6);
@@ -293,7 +293,7 @@ Task<> use_things(fs::FileSystem& files, Kept& kept) {
     EXPECT_EQ(seen.size(), static_cast<size_t>(names_in_directory));
 }
 
-Task<> close_things(fs::FileSystem& files, const Kept& kept) {
+Task<> close_things(fs::FileSystem& files, const OpenHandles& kept) {
     for (const fs::FileHandle each : {kept.file, kept.unlinked, kept.directory}) {
         EXPECT_TRUE(co_await files.close(call, each));
         EXPECT_FALSE(co_await files.close(call, each));
@@ -306,7 +306,7 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
     auto host = open(report);
     ASSERT_NE(host, nullptr) << report.text() << dpu.log();
     fs::FileSystem& files = host->file_system();
-    Kept kept;
+    OpenHandles kept;
     run_blocking(*reactor, [&] { return open_things(files, kept); });
     if (killed) {
         dpu.kill_hard();

@@ -99,33 +99,35 @@ class DaosSubject final : public fs::contract::Subject {
 // docs/daos.md has the reasons.
 std::map<std::string, std::string> lacks() {
     std::map<std::string, std::string> cases;
-    for (const char* name : {"EachNameCounts", "LinkMovesTheChangeTime",
-                             "LinksToSymlinksLinkTheLink", "ManyLinkAtOnce", "TwoNamesOneFile",
-                             "TwoNamesOfOneFileAndAnOpenOne", "OntoAnotherNameOfTheSameFile",
-                             "OverAFileWithAnotherName", "TheyStayThroughRenameAndLink"}) {
+    for (const char* name :
+         {"LinkCountFollowsTheNames", "LinkUpdatesTheChangeTime", "LinkToASymlinkIsNotFollowed",
+          "ConcurrentLinksAreAllCounted", "LinkedNamesShareOneFile",
+          "UnlinkOfLinkedAndOpenFilesSucceeds", "RenameOntoALinkOfTheFileKeepsBothNames",
+          "ReplacedFileKeepsItsOtherName", "RenameAndLinkKeepAttributes"}) {
         cases[name] = "DAOS has no hard links";
     }
     for (const char* name :
-         {"DevicesKeepTheirNumbers", "NodesOfEachType", "SpecialNodesDoNotOpen"}) {
+         {"DeviceNumbersAreStored", "MknodCreatesEachType", "OpenOfASpecialNodeIsRefused"}) {
         cases[name] = "DAOS has no FIFOs, sockets and devices";
     }
     // The library of plugins/daos counts written bytes.
     if (!setting("ROS2STORE_TEST_REAL_DAOS").empty()) {
         for (const char* name :
-             {"FarBehind", "PunchingGivesSpaceBack", "UsedBytesAreThoseWritten"}) {
+             {"WriteAtOneTebibyteUsesLittleSpace", "PunchFreesSpace", "OnlyWrittenBytesUseSpace"}) {
             cases[name] = "DAOS tells a file's size as its used bytes";
         }
-        for (const char* name : {"ARenameIsAChangeOfTheNode", "NewNodesAreNew",
-                                 "TruncateMovesTheTimesOfAnEmptyFile"}) {
+        for (const char* name : {"RenameUpdatesTheChangeTime", "NewFileHasTheCurrentTime",
+                                 "TruncateFlagUpdatesTheTimesOfAnEmptyFile"}) {
             cases[name] = "DAOS has times of its own";
         }
     }
-    for (const char* name : {"EitherTimeAlone", "TimesAreKeptToTheNanosecond"}) {
+    for (const char* name : {"SettingOneTimeKeepsTheOther", "TimesKeepNanoseconds"}) {
         cases[name] = "DAOS keeps no times of access";
     }
-    for (const char* name : {"ADirectoryThatIsOpenIsRemoved", "ADirectoryThatIsOpenIsReplaced",
-                             "AFileWithoutANameTakesNoNewOne", "AnUnlinkedFileLivesWhileItIsOpen",
-                             "ItGoesWithItsLastHandle", "OpenAgainstUnlink", "OverAnOpenFile"}) {
+    for (const char* name : {"RemovedOpenDirectoryIsUsable", "ReplacedOpenDirectoryIsUsable",
+                             "LinkToAnUnlinkedFileIsRefused", "UnlinkedOpenFileIsUsable",
+                             "UnlinkedFileEndsWithItsLastHandle", "OpenDuringUnlinkIsWholeOrStale",
+                             "ReplacedOpenFileIsUsable"}) {
         cases[name] = "an object of DAOS ends with its name";
     }
     return cases;

@@ -95,7 +95,7 @@ def same(left, right):
 
 
 @test
-def a_tree_comes_out_as_it_went_in():
+def copied_tree_is_unchanged():
     shown.run(STORE, "cp", "-r", TREE, DPU.uri_of("tree"), quiet=True, timeout=900)
     if os.access("/dev/fuse", os.R_OK | os.W_OK):
         with DPU.mounted() as place:
@@ -124,7 +124,7 @@ def fio_notices_other_bytes():
 
 
 @test
-def what_was_acknowledged_survives_the_death_of_a_dpu():
+def acknowledged_data_survives_a_killed_dpu():
     job = ("--name=kept", "--filename=kept", "--rw=randwrite", "--bs=4k", "--iodepth=32", "--size=16m")
     DPU.fio(*job, "--do_verify=0")
     DPU.restart()

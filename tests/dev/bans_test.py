@@ -27,7 +27,7 @@ class ModulesWithoutReadme(unittest.TestCase):
         self.assertEqual(len(found), 1, found)
         self.assertIn("src/core/api/c/README.md", found[0])
 
-    def test_one_that_was_laid_out_as_code(self):
+    def test_readme_without_a_title_is_found(self):
         for first in (["#base : values"], [], ["", "# base"], ["## base"]):
             with self.subTest(first=first):
                 found = self.complaints(base=first, api_c=["# api/c"])
@@ -46,7 +46,7 @@ class Decisions(unittest.TestCase):
     def test_a_whole_record(self):
         self.assertEqual(self.complaints({"0001-cores.md": self.RECORD}), [])
 
-    def test_what_a_record_can_lack(self):
+    def test_incomplete_records_are_found(self):
         for records, index, words in (
                 ({"0001-cores.md": ["# Cores", *self.RECORD[1:]]}, None, "A statement"),
                 ({"0001-cores.md": ["# 0002: Cores", *self.RECORD[1:]]}, None, "A statement"),
@@ -67,7 +67,7 @@ class Decisions(unittest.TestCase):
 
 class RefusedNames(unittest.TestCase):
     GLOSSARY = ["| door | where one enters |", "## Words that we do not use", "| word | use instead |",
-                "|---|---|", "| door | listener |", "| lent | borrowed |", "| Place | where |"]
+                "|---|---|", "| door | listener |", "| lent | borrowed |", "| Place, Kept | where |", "| let_go, fail_to_know | release |"]
 
     def complaints(self, line, path="src/a.h", glossary=None):
         return bans.refused_names({"docs/glossary.md": glossary or self.GLOSSARY, path: [line]})
@@ -75,7 +75,8 @@ class RefusedNames(unittest.TestCase):
     def test_names_that_are_refused(self):
         for line in ("struct Door {", "class Doors;", "class [[nodiscard]] LentMemory {", "struct Doorkeeper final",
                      "class Domains::TheDoor final : public Gate {", "struct closed_door {",
-                     "Door open();", "struct Place {", "using Places = int;", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {"):
+                     "Door open();", "struct Place {", "using Places = int;", "    void open_doors();", "    Page lent_;", "TEST(Server, OpensNoDoor) {",
+                     "enum class Kept : int {", "void let_go();", "visit.let_go(fail);"):
             with self.subTest(line=line):
                 found = self.complaints(line)
                 self.assertEqual(len(found), 1, found)
@@ -83,13 +84,47 @@ class RefusedNames(unittest.TestCase):
 
     def test_other_names(self):
         for line in ("class SilentWorker;", "struct Indoors {", "// struct Door", "class Talent {", "struct ServerPlace {", "int place;", "    Nursery background_;",
-                     'say("the door");'):
+                     'say("the door");', "let_gone();", "void Kept();"):
             with self.subTest(line=line):
                 self.assertEqual(self.complaints(line), [])
         self.assertEqual(self.complaints("class Door:", "tools/a.py"), [])
 
+    def test_words_of_documents(self):
+        for line in ("The door is open.", "Doors", "| a | what it lent |"):
+            self.assertEqual(len(self.complaints(line, "docs/a.md")), 1, line)
+        for line in ("The text `one door`.", "indoors", "A Place, Kept.", "`let_go`"):
+            self.assertEqual(self.complaints(line, "docs/a.md"), [], line)
+
     def test_the_table_must_be_there(self):
         self.assertIn("is missing", self.complaints("struct A {", glossary=["# Glossary"])[0])
+
+
+class NamesOfTests(unittest.TestCase):
+    def complaints(self, *lines, path="src/a_test.cc"):
+        return bans.names_of_tests({path: list(lines)})
+
+    def test_names_of_condition_and_outcome_are_accepted(self):
+        for line in ("TEST(Unlink, RetriedAfterRestartSucceeds) {", "TEST_P(StoreWire, KeyExpires) {", "// TEST(a, b)",
+                     "TEST_F(Utf8Names, AbsentNameIsRefused)", "INSTANTIATE_TEST_SUITE_P(of, DfsSteps,", "    TEST_CALL(a, b);"):
+            with self.subTest(line=line):
+                self.assertEqual(self.complaints(line), [])
+
+    def test_other_names_are_refused(self):
+        for lines in (["TEST(Unlink, Works) {"], ["TEST(unlink, RetriedUnlinkSucceeds) {"], ["TEST_F(Unlink, retried_unlink_succeeds)"],
+                      ["TEST_P(UnlinkTest, Retried_Succeeds) {"], ["TEST(Unlink_, RetriedUnlinkSucceeds)"], ["TEST(Unlink,", "     Works) {"],
+                      ["TEST(Unlink, ANameIsGone) {"], ["TEST(Unlink, WhatIsGoneIsStale)"]):
+            with self.subTest(lines=lines):
+                self.assertEqual(len(self.complaints("int x;", *lines)), 1)
+        self.assertIn("src/a_test.cc:2: Unlink.Works", self.complaints("int x;", "TEST(Unlink, Works) {")[0])
+
+    def test_cases_of_contracts_are_checked(self):
+        cases = "src/files/fs/contract/name_cases.cc"
+        for line in ('    {"TheLongestName",', '    return {{"odd_names", odd_names},', '    {"Odd", [](Fixture& f) -> Task<> {',
+                     '    {"Odd", odd_client, odd_server},'):
+            with self.subTest(line=line):
+                self.assertEqual(len(self.complaints(line, path=cases)), 1)
+                self.assertEqual(self.complaints(line), [])
+        self.assertEqual(self.complaints('    {"LongestNameIsStored",', '    {"file", success},', '    {"a", "b"},', path=cases), [])
 
 
 class Links(unittest.TestCase):

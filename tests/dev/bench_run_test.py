@@ -116,7 +116,7 @@ def a_lost_transaction_is_noticed():
 
 
 @test
-def what_io_costs_a_host():
+def host_costs_are_measured():
     document, _, _ = bench("host-cpu", "--seconds", "1", "--turns", "1", "--mib", "64")
     found = document["rows"]
     assert {row["mode"] for row in found} == {"raw", *SET_UPS, *(f"FUSE, {each}" for each in SET_UPS),
@@ -127,7 +127,7 @@ def what_io_costs_a_host():
 
 
 @test
-def what_tenants_of_one_dpu_get():
+def shares_of_tenants_are_measured():
     document, _, _ = bench("fairness", "--seconds", "1", "--turns", "1")
     found = {row["case"]: row for row in document["rows"]}
     assert len(found) == 6 and found["equal weights"]["jain"] > 0.5, found
@@ -147,7 +147,7 @@ def memory_of_each_daemon():
 
 
 @test
-def a_row_that_is_not_there():
+def unknown_row_is_refused():
     assert "there is no row randread-33" in bench("--rows", "randread-33", expected=(1,))[2]
 
 

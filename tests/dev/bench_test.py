@@ -48,7 +48,7 @@ def given(command, *words):
 class Arguments(unittest.TestCase):
     WORDS = {"rows": "randread-32", "against": "build", "costs": "costs.json", "turns": "7", "seconds": "7", "mib": "7"}
 
-    def test_what_a_kind_does_not_use_is_refused(self):
+    def test_option_of_another_kind_is_refused(self):
         for name, kind in bench.KINDS.items():
             for argument in self.WORDS.keys() - kind.arguments:
                 with self.subTest(kind=name, argument=argument), \
@@ -92,7 +92,7 @@ class Rows(unittest.TestCase):
         self.assertEqual((row["iops"], row["ratio_to_raw"]), (200, None))
         self.assertEqual((row["dpu_cpu_us_per_io"], row["host_poll_us_per_io"]), (None, None))
 
-    def test_polling_is_apart(self):
+    def test_polling_time_is_a_separate_column(self):
         row = rows.row(DIRECT, READ, figures(100, cpu_us={"host": 4.0, "engine": 8.0}), figures(200),
                        {"host": 0.25, "engine": 0.5})
         self.assertEqual((row["host_cpu_us_per_io"], row["host_poll_us_per_io"]), (3, 1))
@@ -287,7 +287,7 @@ class Costs(unittest.TestCase):
     COUNTED = "1.50;msec;task-clock;1;100;0.6;CPUs utilized\n3;;context-switches;1;100;;\n" \
               "20;;raw_syscalls:sys_enter;1;100;;\n7;;page-faults;1;100;;\n"
 
-    def test_what_a_host_spends_is_per_operation_or_per_gib(self):
+    def test_host_costs_are_per_operation_or_per_gib(self):
         events = host_cpu.parse(self.COUNTED)
         self.assertEqual(events, {"cpu_us": 1500, "context_switches": 3, "system_calls": 20, "page_faults": 7})
         raw, ours = host_cpu.Cost(100, events), host_cpu.Cost(50, {name: 2 * count for name, count in events.items()}, 3)

@@ -38,7 +38,7 @@ class News(unittest.TestCase):
             worked = build.ninja_with_news(["ninja", "-C", str(self.folder), target], self.log)
         return worked, out.getvalue(), err.getvalue()
 
-    def test_what_works_says_little(self):
+    def test_successful_build_prints_nothing(self):
         self.assertEqual(self.make("good"), (True, "", ""))
         self.assertTrue((self.folder / "good").exists())
         self.assertIn("makes good", self.log.read_text())

@@ -105,7 +105,7 @@ def killed_while_fio_and_the_writer_run():
 
 
 @test
-def interrupted_and_terminated():
+def interrupted_demo_leaves_nothing():
     with Checkout() as checkout:
         demo = checkout.run_until(mounted(checkout), "the mount")
         os.killpg(demo.pid, signal.SIGINT)  # as Ctrl-C on a terminal
@@ -118,7 +118,7 @@ def interrupted_and_terminated():
 
 
 @test
-def the_next_one_works_and_is_kept():
+def next_demo_works_and_is_kept():
     with Checkout() as checkout:
         demo = checkout.run_until(mounted(checkout), "the mount")
         demo.send_signal(signal.SIGKILL)

@@ -199,7 +199,7 @@ class RecordedDisk(unittest.TestCase):
         self.assertEqual(self.left()[:512], b"a" * 512)
         self.assertEqual(self.left(position=1)[:512], bytes(512))
 
-    def test_from_its_end_on(self):
+    def test_flush_counts_once_it_is_acknowledged(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512))
         self.assertEqual(self.client.answers(1), {1})
         acknowledging = socket.socket(socket.AF_UNIX)
@@ -215,7 +215,7 @@ class RecordedDisk(unittest.TestCase):
         self.assertEqual(self.left(position=heard)[:512], bytes(512))
         self.assertEqual(self.left()[:512], b"a" * 512)
 
-    def test_and_nothing_else(self):
+    def test_flush_does_not_cover_a_write_sent_with_it(self):
         self.client.send(request(1, recorder.WRITE, 0, b"a" * 512), request(2, recorder.FLUSH))
         self.assertEqual(self.client.answers(2), {1, 2})
         self.assertEqual(self.left()[:512], bytes(512))

@@ -71,7 +71,7 @@ def threads_and_the_page_cache_give_no_figure():
 
 
 @test
-def what_did_not_reach_the_devices_is_noticed():
+def io_that_skips_the_devices_is_noticed():
     with Pool() as pool:
         report = shown.run(*sides.fio_command(sides.row_of("randread-1"), pool.side, SHARED), quiet=True)
         reads = path_report.parse(report)[0].reads

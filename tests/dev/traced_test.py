@@ -39,7 +39,7 @@ def each_way_of_moving_is_counted():
 
 
 @test
-def what_is_opened_or_spoken_to_is_seen():
+def forbidden_files_and_peers_are_found():
     for line, fault in (
             ('7 openat(AT_FDCWD</>, "/p/device-0", O_RDWR) = 5</p/device-0>', "/p/device-0"),
             ('7 openat(9</p>, "device-0", O_RDWR) = 5</p/device-0>', "/p/device-0"),

@@ -125,7 +125,7 @@ def corrupt_bytes_are_named_by_file():
 
 
 @test.each(LOCAL, OFFLOAD)
-def verification_would_notice(way):
+def corrupt_bytes_fail_verification(way):
     with Pool(way=way) as pool:
         job = ("--name=f", "--size=1M", "--bs=4k", "--iodepth=8")
         pool.fio(*job, "--rw=write", "--verify=pattern", "--verify_pattern=0x11")
@@ -266,7 +266,7 @@ def a_file_larger_than_the_pool_leaves_nothing():
 
 
 @test
-def what_up_proposes_fits():
+def proposed_job_fits_the_pool():
     for size, file in (("64MiB", 16 << 20), ("256MiB", 64 << 20)):
         with Pool(size) as pool:
             line = next(line for line in pool.said.splitlines() if "--ioengine=external" in line)

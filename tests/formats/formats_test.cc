@@ -236,7 +236,8 @@ TEST(FormatPages, TargetsMatchThePage) {
 
 TEST(FormatPages, CapabilityAndKeyFieldsMatchThePages) {
     const std::string wanted[] = {
-        row("wish", field_text<capability::CapabilityRequest, uint16_t>(capability::wish_fields))};
+        row("request",
+            field_text<capability::CapabilityRequest, uint16_t>(capability::request_fields))};
     expect_rows("capability.md", wanted);
     using namespace cipher;
     const std::string keys[] = {

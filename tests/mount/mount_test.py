@@ -32,7 +32,7 @@ from runner import wait_until  # noqa: E402
 test = runner.Tests()
 URI = f"{LOCAL}:///pool/main?dir="
 @test
-def corrupt_bytes_are_logged_with_the_way_to_the_file():
+def corrupt_bytes_are_logged_with_their_path():
     with Pool("64MiB") as pool:
         pool.mount()
         block = os.urandom(4096)
@@ -156,7 +156,7 @@ GONE_SECONDS = 5
 
 
 @test.each(*SCHEMES)
-def directories_that_go_while_they_are_in_use(scheme):
+def removed_directories_in_use_answer_as_in_linux(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         removers = [pool.mount_point] + ([pool.mount_second()] if pool.is_served else [])
@@ -267,7 +267,7 @@ class Writer(threading.Thread):
 
 
 @test.each(*SCHEMES)
-def nothing_acknowledged_is_lost_when_it_is_killed(scheme):
+def killed_mount_loses_nothing_acknowledged(scheme):
     with Pool(scheme=scheme) as pool:
         for round_number in range(3):
             pid = pool.mount()
@@ -348,7 +348,7 @@ def a_signal_unmounts_also_while_files_are_open(scheme):
 
 
 @test.each(*SCHEMES)
-def foreground_until_interrupted(scheme):
+def foreground_mount_ends_at_interrupt(scheme):
     with Pool(scheme=scheme) as pool:
         process = subprocess.Popen([FUSE, "--foreground", pool.uri, pool.mount_point],
                                    stderr=subprocess.PIPE, text=True)
@@ -444,7 +444,7 @@ def set_id_bits_are_kept_and_cleared_as_in_linux(scheme):
 
 
 @test.each(*SCHEMES)
-def others_run_what_they_may_only_execute(scheme):
+def users_run_programs_that_they_cannot_read(scheme):
     runner.need_root()
     script = "import os, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); " \
              "os.execv(sys.argv[1], ['true'])"

@@ -125,7 +125,7 @@ def down_removes_what_a_killed_process_left():
 
 
 @test
-def what_the_owner_answers_and_to_whom():
+def unknown_attributes_of_the_owner_are_refused():
     with Pool() as pool:
         pid = pool.mount()
         content = pattern(4096, 1)

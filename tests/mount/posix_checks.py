@@ -292,7 +292,7 @@ def unlink_while_open(top):
 
 
 @check
-def directories_that_go_while_they_are_in_use(top):
+def removed_directories_in_use_answer_as_in_linux(top):
     removed_directories.check(top, [top], 0)
 
 

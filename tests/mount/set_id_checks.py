@@ -148,24 +148,24 @@ def change_all(become, owner, cleared, changes=CHANGES_BY_PATH, modes=MODES):
 
 
 @check
-def root_keeps_them():
+def changes_by_root_keep_set_id_bits():
     change_all(lambda: None, (OTHER, OTHER), lambda mode: 0)
 
 
 @check
-def a_user_outside_the_group_clears_both():
+def changes_by_a_non_member_clear_both_bits():
     change_all(as_other, (0, 0), lambda mode: SET_IDS, modes=FOR_EVERYBODY)
     change_all(as_other, (OTHER, 0), lambda mode: SET_IDS)
 
 
 @check
-def a_member_of_the_group_clears_those_with_an_effect():
+def changes_by_a_member_clear_effective_bits():
     change_all(as_other, (OTHER, OTHER), effective)
     change_all(as_member_of_roots_group, (OTHER, 0), effective)
 
 
 @check
-def root_without_the_capability_clears_them():
+def changes_by_root_without_cap_fsetid_clear_bits():
     for what, change in {**CHANGES_BY_PATH, **OWNER_CHANGES}.items():
         path = make(0o6777)
         assert run_as(without_capability, change, path) == 0, what
@@ -173,7 +173,7 @@ def root_without_the_capability_clears_them():
 
 
 @check
-def a_new_owner_clears_those_with_an_effect():
+def chown_clears_effective_bits():
     change_all(lambda: None, (0, 0), effective, OWNER_CHANGES)
     change_all(as_other, (OTHER, OTHER), effective, OWNER_CHANGES)
     change_all(as_other, (OTHER, 0), lambda mode: SET_IDS,
@@ -181,7 +181,7 @@ def a_new_owner_clears_those_with_an_effect():
 
 
 @check
-def a_descriptor_of_root_keeps_nothing_for_others():
+def descriptor_of_root_clears_bits_for_other_writers():
     for become in (as_other, without_capability):
         for what, change in CHANGES.items():
             path = make(0o6777)

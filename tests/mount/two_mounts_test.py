@@ -70,7 +70,7 @@ def expect_all_back(pool, before):
 
 
 @test
-def an_open_file_is_unlinked_by_the_other():
+def open_file_survives_unlink_by_the_other_mount():
     with Pool(scheme=DIRECT) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -83,7 +83,7 @@ def an_open_file_is_unlinked_by_the_other():
 
 
 @test
-def an_open_file_is_renamed_over_by_the_other():
+def open_file_survives_replacement_by_the_other_mount():
     with Pool(scheme=DIRECT) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -155,7 +155,7 @@ def two_mounts_in_turn_agree_with_a_model(scheme):
 # One mount zeroes a block after the end of the file while the other writes it. The block is never a mixture
 # of both.
 @test.each(*SERVED)
-def zeroing_meets_writing(scheme):
+def concurrent_zeroing_and_writing_agree(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         zeroing, writing = (os.open(f"{top}/f", os.O_RDWR | os.O_CREAT)
@@ -181,7 +181,7 @@ def zeroing_meets_writing(scheme):
 
 # One mount renames a file to a name while the other creates that name. Each result is one of the two, whole.
 @test
-def renames_meet_creates():
+def concurrent_renames_and_creates_agree():
     with Pool(scheme=DIRECT) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -243,7 +243,7 @@ def send(file, size):
 
 # sendfile is answered from the first mount's page cache.
 @test.each(*SERVED)
-def sendfile_follows_the_other_within_a_second(scheme):
+def sendfile_sees_the_other_mount_within_a_second(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -261,7 +261,7 @@ def sendfile_follows_the_other_within_a_second(scheme):
 
 # sendfile and the first copy put pages into the first mount's kernel.
 @test.each(*SERVED)
-def a_copy_has_what_the_other_wrote(scheme):
+def copy_has_the_other_mounts_bytes(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -288,7 +288,7 @@ def a_copy_has_what_the_other_wrote(scheme):
 
 # Each mount has the page in a mapping before the other changes it.
 @test.each(*SERVED)
-def a_store_takes_back_no_write_of_the_other(scheme):
+def mapped_store_keeps_writes_of_the_other_mount(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         second = pool.mount_second()
@@ -357,7 +357,7 @@ def change_kinds(path, ends):
 
 # The kernel looks a name up before it uses what the name has.
 @test.each(*SERVED)
-def the_other_changes_the_kind_of_a_name(scheme):
+def lookups_survive_a_changed_file_type(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         pool.mount()
         second = pool.mount_second()

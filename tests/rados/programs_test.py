@@ -173,7 +173,7 @@ class Commands(OnCluster):
         finally:
             subprocess.run(["fusermount3", "-u", point], check=True, timeout=60)
 
-    def test_a_pool_snapshot_harms_nothing(self):
+    def test_pool_snapshot_changes_nothing(self):
         at = self.container("snapped", pool="snapped")
         file = self.scratch / "file"
         file.write_bytes(os.urandom(100000))

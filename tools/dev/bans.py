@@ -90,6 +90,7 @@ def look():
     yield "a README in each module", modules_without_readme(texts)
     yield "decisions have a number, a date and a line in the index", decisions(texts)
     yield "no name has a word that the glossary refuses", refused_names(texts)
+    yield "tests are named Suite.ConditionOutcome", names_of_tests(texts)
     yield from prose.look(texts)
 
 
@@ -168,25 +169,44 @@ def decisions(texts):
 
 
 def refused_names(texts):
-    """Returns lines with a C++ name that has a word of the glossary's table "Words that we do not use".
-    A capitalised word is refused as the whole name of a type only."""
-    glossary = "\n".join(texts.get("docs/glossary.md", []))
-    rows = re.findall(r"^\| (\w+) \| (.+) \|$", glossary.partition("## Words that we do not use")[2],
-                      re.MULTILINE)
-    refused = {word: instead for word, instead in rows if word != "word"}
+    """Returns lines with a C++ name, or a word of a document, that the glossary's table "Words that we do not use" has.
+    A capitalised word is refused as the whole name of a type only, one with '_' as a whole name."""
+    page = "docs/glossary.md"
+    glossary = "\n".join(texts.get(page, []))
+    rows = re.findall(r"^\| ([\w, ]+) \| (.+) \|$", glossary.partition("## Words that we do not use")[2], re.MULTILINE)
+    refused = {word: instead for words, instead in rows for word in words.split(", ") if word != "word"}
     complaints = []
     if not refused:
-        complaints.append("docs/glossary.md: the table \"Words that we do not use\" is missing")
+        complaints.append(f"{page}: the table \"Words that we do not use\" is missing")
     for path, lines in texts.items():
-        if not path.endswith(CODE):
+        if not path.endswith(CODE + (".md",)) or path == page:
             continue
         for number, line in enumerate(lines, 1):
-            code = re.sub(r'"(?:[^"\\]|\\.)*"', "", without_comment(line, path))
-            words = re.findall(r"[A-Z]?[a-z]+", code)  # of MyDoors, closed_door, Doorkeeper
-            types = re.findall(r"(?:struct|class|using)\s+(?:\[\[\w+\]\]\s+)?(\w+)", code)
-            complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses "
-                           f"'{one}': say {instead}"
+            if path.endswith(".md"):
+                words, names, types = re.findall(r"[a-z]+", re.sub(r"`[^`]*`", "", line).lower()), [], []
+            else:
+                code = re.sub(r'"(?:[^"\\]|\\.)*"', "", without_comment(line, path))
+                words = [word.lower() for word in re.findall(r"[A-Z]?[a-z]+", code)]  # of MyDoors, closed_door, Doorkeeper
+                names = re.findall(r"[a-z]\w*", code)
+                types = re.findall(r"(?:struct|class|using)\s+(?:\[\[\w+\]\]\s+)?(\w+)", code)
+            complaints += [f"{path}:{number}: {line.strip()}\n    the glossary refuses '{one}': say {instead}"
                            for one, instead in refused.items()
-                           if (one[0].isupper() and {one, one + "s"} & set(types))
-                           or any(word.lower().startswith(one) for word in words)]
+                           if (one in names if "_" in one else {one, one + "s"} & set(types) if one[0].isupper()
+                               else any(word.startswith(one) for word in words))]
+    return complaints
+
+
+def names_of_tests(texts):
+    """Returns tests, and cases of contract suites, whose names are not two or more words in CamelCase, or begin with
+    a word that says nothing."""
+    test = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+    case = re.compile(r'^ *(?:return \{)?\{()"(\w+)",(?: \[\]| \w+_\w+[,}]|$)', re.MULTILINE)
+    named = r"(?!(?:An?|The|Its?|That|This|They|Wh(?:at|en|ere|o|ose))[A-Z])(?:[A-Z]+[a-z0-9]*){2,}"
+    complaints = []
+    for path, lines in texts.items():
+        text = "\n".join(lines) if path.endswith(CODE) else ""
+        for found in (case if re.search(r"/contract/\w+_cases\.cc$", path) else test).finditer(text):
+            if not re.fullmatch(named, found[2]) or not re.fullmatch("([A-Z][A-Za-z0-9]*)?", found[1]):
+                complaints.append(f"{path}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}.{found[2]}\n    name the "
+                                  "class or feature, the condition and the outcome: Unlink.RetriedAfterRestartSucceeds")
     return complaints

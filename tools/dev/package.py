@@ -147,12 +147,12 @@ def services(debian, tree):
     for name in CERTIFICATES:
         (tree / SETTINGS / name).mkdir(parents=True)
     shutil.copy("src/service/daemon/ros2store.sysusers", users / "ros2store.conf")
-    for daemon, wish in (("engine", f"pools: {POOL}\n"),
+    for daemon, text in (("engine", f"pools: {POOL}\n"),
                          ("dpu", "pools: pool\nengine: {access: delegated}\n")):
         shutil.copy(f"apps/{daemon}/ros2store-{daemon}.service", units)
         program = build.folder(debian.preset) / f"bin/ros2store-{daemon}"
         settings = tree / SETTINGS / f"{daemon}.yaml"
-        settings.write_text(wish, encoding="utf-8")
+        settings.write_text(text, encoding="utf-8")
         settings.write_text(output_of(*debian.runner, program, "--config", settings, "--print-config"),
                             encoding="utf-8")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",

@@ -26,9 +26,9 @@ Json shown(const pki::IssuedCertificate& issued) {
 void say_where_to_copy(const CommandContext& context, const pki::IssuedCertificate& issued,
                        const std::string& directory, std::string_view machine,
                        std::string_view side) {
-    context.session.say("{0:<10} until {1}; copy to {2}, as ca.crt, {3}.crt and {3}.key:",
+    context.console.say("{0:<10} until {1}; copy to {2}, as ca.crt, {3}.crt and {3}.key:",
                         issued.name, pki::to_string(issued.expires), machine, side);
-    context.session.say("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file);
+    context.console.say("  {}/ca.crt  {}  {}", directory, issued.certificate_file, issued.key_file);
 }
 
 }  // namespace
@@ -56,23 +56,23 @@ Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
             {.name = "client", .lifetime = lifetime}}};
     ROS2S_CO_TRY_ASSIGN(const auto issued, pki::make_authority(options.directory, request,
                                                                now_by(context), context.report));
-    context.session.say(
+    context.console.say(
         "a development authority in {} (until {}); {} signs more and stays here: a person who has "
         "it can issue certificates for any name",
         options.directory, pki::to_string(issued[0].expires), issued[0].key_file);
     say_where_to_copy(context, issued[1], options.directory,
                       "the machine of the engine or DPU daemon", "server");
-    context.session.say("  reached as {}", fmt::join(names, ", "));
+    context.console.say("  reached as {}", fmt::join(names, ", "));
     say_where_to_copy(context, issued[2], options.directory,
                       "the machine of an administrator or host", "client");
-    context.session.say(
+    context.console.say(
         "each DPU and each host needs a client certificate of its own, which decides its rights "
         "and can be revoked: ros2store certs issue {} NAME. A DPU that has one needs no rights at "
         "the engine: docs/control.md, delegated",
         shell_word(options.directory));
     std::vector<Json> all;
     for (const auto& each : issued) all.push_back(shown(each));
-    context.session.answer(
+    context.console.answer(
         Json::object({{"directory", options.directory}, {"certificates", Json::array(all)}}));
     co_return Result<>{};
 }
@@ -88,30 +88,30 @@ Task<Result<>> certs_issue(CommandContext context, CertificateOptions options) {
         context, issued, options.directory,
         options.server ? "the machine of the engine or DPU daemon" : "the machine of its user",
         options.server ? "server" : "client");
-    context.session.answer(shown(issued));
+    context.console.answer(shown(issued));
     co_return Result<>{};
 }
 
 Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto revoked, pki::revoke(options.directory, options.name,
                                                         now_by(context), context.report));
-    context.session.say("revoked  {}, serial {}, in {}", revoked.subject, revoked.serial,
+    context.console.say("revoked  {}, serial {}, in {}", revoked.subject, revoked.serial,
                         revoked.list_file);
     if (revoked.server) {
-        context.session.say(
+        context.console.say(
             "it belongs to a server, and clients of the control plane do not read the list; if its "
             "key "
             "was stolen, make a new authority");
     } else {
-        context.session.say(
+        context.console.say(
             "servers that use this directory follow within a second; copy {} beside ca.crt of "
             "every other one",
             revoked.list_file);
-        context.session.say(
+        context.console.say(
             "a new certificate of the subject: ros2store certs issue {} {} --replace",
             shell_word(options.directory), options.name.contains('/') ? "NAME" : options.name);
     }
-    context.session.answer(Json::object(
+    context.console.answer(Json::object(
         {{"subject", revoked.subject}, {"serial", revoked.serial}, {"list", revoked.list_file}}));
     co_return Result<>{};
 }
@@ -127,17 +127,17 @@ Task<Result<>> certs_show(CommandContext context, CertificateOptions options) {
                                    : time < facts.begins  ? "not valid yet"
                                    : time > facts.expires ? "expired"
                                                           : "valid";
-    context.session.say("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : "");
-    context.session.say("issuer   {}", facts.issuer);
-    context.session.say("serial   {}", facts.serial);
+    context.console.say("subject  {}{}", facts.subject, facts.authority ? " (an authority)" : "");
+    context.console.say("issuer   {}", facts.issuer);
+    context.console.say("serial   {}", facts.serial);
     if (!facts.alternative_names.empty()) {
-        context.session.say("names    {}", fmt::join(facts.alternative_names, ", "));
+        context.console.say("names    {}", fmt::join(facts.alternative_names, ", "));
     }
-    context.session.say("{:<8} {} to {}", state, pki::to_string(facts.begins),
+    context.console.say("{:<8} {} to {}", state, pki::to_string(facts.begins),
                         pki::to_string(facts.expires));
-    if (revoked) context.session.say("revoked  at {}", pki::to_string(*revoked));
+    if (revoked) context.console.say("revoked  at {}", pki::to_string(*revoked));
     std::vector<Json> names(facts.alternative_names.begin(), facts.alternative_names.end());
-    context.session.answer(Json::object({{"subject", facts.subject},
+    context.console.answer(Json::object({{"subject", facts.subject},
                                          {"issuer", facts.issuer},
                                          {"serial", facts.serial},
                                          {"names", Json::array(names)},

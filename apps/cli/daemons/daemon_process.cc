@@ -105,7 +105,7 @@ Task<Result<std::vector<std::string>>> wait_until_ready(CommandContext context,
                                                         const NotifySocket& notify, pid_t child) {
     Reactor& reactor = context.environment.reactor;
     Progress waiting(fmt::format("waiting for {}", paths.program), Progress::Unit::seconds,
-                     !context.session.json());
+                     !context.console.json());
     const Time until = reactor.now() + start_max;
     for (;;) {
         if (auto addresses = notify.ready()) co_return std::move(*addresses);
@@ -150,7 +150,7 @@ Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
                             const LockHolder& holder) {
     Reactor& reactor = context.environment.reactor;
     Progress waiting(fmt::format("waiting for {} to end", paths.program), Progress::Unit::seconds,
-                     !context.session.json());
+                     !context.console.json());
     const Time until = reactor.now() + stop_max;
     while (!holder.has_ended()) {
         ROS2S_CO_TRY(context.call.check(reactor));

@@ -84,7 +84,7 @@ Task<Result<>> wait_until_free(CommandContext context, const std::string& direct
         ROS2S_CO_TRY(context.call.check(reactor));
         if (reason.empty() && reactor.now() > patience) {
             reason = why_open(owner, directory);
-            context.session.warn(reason);
+            context.console.warn(reason);
         }
         if (reactor.now() > limit) co_return context.report.fail(Code::busy, reason);
         co_await sleep_for(reactor, std::chrono::milliseconds(20), context.call.stop);
@@ -103,12 +103,12 @@ Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
         ROS2S_CO_TRY_ASSIGN(const bool was_mounted, co_await unmount(context, mount_point, true));
         if (!was_mounted) continue;
         ended.dead.push_back(mount_point);
-        context.session.say("unmounted {}, whose process had ended without doing so", mount_point);
+        context.console.say("unmounted {}, whose process had ended without doing so", mount_point);
     }
     for (const auto& mount_point : mounts.silent) {
         ROS2S_CO_TRY_ASSIGN(const bool was_mounted, co_await unmount(context, mount_point, true));
         if (!was_mounted) continue;
-        context.session.say("unmounted {}, which did not answer", mount_point);
+        context.console.say("unmounted {}, which did not answer", mount_point);
         ended.unmounted.push_back(mount_point);
     }
     // The owner's record counts if the kernel's table is the one of another namespace.
@@ -121,7 +121,7 @@ Task<Result<>> end_mounts(CommandContext context, const std::string& directory,
             ROS2S_CO_TRY(co_await wait_until_free(context, directory));
         }
         if (!was_mounted) continue;
-        context.session.say("unmounted {}", mount_point);
+        context.console.say("unmounted {}", mount_point);
         ended.unmounted.push_back(mount_point);
     }
     co_return Result<>{};
@@ -148,17 +148,17 @@ Task<Result<>> end_services(CommandContext context, const std::string& directory
     if (::access(paths.run.c_str(), F_OK) != 0) co_return Result<>{};
     Report refusal;
     const auto turn = co_await take_turn(
-        {context.session, context.environment, context.call, refusal}, directory);
+        {context.console, context.environment, context.call, refusal}, directory);
     // On a read-only medium nobody can start anything meanwhile, and nothing can be noted.
     const bool notes = turn || turn.error().os_errno != EROFS;
     if (!turn && notes) co_return context.report.fail(turn.error(), refusal.text());
     ROS2S_CO_TRY_ASSIGN(ended.services, co_await stop_services(context, directory, kill));
     for (const Service& service : std::views::reverse(ended.services)) {
         if (service.changed) {
-            context.session.say("{} {} (process {})", kill ? "killed" : "stopped",
+            context.console.say("{} {} (process {})", kill ? "killed" : "stopped",
                                 service.paths.program, service.running.pid);
         } else if (service.running.ended != 0) {
-            context.session.say("{} had ended before (process {}): {}", service.paths.program,
+            context.console.say("{} had ended before (process {}): {}", service.paths.program,
                                 service.running.ended, how_it_ended(service.paths));
         }
         // An empty record shows that this end was wanted.
@@ -205,9 +205,9 @@ Task<Result<>> down(CommandContext context, DownOptions options) {
             "up`; end that program, for example with: kill {}",
             pool.directory, owner.pid, owner.program, owner.pid);
     }
-    context.session.say("no process has {} open", pool.directory);
+    context.console.say("no process has {} open", pool.directory);
     std::vector<Json> unmounted(ended.unmounted.begin(), ended.unmounted.end());
-    context.session.answer(
+    context.console.answer(
         Json::object({{"directory", pool.directory},
                       {"unmounted", unmounted.empty() ? Json() : unmounted.front()},
                       {"all_unmounted", Json::array(unmounted)},

@@ -73,7 +73,7 @@ Result<> renew_certificates(const CommandContext& context, const std::string& di
         ROS2S_TRY_ASSIGN(const auto facts, pki::read_certificate(file, context.report));
         if (facts.expires - now > soon) continue;
         ROS2S_TRY(pki::issue(directory, request, true, now, context.report));
-        context.session.say("{}: renewed; the old certificate {} on {}", file,
+        context.console.say("{}: renewed; the old certificate {} on {}", file,
                             facts.expires > now ? "expires" : "expired",
                             pki::to_string(facts.expires));
     }
@@ -128,10 +128,10 @@ std::string loopback() {
 }
 
 // The engine's listeners: shm, and the other providers that its DPU will use.
-std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
+std::string engine_listens(const api::ServicePaths& paths, const ServiceFilesRequest& request) {
     std::string listens = "shm " + paths.engine_data;
-    for (const std::string& name : parts_of(wish.providers)) {
-        if (!fabric::is_local(name)) listens += fmt::format(", {} {}", name, wish.loopback);
+    for (const std::string& name : parts_of(request.providers)) {
+        if (!fabric::is_local(name)) listens += fmt::format(", {} {}", name, request.loopback);
     }
     return listens;
 }
@@ -144,8 +144,8 @@ std::string_view trust_in(std::string_view providers) {
 // The user of the directory may do everything in the pool. Both authorities have signed a
 // certificate CN=client for the user: without the DPU, the engine's `access` gives the rights; as a
 // host of the DPU, the user is a tenant.
-std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {}) {
-    const std::string all = double_quoted(wish.pool + "/*");
+std::string access_settings(const ServiceFilesRequest& request, std::string_view users = {}) {
+    const std::string all = double_quoted(request.pool + "/*");
     return fmt::format("access: {{\"CN=client\": {{write: {0}, create: {0}, destroy: {0}{1}}}}}\n",
                        all, users);
 }
@@ -153,7 +153,7 @@ std::string access_wish(const ServiceFilesWish& wish, std::string_view users = {
 // The host is this machine, and its root may do everything in the pool's files anyway.
 constexpr const char* all_of_root = "devices, set_ids, privileged_attributes";
 
-std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
+std::string engine_settings(const api::ServicePaths& paths, const ServiceFilesRequest& request) {
     return fmt::format(
         "pools: {}\n"
         "administrators: CN=client\n"
@@ -162,13 +162,13 @@ std::string engine_wish(const api::ServicePaths& paths, const ServiceFilesWish& 
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}, trusted_network: {}}}\n"
         "metrics: {{listen: \"{}\", password_file: {}}}\n",
-        double_quoted(wish.directory), double_quoted(paths.host_certs + "/ca.crt"),
-        access_wish(wish), double_quoted("unix:" + paths.engine_control),
-        double_quoted(paths.storage_certs), double_quoted(engine_listens(paths, wish)),
-        trust_in(wish.providers), wish.loopback, double_quoted(paths.engine_metrics));
+        double_quoted(request.directory), double_quoted(paths.host_certs + "/ca.crt"),
+        access_settings(request), double_quoted("unix:" + paths.engine_control),
+        double_quoted(paths.storage_certs), double_quoted(engine_listens(paths, request)),
+        trust_in(request.providers), request.loopback, double_quoted(paths.engine_metrics));
 }
 
-std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wish) {
+std::string dpu_settings(const api::ServicePaths& paths, const ServiceFilesRequest& request) {
     const bool is_delegated = dpu_has_own_certificate(paths);
     return fmt::format(
         "pools: {}\n"
@@ -178,13 +178,14 @@ std::string dpu_wish(const api::ServicePaths& paths, const ServiceFilesWish& wis
         "control: {{listen: {}, certificates: {}}}\n"
         "data: {{listen: {}}}\n"
         "metrics: {{listen: \"{}\", password_file: {}}}\n",
-        double_quoted(wish.pool),
-        is_delegated ? "" : access_wish(wish, fmt::format(", may: \"{}\"", all_of_root)),
+        double_quoted(request.pool),
+        is_delegated ? "" : access_settings(request, fmt::format(", may: \"{}\"", all_of_root)),
         double_quoted("unix:" + paths.engine_control),
-        double_quoted(wish.providers.empty() ? "shm" : wish.providers), trust_in(wish.providers),
+        double_quoted(request.providers.empty() ? "shm" : request.providers),
+        trust_in(request.providers),
         double_quoted(is_delegated ? paths.dpu_certs : paths.storage_certs),
         is_delegated ? "delegated" : "own", double_quoted("unix:" + paths.dpu_control),
-        double_quoted(paths.host_certs), double_quoted("shm " + paths.dpu_data), wish.loopback,
+        double_quoted(paths.host_certs), double_quoted("shm " + paths.dpu_data), request.loopback,
         double_quoted(paths.dpu_metrics));
 }
 
@@ -195,8 +196,8 @@ Result<> write_file(const std::string& path, const std::string& text, Report& re
 }
 
 // Keeps those that the pool has.
-Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
-    const std::string path = fmt::format("{}/{}", wish.directory, pool::tenants_name);
+Result<> add_tenant_of_user(const ServiceFilesRequest& request, Report& report) {
+    const std::string path = fmt::format("{}/{}", request.directory, pool::tenants_name);
     tenancy::TenantsOfPool pool;
     if (exists(path)) {
         ROS2S_TRY_ASSIGN(const std::string text, read_trusted(path, settings_bytes_max, report));
@@ -217,12 +218,12 @@ Result<> add_tenant_of_user(const ServiceFilesWish& wish, Report& report) {
 }
 
 // The daemon itself writes the file that people edit, with every setting and its documentation.
-Result<> write_settings(const DaemonPaths& daemon, const std::string& wish, Report& report) {
+Result<> write_settings(const DaemonPaths& daemon, const std::string& settings, Report& report) {
     ROS2S_TRY_ASSIGN(const std::string program, daemon_program(daemon.program, report));
-    const std::string wished = daemon.log + ".wish";  // in DIR/run
-    ROS2S_TRY(write_file(wished, wish, report));
-    const auto said = run_program({program, "--config", wished, "--print-config"});
-    ::unlink(wished.c_str());
+    const std::string draft = daemon.log + ".draft";  // in DIR/run
+    ROS2S_TRY(write_file(draft, settings, report));
+    const auto said = run_program({program, "--config", draft, "--print-config"});
+    ::unlink(draft.c_str());
     if (!said) {
         return report.fail(said.error(), "cannot run {}: {}", program, describe(said.error()));
     }
@@ -314,15 +315,15 @@ Result<> set_providers(const CommandContext& context, const DaemonPaths& engine,
                                    "{}; then repeat the command",
                                    providers, fmt::join(edits, "; "));
     }
-    context.session.say("{}: the providers are now {}; they were {}", dpu.settings,
+    context.console.say("{}: the providers are now {}; they were {}", dpu.settings,
                         double_quoted(providers), before);
     return write_file(dpu.settings, text, context.report);
 }
 
-Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
-    const api::ServicePaths paths(wish.directory);
+Result<> make_all(const CommandContext& context, const ServiceFilesRequest& request) {
+    const api::ServicePaths paths(request.directory);
     ROS2S_TRY(make_directory(paths.run, 0700, context.report));
-    ROS2S_TRY(make_directory(wish.directory + "/certs", 0755, context.report));
+    ROS2S_TRY(make_directory(request.directory + "/certs", 0755, context.report));
     const auto [engine, dpu] = daemons_of(paths);
     Requests of_storage = certificate_requests();
     if (!exists(engine.settings) || dpu_has_own_certificate(paths)) {
@@ -331,15 +332,15 @@ Result<> make_all(const CommandContext& context, const ServiceFilesWish& wish) {
     ROS2S_TRY(make_certificates(context, paths.storage_certs, "storage network", of_storage));
     ROS2S_TRY(make_certificates(context, paths.host_certs, "hosts", certificate_requests()));
     if (!exists(engine.settings)) {
-        ROS2S_TRY(add_tenant_of_user(wish, context.report));
-        ROS2S_TRY(write_settings(engine, engine_wish(paths, wish), context.report));
+        ROS2S_TRY(add_tenant_of_user(request, context.report));
+        ROS2S_TRY(write_settings(engine, engine_settings(paths, request), context.report));
     }
     ROS2S_TRY(link_certificate_of_dpu(paths, context.report));
     if (!exists(dpu.settings)) {
-        return write_settings(dpu, dpu_wish(paths, wish), context.report);
+        return write_settings(dpu, dpu_settings(paths, request), context.report);
     }
-    return wish.providers.empty() ? Result<>{}
-                                  : set_providers(context, engine, dpu, wish.providers);
+    return request.providers.empty() ? Result<>{}
+                                     : set_providers(context, engine, dpu, request.providers);
 }
 
 }  // namespace
@@ -391,16 +392,17 @@ Result<> check_providers(std::string_view providers, bool trusted_network, Repor
     return {};
 }
 
-Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish) {
-    wish.loopback = loopback();
-    if (wish.loopback.empty() && !std::ranges::all_of(parts_of(wish.providers), fabric::is_local)) {
+Task<Result<>> make_service_files(CommandContext context, ServiceFilesRequest request) {
+    request.loopback = loopback();
+    if (request.loopback.empty() &&
+        !std::ranges::all_of(parts_of(request.providers), fabric::is_local)) {
         co_return context.report.fail(Code::unsupported,
                                       "this machine has no loopback address for the providers {}: "
                                       "`ip link set lo up` gives it one, or leave --provider out",
-                                      wish.providers);
+                                      request.providers);
     }
     co_return co_await context.environment.blocking.run(context.environment.reactor,
-                                                        [&] { return make_all(context, wish); });
+                                                        [&] { return make_all(context, request); });
 }
 
 Result<> remove_service_files(const std::string& directory, Report& report) {

@@ -22,7 +22,7 @@ namespace ros2s::cli {
 [[nodiscard]] Result<> check_providers(std::string_view providers, bool trusted_network,
                                        Report& report);
 
-struct ServiceFilesWish {
+struct ServiceFilesRequest {
     std::string directory;  // absolute
     std::string pool;
     std::string providers;   // for the DPU daemon's connection to the engine; "": unchanged, or shm
@@ -30,7 +30,8 @@ struct ServiceFilesWish {
 };
 // Errors, with a sentence: not_found (a daemon's program), those of files and of pki; invalid (the
 // settings have no line for the providers, or do not allow them).
-[[nodiscard]] Task<Result<>> make_service_files(CommandContext context, ServiceFilesWish wish);
+[[nodiscard]] Task<Result<>> make_service_files(CommandContext context,
+                                                ServiceFilesRequest request);
 
 // Removes them, with logs and sockets. No daemon may be running. Errors: those of files, with a
 // sentence.

@@ -25,7 +25,7 @@ Task<> stop_again(CommandContext context, const std::vector<Service>& services) 
     // Also if the command was interrupted. The command's own error is reported.
     const Call call;
     Report ignored;
-    const CommandContext clean_up{.session = context.session,
+    const CommandContext clean_up{.console = context.console,
                                   .environment = context.environment,
                                   .call = call,
                                   .report = ignored};
@@ -161,7 +161,7 @@ Json value_of(const std::vector<Service>& services) {
     return Json::array(values);
 }
 
-void report_services(const Session& session, const std::vector<Service>& services,
+void report_services(const Console& console, const std::vector<Service>& services,
                      const std::string& directory) {
     const bool any_runs = std::ranges::any_of(
         services, [](const Service& service) { return service.running.pid != 0; });
@@ -172,24 +172,24 @@ void report_services(const Session& session, const std::vector<Service>& service
         const std::string& name = service.paths.program;
         if (running.pid == 0) {
             any_missing = true;
-            session.say(running.ended == 0
+            console.say(running.ended == 0
                             ? fmt::format("daemon      {} does not run", name)
                             : fmt::format("daemon      {} has ended (process {}): {}", name,
                                           running.ended, how_it_ended(service.paths)));
         } else {
-            session.say("daemon      {}: process {}{}{}", name, running.pid, since_text(running),
+            console.say("daemon      {}: process {}{}{}", name, running.pid, since_text(running),
                         sessions_text(service));
             if (!service.trouble.empty()) {
-                session.say("            trouble: {}", service.trouble);
+                console.say("            trouble: {}", service.trouble);
             }
             for (const auto& address : running.addresses) {
-                session.say("            at {}", address);
+                console.say("            at {}", address);
             }
         }
-        session.say("            its log: {}", service.paths.log);
+        console.say("            its log: {}", service.paths.log);
     }
     if (any_missing) {
-        session.say("            start what does not run with: ros2store up {}",
+        console.say("            start what does not run with: ros2store up {}",
                     shell_word(directory));
     }
 }

@@ -40,7 +40,7 @@ struct Service {
 
 // A few lines about each daemon that runs, or that ended without `down`; none if there never was
 // one.
-void report_services(const Session& session, const std::vector<Service>& services,
+void report_services(const Console& console, const std::vector<Service>& services,
                      const std::string& directory);
 
 }  // namespace ros2s::cli

@@ -39,21 +39,21 @@ std::string fio_size(const pool::PoolDirectory& pool) {
 }
 
 // Suggests the next commands.
-void propose(const Session& session, const pool::PoolDirectory& pool, api::Uri uri) {
+void propose(const Console& console, const pool::PoolDirectory& pool, api::Uri uri) {
     uri.path.clear();
     const std::string container = uri.to_string();
     uri.path = "include";
-    session.say("Next, for example:");
-    session.say("  ros2store cp -r /usr/include {}", shell_word(uri.to_string()));
-    session.say("  ros2store ls -l {}", shell_word(uri.to_string()));
-    session.say("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s", shell_word(container));
+    console.say("Next, for example:");
+    console.say("  ros2store cp -r /usr/include {}", shell_word(uri.to_string()));
+    console.say("  ros2store ls -l {}", shell_word(uri.to_string()));
+    console.say("  mkdir -p /mnt/ros2s && ros2store mount {} /mnt/ros2s", shell_word(container));
     if (const std::string plugin = fio_plugin(); !plugin.empty()) {
-        session.say(
+        console.say(
             "  fio --ioengine=external:{} --thread --uri={} --name=r --filename=f --size={} "
             "--rw=randread --bs=4k --iodepth=32",
             shell_word(plugin), shell_word(container), fio_size(pool));
     }
-    session.say("  ros2store down {0} && ros2store pool destroy --yes {0}",
+    console.say("  ros2store down {0} && ros2store pool destroy --yes {0}",
                 shell_word(pool.directory));
 }
 
@@ -62,23 +62,23 @@ Task<Result<>> up_without_daemons(CommandContext context, UpOptions options) {
     const std::string label = options.container.value_or(default_container);
     const api::Uri uri{.pool = pool.config.pool, .container = label, .dir = pool.directory};
     const std::string container = uri.to_string();
-    const Session& session = context.session;
-    session.answer(Json::object({{"uri", container},
+    const Console& console = context.console;
+    console.answer(Json::object({{"uri", container},
                                  {"directory", pool.directory},
                                  {"pool", pool.config.pool},
                                  {"container", label},
                                  {"bytes", pool.device_bytes},
                                  {"devices", Json::array(device_list(pool))}}));
-    session.say("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool, label,
+    console.say("Pool '{}' with container '{}' is ready: {} in {}\n", pool.config.pool, label,
                 devices_text(pool), pool.directory);
-    session.say("  {}\n", container);
-    propose(session, pool, uri);
-    warn_of_memory(session, pool);
+    console.say("  {}\n", container);
+    propose(console, pool, uri);
+    warn_of_memory(console, pool);
     co_return Result<>{};
 }
 
 // An existing pool must have the properties that were requested.
-Result<> check_wishes(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
+Result<> check_options(const UpOptions& options, const pool::PoolDirectory& pool, Report& report) {
     const auto refuse = [&](std::string_view option, const std::string& remedy) {
         return report.fail(
             Code::exists,
@@ -106,7 +106,7 @@ Task<Result<PoolToServe>> pool_to_serve(CommandContext context, const UpOptions&
     if (there) {
         ROS2S_CO_TRY_ASSIGN(auto pool,
                             pool::read_pool_directory(options.directory, context.report));
-        ROS2S_CO_TRY(check_wishes(options, pool, context.report));
+        ROS2S_CO_TRY(check_options(options, pool, context.report));
         co_return PoolToServe{.pool = std::move(pool)};
     }
     if (there.error().code != Code::not_found) {
@@ -135,7 +135,7 @@ Task<Result<std::string>> choose_container(CommandContext context, UpOptions opt
     co_return containers->empty() ? wanted : containers->front().properties.label;
 }
 
-void report_up(const Session& session, const std::string& container, const PoolToServe& served,
+void report_up(const Console& console, const std::string& container, const PoolToServe& served,
                const std::vector<Service>& services) {
     const pool::PoolDirectory& pool = served.pool;
     const auto uri_by = [&](api::Uri::Transport transport) {
@@ -147,7 +147,7 @@ void report_up(const Session& session, const std::string& container, const PoolT
     const api::Uri offload = uri_by(api::Uri::Transport::dpu);
     const std::string direct = uri_by(api::Uri::Transport::direct).to_string();
     const std::string local = uri_by(api::Uri::Transport::local).to_string();
-    session.answer(Json::object(
+    console.answer(Json::object(
         {{"uri", offload.to_string()},
          {"uris",
           Json::object({{"offload", offload.to_string()}, {"direct", direct}, {"local", local}})},
@@ -158,18 +158,18 @@ void report_up(const Session& session, const std::string& container, const PoolT
          {"devices", Json::array(device_list(pool))},
          {"made", served.made},
          {"daemons", value_of(services)}}));
-    session.say("Pool '{}' is {}: {} in {}", pool.config.pool, served.made ? "ready" : "there",
+    console.say("Pool '{}' is {}: {} in {}", pool.config.pool, served.made ? "ready" : "there",
                 devices_text(pool), pool.directory);
     for (const Service& service : services) {
-        session.say("{:<17} {} process {}", service.paths.program,
+        console.say("{:<17} {} process {}", service.paths.program,
                     service.changed ? "started," : "ran already,", service.running.pid);
     }
-    session.say(
+    console.say(
         "\n  {}   through the DPU daemon\n  {}       straight to the engine\n  {} through the "
         "process that has the pool open\n",
         offload.to_string(), direct, local);
-    propose(session, pool, offload);
-    warn_of_memory(session, pool);
+    propose(console, pool, offload);
+    warn_of_memory(console, pool);
 }
 
 Task<Result<>> up_with_daemons(CommandContext context, UpOptions options) {
@@ -187,7 +187,7 @@ Task<Result<>> up_with_daemons(CommandContext context, UpOptions options) {
                                                        .providers = options.providers}));
     ROS2S_CO_TRY_ASSIGN(const auto services, co_await start_services(context, options.directory));
     ROS2S_CO_TRY_ASSIGN(const std::string container, co_await choose_container(context, options));
-    report_up(context.session, container, served, services);
+    report_up(context.console, container, served, services);
     co_return Result<>{};
 }
 

@@ -10,7 +10,7 @@
 #include "doctor_machine.h"
 #include "doctor_providers.h"
 #include "doctor_server.h"
-#include "output/session.h"
+#include "output/console.h"
 #include "pool/pool_location.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/service_paths.h"
@@ -31,8 +31,8 @@ std::string_view word(Grade grade) {
 }
 
 void say(const CommandContext& context, const Finding& finding) {
-    context.session.say("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found);
-    if (!finding.remedy.empty()) context.session.say("{:25}→ {}", "", finding.remedy);
+    context.console.say("{:<8} {:<15} {}", word(finding.grade), finding.what, finding.found);
+    if (!finding.remedy.empty()) context.console.say("{:25}→ {}", "", finding.remedy);
 }
 
 Json shown(const Finding& finding) {
@@ -52,11 +52,11 @@ Result<> conclude(const CommandContext& context, const std::vector<Finding>& fin
     }
     const size_t problems = count[Grade::missing] + count[Grade::wrong];
     const size_t slower = count[Grade::slower];
-    context.session.answer(Json::object({{"findings", Json::array(values)},
+    context.console.answer(Json::object({{"findings", Json::array(values)},
                                          {"missing", count[Grade::missing]},
                                          {"wrong", count[Grade::wrong]}}));
     if (problems == 0) {
-        context.session.say(slower == 0   ? "nothing is missing"
+        context.console.say(slower == 0   ? "nothing is missing"
                             : slower == 1 ? "nothing is missing; see the warning above"
                                           : "nothing is missing; see the warnings above");
         return {};
@@ -86,8 +86,7 @@ class Findings {
 };
 
 // The daemons of `ros2store up DIR` that look_at_server() does not look at: they were stopped, or
-// never started, or this user cannot reach them. Whoever asks why a client cannot connect needs to
-// know.
+// never started, or this user cannot reach them. They explain why a client cannot connect.
 std::vector<Finding> look_for_daemons(const std::string& directory) {
     std::vector<Finding> findings;
     const api::ServicePaths paths(directory);

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "output/session.h"
+#include "output/console.h"
 #include "ros2s/api/server_address.h"
 #include "ros2s/api/service_paths.h"
 #include "ros2s/pki/certificate.h"

@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "daemons/process.h"
-#include "output/session.h"
+#include "output/console.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/descriptor.h"
 #include "ros2s/pool/pool_directory.h"

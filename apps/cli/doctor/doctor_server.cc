@@ -7,8 +7,8 @@
 #include <array>
 
 #include "doctor_certificates.h"
+#include "output/console.h"
 #include "output/describe.h"
-#include "output/session.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/fabric/providers/providers.h"

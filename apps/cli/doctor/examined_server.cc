@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "output/session.h"
+#include "output/console.h"
 
 namespace ros2s::cli {
 

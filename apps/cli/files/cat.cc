@@ -50,13 +50,13 @@ Task<Result<>> cat_all(CommandContext context, Locations& locations, const FileO
         if (!opened) co_return explain(context, location.shown, opened.error());
         std::string content;
         const auto done = co_await copy_out(context, location, opened->handle,
-                                            context.session.json() ? &content : nullptr);
+                                            context.console.json() ? &content : nullptr);
         const auto closed = co_await location.file_system->close(context.call, opened->handle);
         ROS2S_CO_TRY(done);
         ROS2S_CO_TRY(closed);
         values.push_back(Json::object({{"path", location.shown}, {"content", content}}));
     }
-    context.session.answer(Json::object({{"files", Json::array(values)}}));
+    context.console.answer(Json::object({{"files", Json::array(values)}}));
     co_return Result<>{};
 }
 

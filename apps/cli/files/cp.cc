@@ -158,7 +158,7 @@ Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOp
     }
     const double seconds =
         std::chrono::duration<double>(context.environment.reactor.now() - begin).count();
-    context.session.answer(Json::object({{"files", counts.files},
+    context.console.answer(Json::object({{"files", counts.files},
                                          {"directories", counts.directories},
                                          {"symbolic_links", counts.symbolic_links},
                                          {"hard_links", counts.hard_links},
@@ -166,7 +166,7 @@ Task<Result<>> cp_all(CommandContext context, Locations& locations, const FileOp
                                          {"bytes", counts.bytes},
                                          {"seconds", seconds}}));
     if (failures.any()) co_return failures.result();
-    context.session.say(
+    context.console.say(
         "copied {} file{}{}{}{}{}: {} in {:.1f} s", counts.files, counts.files == 1 ? "" : "s",
         counted(counts.directories, "directory", "directories"),
         counted(counts.symbolic_links, "symbolic link", "symbolic links"),

@@ -299,7 +299,7 @@ Result<> check_new_name(const CommandContext& context, const Location& from, con
 }
 
 void Failures::add(const Error& error) {
-    if (!last_) context_.session.complain(sentence_);
+    if (!last_) context_.console.complain(sentence_);
     if (context_.report.empty()) context_.report.say(describe(error));
     sentence_ = std::exchange(context_.report, {}).text();
     last_ = std::unexpected(error);

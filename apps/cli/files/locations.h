@@ -141,8 +141,8 @@ class Failures {
 };
 
 // "<what>: <why>", and what to do if that is known. `local` names what is full on no_space, if it
-// is not a pool but belongs to this machine. `full` is the location of the pool that is full, if
-// `what` is more than that.
+// is not a pool but belongs to this machine. `full` is the location of the full pool, if `what`
+// says more than the location.
 std::unexpected<Error> explain(CommandContext context, std::string_view what, const Error& error,
                                std::string_view local = {}, std::string_view full = {});
 

@@ -24,15 +24,15 @@ Task<Result<>> show(CommandContext context, const Location& location,
         target = std::move(*read);
     }
     if (listing.options.long_form) {
-        context.session.say("{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode),
+        context.console.say("{} {:>3} {:<8} {:<8} {:>10} {} {}{}", mode_text(attributes.mode),
                             attributes.links, user_text(attributes.uid), group_text(attributes.gid),
                             human_bytes(attributes.size), time_text(attributes.modified),
-                            context.session.name(name),
-                            target.empty() ? "" : " -> " + context.session.name(target));
+                            context.console.name(name),
+                            target.empty() ? "" : " -> " + context.console.name(target));
     } else {
-        context.session.say(context.session.name(name) + (S_ISDIR(attributes.mode) ? "/" : ""));
+        context.console.say(context.console.name(name) + (S_ISDIR(attributes.mode) ? "/" : ""));
     }
-    if (context.session.json()) {
+    if (context.console.json()) {
         listing.values.push_back(attributes_value(path, attributes, target));
     }
     co_return Result<>{};
@@ -82,7 +82,7 @@ Task<Result<>> list_directory(CommandContext context, const Location& location, 
         }
     }
     for (const auto& [name, child] : below) {
-        context.session.say("\n{}:", context.session.name(heading(location, name)));
+        context.console.say("\n{}:", context.console.name(heading(location, name)));
         ROS2S_CO_TRY(co_await list_directory(context, location, child, name, listing));
         file_system.forget(child, 1);
     }
@@ -103,11 +103,11 @@ Task<Result<>> ls_all(CommandContext context, Locations& locations, const FileOp
         // Below a URI, paths are printed from the container's root; below a directory, from itself.
         const std::string path = location.local ? location.shown : "/" + location.path;
         if (options.locations.size() > 1 || options.recursive) {
-            context.session.say("{}:", heading(location, path));
+            context.console.say("{}:", heading(location, path));
         }
         ROS2S_CO_TRY(co_await list_directory(context, location, attributes.node, path, listing));
     }
-    context.session.answer(Json::object({{"entries", Json::array(listing.values)}}));
+    context.console.answer(Json::object({{"entries", Json::array(listing.values)}}));
     co_return Result<>{};
 }
 

@@ -50,7 +50,7 @@ Task<Result<>> mkdir_all(CommandContext context, Locations& locations, const Fil
         }
         ROS2S_CO_TRY(co_await make(context, location, options.parents, count));
     }
-    context.session.answer(Json::object({{"made", count}}));
+    context.console.answer(Json::object({{"made", count}}));
     co_return Result<>{};
 }
 

@@ -62,7 +62,7 @@ Task<Result<>> mv_all(CommandContext context, Locations& locations, const FileOp
         }
         if (!done) co_return explain(context, from.shown, done.error());
     }
-    context.session.answer(Json::object({{"moved", options.locations.size() - 1}}));
+    context.console.answer(Json::object({{"moved", options.locations.size() - 1}}));
     co_return Result<>{};
 }
 

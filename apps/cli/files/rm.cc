@@ -16,7 +16,7 @@ class Removal {
     Removal(CommandContext context, const Location& location)
         : context_(context),
           location_(location),
-          progress_("removing", Progress::Unit::files, !context.session.json()) {}
+          progress_("removing", Progress::Unit::files, !context.console.json()) {}
 
     // Removes the contents of the directory, not the directory itself.
     Task<> empty_directory(fs::NodeId directory) {
@@ -133,7 +133,7 @@ Task<Result<>> rm_all(CommandContext context, Locations& locations, const FileOp
         failures.add(done.error());
         if (done.error().code == Code::cancelled) break;
     }
-    if (!failures.any()) context.session.answer(Json::object({{"removed", removed}}));
+    if (!failures.any()) context.console.answer(Json::object({{"removed", removed}}));
     co_return failures.result();
 }
 

@@ -19,7 +19,7 @@ Task<Result<>> stat_all(CommandContext context, Locations& locations, const File
             if (!read) co_return explain(context, location.shown, read.error());
             target = std::move(*read);
         }
-        context.session.say(
+        context.console.say(
             "  path     {}{}\n  type     {}, inode {}, {} link{}\n  size     {} bytes, {} on the "
             "media\n  mode     {:04o} {}, {}:{}\n  modified {}\n  accessed {}\n  changed  {}",
             location.shown, target.empty() ? "" : " -> " + target, type_text(found.mode),
@@ -29,7 +29,7 @@ Task<Result<>> stat_all(CommandContext context, Locations& locations, const File
             time_text(found.accessed, true), time_text(found.changed, true));
         values.push_back(attributes_value(location.shown, found, target));
     }
-    context.session.answer(Json::object({{"files", Json::array(values)}}));
+    context.console.answer(Json::object({{"files", Json::array(values)}}));
     co_return Result<>{};
 }
 

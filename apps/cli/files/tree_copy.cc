@@ -25,7 +25,7 @@ TreeCopy::TreeCopy(CommandContext context, const Location& from, const Location&
       from_(from),
       to_(to),
       keeps_power_(!to.local || preserve),
-      progress_("copying", Progress::Unit::bytes, !context.session.json()),
+      progress_("copying", Progress::Unit::bytes, !context.console.json()),
       mark_(random_seed()),
       files_side_by_side_(descriptor_share(shares_of_descriptors, files_side_by_side_max)),
       buffer_slots_(context.environment.reactor, buffers_max) {}
@@ -389,7 +389,7 @@ void TreeCopy::note(size_t index, const Error& error) {
         return;
     }
     if (failures_++ == 0) first_failure_ = error;
-    context_.session.complain(context_.report.text());
+    context_.console.complain(context_.report.text());
     context_.report = {};
 }
 

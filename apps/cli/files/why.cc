@@ -31,44 +31,44 @@ Json value_of(const api::RequestTrace& request) {
                          {"steps", Json::array(steps)}});
 }
 
-void say(const Session& session, std::string_view what, const api::RequestTrace& request) {
-    session.say("\n{}: {:.1f} µs", what, microseconds(request.whole));
+void say(const Console& console, std::string_view what, const api::RequestTrace& request) {
+    console.say("\n{}: {:.1f} µs", what, microseconds(request.whole));
     if (request.steps.empty()) {
-        session.say("  (no step was recorded below this layer)");
+        console.say("  (no step was recorded below this layer)");
         return;
     }
-    session.say("{:>10} {:>10}  step", "from µs", "takes µs");
+    console.say("{:>10} {:>10}  step", "from µs", "takes µs");
     for (const auto& step : request.steps) {
-        session.say("{:>10.1f} {:>10.1f}  {:{}}{}", microseconds(step.begin),
+        console.say("{:>10.1f} {:>10.1f}  {:{}}{}", microseconds(step.begin),
                     microseconds(step.takes), "", static_cast<size_t>(step.depth) * 2, step.name);
     }
 }
 
-void tell(const Session& session, const WhyOptions& options, const Location& location,
+void tell(const Console& console, const WhyOptions& options, const Location& location,
           uint64_t size, const api::FileTrace& trace) {
     const std::string_view opened = trace.fuse && location.local
                                         ? "a local path in a mounted container (FUSE)"
                                         : std::string_view(location.travels);
-    session.say("{}, {} bytes", location.shown, size);
-    session.say("opened    {}\nI/O path  {}", opened, trace.io.path);
-    if (!location.limits.empty()) session.say("weaker    " + location.limits);
+    console.say("{}, {} bytes", location.shown, size);
+    console.say("opened    {}\nI/O path  {}", opened, trace.io.path);
+    if (!location.limits.empty()) console.say("weaker    " + location.limits);
     if (trace.fuse) {
-        session.say(
+        console.say(
             "the steps are those of the mount's process; the kernel and FUSE added {:.1f} µs to "
             "the request for them",
             microseconds(*trace.fuse));
     }
     if (trace.read.bytes == 0) {
-        session.say("there is nothing to read at {}: the file has {} bytes", options.offset, size);
+        console.say("there is nothing to read at {}: the file has {} bytes", options.offset, size);
     }
-    say(session, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
+    say(console, fmt::format("one read of {} bytes at {}", trace.read.bytes, options.offset),
         trace.read);
     if (trace.write) {
-        say(session,
+        say(console,
             fmt::format("one durable write of {} bytes at {}", trace.write->bytes, options.offset),
             *trace.write);
     }
-    session.answer(Json::object({{"path", location.shown},
+    console.answer(Json::object({{"path", location.shown},
                                  {"bytes", size},
                                  {"opened", opened},
                                  {"io_path", trace.io.path},
@@ -181,7 +181,7 @@ Task<Result<>> why_one(CommandContext context, Locations& locations, const WhyOp
         trace = std::move(*traced);
     }
     ROS2S_CO_TRY(write_trace_file(context, options.trace_file, *trace));
-    tell(context.session, options, location, found.size, *trace);
+    tell(context.console, options, location, found.size, *trace);
     co_return closed;
 }
 

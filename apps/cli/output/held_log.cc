@@ -46,8 +46,8 @@ std::string HeldLog::with_cause(std::string complaint) const {
     return fmt::format("{} ({})", complaint, lines.front());
 }
 
-void HeldLog::warn(const Session& session) const {
-    for (const std::string& line : lines_->weightiest()) session.warn(line);
+void HeldLog::warn(const Console& console) const {
+    for (const std::string& line : lines_->weightiest()) console.warn(line);
 }
 
 }  // namespace ros2s::cli

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "console.h"
 #include "ros2s/base/log.h"
-#include "session.h"
 
 namespace ros2s::cli {
 
@@ -21,7 +21,7 @@ class HeldLog {
     [[nodiscard]] std::string with_cause(std::string complaint) const;
     // Prints the errors, or the warnings if there are no errors: with errors they are often
     // consequences.
-    void warn(const Session& session) const;
+    void warn(const Console& console) const;
 
   private:
     struct Lines;

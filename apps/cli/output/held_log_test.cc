@@ -22,12 +22,12 @@ TEST(HeldLog, WarningsAreShownOnceWithoutErrors) {
     for (int i = 0; i < 100; ++i) held.log().warning("slow");
     held.log().warning("slower");
     testing::internal::CaptureStderr();
-    held.warn(Session(false));
+    held.warn(Console(false));
     EXPECT_EQ(testing::internal::GetCapturedStderr(),
               "ros2store: warning: slow\nros2store: warning: slower\n");
     held.log().error("damaged");
     testing::internal::CaptureStderr();
-    held.warn(Session(true));
+    held.warn(Console(true));
     EXPECT_EQ(testing::internal::GetCapturedStderr(), "{\"warning\": \"damaged\"}\n");
 }
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "session.h"
+#include "console.h"
 
 namespace ros2s::cli {
 namespace {

@@ -65,7 +65,7 @@ std::string sources(const Costs& costs, Backend backend, std::string_view provid
     return (small == large ? small : small + "; " + large) + " (not measured by ./dev bench costs)";
 }
 
-struct Made {
+struct PlanResult {
     planning::Demand demand;
     Hardware hardware;
     Backend backend;
@@ -75,7 +75,7 @@ struct Made {
     Plan plan;
 };
 
-void say_machines(const Session& out, const Made& made) {
+void say_machines(const Console& out, const PlanResult& made) {
     const Plan& plan = made.plan;
     const auto row = [&](std::string_view name, uint64_t count, const std::string& what) {
         out.say("  {:<8} {:>7}  {}", name, grouped(static_cast<double>(count)), what);
@@ -104,7 +104,7 @@ void say_machines(const Session& out, const Made& made) {
         row("engines", plan.engines, "with one core each, so at least as many targets");
 }
 
-void say_memory(const Session& out, const Made& made) {
+void say_memory(const Console& out, const PlanResult& made) {
     if (made.backend == Backend::rados) {
         out.say("memory of a server: {} for its OSDs",
                 decimal(static_cast<double>(made.hardware.server_devices) *
@@ -133,7 +133,7 @@ void say_memory(const Session& out, const Made& made) {
     }
 }
 
-void say_plan(const Session& out, const Made& made) {
+void say_plan(const Console& out, const PlanResult& made) {
     const Plan& plan = made.plan;
     out.say("B = G·r·s = {} GPUs × {} samples/s × {} = {}",
             grouped(static_cast<double>(made.demand.gpus)), fmt::format("{:.6g}", made.demand.rate),
@@ -171,7 +171,7 @@ void say_plan(const Session& out, const Made& made) {
         made.backend == Backend::engine ? "a second copy" : "recovery");
 }
 
-Json value_of(const Made& made) {
+Json value_of(const PlanResult& made) {
     const Plan& plan = made.plan;
     std::vector<Json> resources;
     for (const Resource& each : plan.resources) {
@@ -216,7 +216,7 @@ Json value_of(const Made& made) {
     return Json::object(members);
 }
 
-Result<Made> make_plan(const PlanOptions& options, Report& report) {
+Result<PlanResult> make_plan(const PlanOptions& options, Report& report) {
     ROS2S_TRY_ASSIGN(const auto demand,
                      planning::parse_demand(options.gpus, options.rate, options.sample, report));
     const auto backend = planning::backend_named(options.backend);
@@ -237,23 +237,23 @@ Result<Made> make_plan(const PlanOptions& options, Report& report) {
     if (provider.empty()) provider = planning::default_provider(*backend);
     ROS2S_TRY_ASSIGN(Plan plan,
                      planning::plan(demand, hardware, *backend, provider, costs, file, report));
-    return Made{demand,           hardware,        *backend,       std::move(provider),
-                std::move(costs), std::move(file), std::move(plan)};
+    return PlanResult{demand,           hardware,        *backend,       std::move(provider),
+                      std::move(costs), std::move(file), std::move(plan)};
 }
 
 }  // namespace
 
 Task<Result<>> plan(CommandContext context, PlanOptions options) {
-    ROS2S_CO_TRY_ASSIGN(const Made made, make_plan(options, context.report));
+    ROS2S_CO_TRY_ASSIGN(const PlanResult made, make_plan(options, context.report));
     if (made.costs.measured_under_load()) {
-        context.session.warn(fmt::format(
+        context.console.warn(fmt::format(
             "other programs used the machine that measured {} (load {}; {}), so this plan may ask "
             "for more than is needed; measure on a quiet machine (./dev bench costs) and name that "
             "file by --costs",
             made.costs_file, made.costs.load, made.costs.machine));
     }
-    say_plan(context.session, made);
-    context.session.answer(value_of(made));
+    say_plan(context.console, made);
+    context.console.answer(value_of(made));
     co_return Result<>{};
 }
 

@@ -98,11 +98,11 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
 
 constexpr Duration undoing_max = std::chrono::seconds(10);
 
-// A creation with a key that was interrupted may have left a container without encryption, which
-// nobody should take for the one that was wanted.
+// An interrupted creation with a key may have left a plain container. The user must not take it for
+// an encrypted one.
 Task<> say_if_plain(CommandContext context, PoolAccess& pool, std::string label) {
     const Call asking{.deadline = context.environment.reactor.now() + undoing_max};
-    const CommandContext afterwards{.session = context.session,
+    const CommandContext afterwards{.console = context.console,
                                     .environment = context.environment,
                                     .call = asking,
                                     .report = context.report};
@@ -189,10 +189,10 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
         options);
     co_await pool->close();
     ROS2S_CO_TRY(made);
-    context.session.say("container '{}' is ready: {}", uri.container, uri.to_string());
+    context.console.say("container '{}' is ready: {}", uri.container, uri.to_string());
     // A DPU's settings can encrypt what hosts create.
     const bool by_dpu = uri.transport == api::Uri::Transport::dpu;
-    context.session.answer(
+    context.console.answer(
         value_of(*made, uri.to_string(), by_dpu ? "unknown" : options.encryption));
     co_return Result<>{};
 }
@@ -203,10 +203,10 @@ Task<Result<>> container_rekey(CommandContext context, ContainerOptions options)
     const auto done = co_await rekey_in(context, *pool, uri.container, options.key);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    context.session.say(
+    context.console.say(
         "container '{}' needs the key '{}' now; the key '{}' is not needed for it any more",
         uri.container, options.key, *done);
-    context.session.answer(
+    context.console.answer(
         Json::object({{"container", uri.container}, {"key", options.key}, {"key_before", *done}}));
     co_return Result<>{};
 }
@@ -224,8 +224,8 @@ Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
     if (now) encryption = co_await encryption_of(context, *pool, *now);
     co_await pool->close();
     ROS2S_CO_TRY(now);
-    context.session.say("container '{}': {}", uri.container, use_text(*now));
-    context.session.answer(value_of(*now, uri.to_string(), encryption));
+    context.console.say("container '{}': {}", uri.container, use_text(*now));
+    context.console.answer(value_of(*now, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
@@ -247,17 +247,17 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
         shown.container = container.properties.label;
         const std::string uri = shown.to_string();
         if (container.id.uuid.is_nil()) {
-            context.session.say("{:<16} a directory of the DPU's machine, or in DAOS  {}",
+            context.console.say("{:<16} a directory of the DPU's machine, or in DAOS  {}",
                                 shown.container, uri);
             values.push_back(Json::object({{"container", shown.container}, {"uri", uri}}));
             continue;
         }
-        context.session.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
+        context.console.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
                             time_text(container.created), use_text(container),
                             encryption_text(encryptions[i]), uri);
         values.push_back(value_of(container, uri, encryptions[i]));
     }
-    context.session.answer(Json::object({{"containers", Json::array(values)}}));
+    context.console.answer(Json::object({{"containers", Json::array(values)}}));
     co_return Result<>{};
 }
 
@@ -270,13 +270,13 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
     co_await pool->close();
     ROS2S_CO_TRY(container);
     const std::string& owner = container->properties.owner;
-    context.session.say(
+    context.console.say(
         "container   {}\nid          {}\nchunks      {}\ncreated     {}\nencryption  {}\nowner     "
         "  {}\nused        {}",
         container->properties.label, container->id.uuid.to_string(),
         human_bytes(container->properties.chunk_bytes), time_text(container->created), encryption,
         owner.empty() ? "administrators" : owner, use_text(*container));
-    context.session.answer(value_of(*container, uri.to_string(), encryption));
+    context.console.answer(value_of(*container, uri.to_string(), encryption));
     co_return Result<>{};
 }
 
@@ -292,8 +292,8 @@ Task<Result<>> container_destroy(CommandContext context, ContainerOptions option
     const auto done = co_await pool->destroy(context.call, uri.container);
     co_await pool->close();
     ROS2S_CO_TRY(done);
-    context.session.say("removed the container '{}'", uri.container);
-    context.session.answer(Json::object({{"container", uri.container}}));
+    context.console.say("removed the container '{}'", uri.container);
+    context.console.answer(Json::object({{"container", uri.container}}));
     co_return Result<>{};
 }
 
@@ -328,20 +328,20 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
     co_await opened->close();
     ROS2S_CO_TRY(leaks);
     if (leaks->objects == 0) {
-        context.session.say("every object of '{}' has its inode", uri.container);
+        context.console.say("every object of '{}' has its inode", uri.container);
     } else {
-        context.session.say(
+        context.console.say(
             "{} {} without an inode, {}: {}", leaks->objects,
             leaks->objects == 1 ? "object" : "objects", human_bytes(leaks->bytes),
             options.free ? "freed" : "no name leads to them; --free gives their space back");
     }
     if (leaks->keys > 0) {
-        context.session.say("keys in directories that are no names of files: {}, {}", leaks->keys,
+        context.console.say("keys in directories that are no names of files: {}, {}", leaks->keys,
                             options.free
                                 ? "removed"
                                 : "so the directories cannot be removed; --free removes the keys");
     }
-    context.session.answer(Json::object({{"container", uri.container},
+    context.console.answer(Json::object({{"container", uri.container},
                                          {"objects", leaks->objects},
                                          {"keys", leaks->keys},
                                          {"bytes", leaks->bytes},

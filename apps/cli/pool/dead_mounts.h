@@ -12,8 +12,8 @@
 
 namespace ros2s::cli {
 
-// A process in another mount namespace in which the pool is mounted. Whoever creates a namespace
-// copies the mounts; the copy lives on when the original is unmounted, and so does its server.
+// A process in another mount namespace in which the pool is mounted. A new namespace has copies of
+// the mounts. A copy, and its server, stay when the original is unmounted.
 struct MountCopy {
     uint32_t pid = 0;
     std::string program;

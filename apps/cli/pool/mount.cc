@@ -63,7 +63,7 @@ Task<Result<>> mount_and_answer(CommandContext context, MountOptions options,
     }
     std::error_code ignored;
     const auto location = std::filesystem::canonical(options.mount_point, ignored);
-    context.session.answer(
+    context.console.answer(
         Json::object({{"mount_point", location.string()}, {"uri", options.uri}, {"pid", pid}}));
     co_return Result<>{};
 }
@@ -76,7 +76,7 @@ Task<Result<>> mount(CommandContext context, MountOptions options) {
     std::vector<std::string> arguments{sibling_program("ros2store-fuse"), options.uri,
                                        options.mount_point};
     arguments.insert(arguments.end(), options.further.begin(), options.further.end());
-    if (context.session.json()) {
+    if (context.console.json()) {
         co_return co_await mount_and_answer(context, std::move(options), std::move(arguments));
     }
     execvp(arguments[0].c_str(), pointers_to(arguments).data());

@@ -99,7 +99,7 @@ Task<Result<>> pool_list(CommandContext context, PoolOptions options) {
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner,
                             owner_if_any(pool->directory, context.report));
         const auto [state, words] = state_of(*pool, owner);
-        context.session.say("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
+        context.console.say("{:<16} {:>10}  {}  {}", pool->pool.empty() ? "?" : pool->pool,
                             human_bytes(pool->bytes), pool->directory, words);
         const std::vector<Json> missing(pool->missing.begin(), pool->missing.end());
         pools.push_back(
@@ -113,10 +113,10 @@ Task<Result<>> pool_list(CommandContext context, PoolOptions options) {
                           {"mount_point", owner.mount_point}}));
     }
     if (pools.empty()) {
-        context.session.say("no pool in {} or directly below it; make one: ros2store up DIR",
+        context.console.say("no pool in {} or directly below it; make one: ros2store up DIR",
                             directory);
     }
-    context.session.answer(Json::object({{"pools", Json::array(pools)}}));
+    context.console.answer(Json::object({{"pools", Json::array(pools)}}));
     co_return Result<>{};
 }
 
@@ -138,10 +138,10 @@ Task<Result<>> pool_destroy(CommandContext context, PoolOptions options) {
                                       shell_word(pool.directory));
     }
     ROS2S_CO_TRY(co_await destroy_with_services(context, pool.directory));
-    context.session.say("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
+    context.console.say("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
                         lost.empty() ? "" : "; what of that is on another disk is still there");
     const std::vector<Json> missing(pool.missing.begin(), pool.missing.end());
-    context.session.answer(Json::object({{"directory", pool.directory},
+    context.console.answer(Json::object({{"directory", pool.directory},
                                          {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},
                                          {"missing", Json::array(missing)}}));
     co_return Result<>{};

@@ -17,7 +17,7 @@
 namespace ros2s::cli {
 namespace {
 
-// A store that this process has open. What a pool of our own can do besides is in Opened.
+// A store that this process has open. Opened has the functions that only a pool of ours has.
 class OnStore : public PoolAccess {
   public:
     Task<Result<object::PoolSpace>> space(const Call& call) override {

@@ -50,7 +50,7 @@ Task<Result<pool::PoolDirectory>> create_pool(CommandContext context, const UpOp
     ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
                         size_of(options.size.value_or(default_size), context.report));
     Progress progress("writing the pool's files once", Progress::Unit::bytes,
-                      !context.session.json());
+                      !context.console.json());
     const pool::PoolCreation creation{
         .directory = options.directory,
         .pool = options.pool.value_or(default_pool),
@@ -64,10 +64,10 @@ Task<Result<pool::PoolDirectory>> create_pool(CommandContext context, const UpOp
     co_return pool::read_pool_directory(options.directory, context.report);
 }
 
-void warn_of_memory(const Session& session, const pool::PoolDirectory& pool) {
-    if (const auto sentence = in_memory(pool.directory)) return session.warn(*sentence);
+void warn_of_memory(const Console& console, const pool::PoolDirectory& pool) {
+    if (const auto sentence = in_memory(pool.directory)) return console.warn(*sentence);
     for (const auto& device : pool.devices) {
-        if (const auto sentence = in_memory(device)) session.warn(*sentence);
+        if (const auto sentence = in_memory(device)) console.warn(*sentence);
     }
 }
 
@@ -82,15 +82,15 @@ std::vector<Json> device_list(const pool::PoolDirectory& pool) {
 
 Task<Result<>> pool_create(CommandContext context, UpOptions options) {
     ROS2S_CO_TRY_ASSIGN(const pool::PoolDirectory pool, co_await create_pool(context, options));
-    context.session.answer(Json::object({{"directory", pool.directory},
+    context.console.answer(Json::object({{"directory", pool.directory},
                                          {"pool", pool.config.pool},
                                          {"bytes", pool.device_bytes},
                                          {"devices", Json::array(device_list(pool))}}));
-    context.session.say("Pool '{}' is ready: {} in {}", pool.config.pool, devices_text(pool),
+    context.console.say("Pool '{}' is ready: {} in {}", pool.config.pool, devices_text(pool),
                         pool.directory);
     const api::Uri uri{.pool = pool.config.pool, .container = "NAME", .dir = pool.directory};
-    context.session.say("Next: ros2store container create {}", shell_word(uri.to_string()));
-    warn_of_memory(context.session, pool);
+    context.console.say("Next: ros2store container create {}", shell_word(uri.to_string()));
+    warn_of_memory(context.console, pool);
     co_return Result<>{};
 }
 
@@ -124,7 +124,7 @@ Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
     }
     {
         Progress progress("writing the new device file once", Progress::Unit::bytes,
-                          !context.session.json());
+                          !context.console.json());
         const auto show = [&](uint64_t done, uint64_t total) { progress.update(done, total); };
         ROS2S_CO_TRY(co_await pool::grow_pool(context.call, context.environment,
                                               {.directory = directory,
@@ -135,12 +135,12 @@ Task<Result<>> pool_grow(CommandContext context, GrowOptions options) {
     }
     ROS2S_CO_TRY_ASSIGN(const auto pool, pool::read_pool_directory(directory, context.report));
     const uint64_t added = pool.device_bytes - before.device_bytes;
-    context.session.answer(Json::object({{"directory", pool.directory},
+    context.console.answer(Json::object({{"directory", pool.directory},
                                          {"pool", pool.config.pool},
                                          {"added_bytes", added},
                                          {"bytes", pool.device_bytes},
                                          {"devices", Json::array(device_list(pool))}}));
-    context.session.say("Pool '{}' has grown by {}: {} in {}", pool.config.pool, human_bytes(added),
+    context.console.say("Pool '{}' has grown by {}: {} in {}", pool.config.pool, human_bytes(added),
                         devices_text(pool), pool.directory);
     co_return Result<>{};
 }

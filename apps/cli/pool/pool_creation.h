@@ -15,7 +15,7 @@ namespace ros2s::cli {
                                                             const UpOptions& options);
 
 // Warns if the pool is in memory, and so lost when the machine stops.
-void warn_of_memory(const Session& session, const pool::PoolDirectory& pool);
+void warn_of_memory(const Console& console, const pool::PoolDirectory& pool);
 
 // "4 GiB on 1 device".
 [[nodiscard]] std::string devices_text(const pool::PoolDirectory& pool);

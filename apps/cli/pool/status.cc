@@ -30,7 +30,7 @@ struct Content {
     std::string trouble;  // why the engine that has the pool open does not answer; "": none
 };
 
-// The mount's process answers. What it cannot answer stays unknown.
+// The mount's process answers. Values that it does not return stay unknown.
 void ask_mount(const std::string& mount_point, Content& content) {
     std::array<char, 4096> told{};
     const ssize_t bytes =
@@ -87,7 +87,7 @@ Task<Result<Content>> look_or_say_why(CommandContext context, const pool::PoolDi
         co_return co_await look_inside(context, pool, owner);
     if (!known_trouble.empty()) co_return Content{.trouble = known_trouble};
     Report trouble;
-    auto content = co_await look_inside({.session = context.session,
+    auto content = co_await look_inside({.console = context.console,
                                          .environment = context.environment,
                                          .call = context.call,
                                          .report = trouble},
@@ -97,55 +97,55 @@ Task<Result<Content>> look_or_say_why(CommandContext context, const pool::PoolDi
     co_return Content{.trouble = trouble.empty() ? describe(content.error()) : trouble.text()};
 }
 
-void report_status(const Session& session, const pool::PoolDirectory& pool,
+void report_status(const Console& console, const pool::PoolDirectory& pool,
                    const pool::OwnerRecord& owner, const Content& content) {
-    session.say("pool        {} in {}", pool.config.pool, pool.directory);
-    for (const auto& device : pool.devices) session.say("device      {}", device);
+    console.say("pool        {} in {}", pool.config.pool, pool.directory);
+    for (const auto& device : pool.devices) console.say("device      {}", device);
     if (content.space) {
         const uint64_t used = content.space->total_bytes - content.space->free_bytes;
-        session.say("space       {} for data, {} used, {} free",
+        console.say("space       {} for data, {} used, {} free",
                     human_bytes(content.space->total_bytes), human_bytes(used),
                     human_bytes(content.space->free_bytes));
     }
     if (content.index_bytes) {
-        session.say("index       {} on disk, beside that space", human_bytes(*content.index_bytes));
+        console.say("index       {} on disk, beside that space", human_bytes(*content.index_bytes));
     }
     if (content.known) {
-        session.say("containers  {}", content.names.empty() ? "none" : content.names);
+        console.say("containers  {}", content.names.empty() ? "none" : content.names);
     }
     if (!content.trouble.empty()) {
-        session.say("containers  unknown: {}", content.trouble);
+        console.say("containers  unknown: {}", content.trouble);
     }
-    if (content.targets) session.say("targets     {}", *content.targets);
+    if (content.targets) console.say("targets     {}", *content.targets);
     if (content.read_only) {
-        session.say("state       {}", content.read_only->empty()
+        console.say("state       {}", content.read_only->empty()
                                           ? "takes reads and writes"
                                           : "read-only: " + *content.read_only);
     }
     if (owner.pid == 0) {
-        session.say("open by     no process");
+        console.say("open by     no process");
     } else if (owner.program == pool::engine_program) {
-        session.say("open by     process {} ({})", owner.pid, owner.program);
+        console.say("open by     process {} ({})", owner.pid, owner.program);
     } else if (owner.mount_point.empty()) {
-        session.say("open by     {}", pool::describe_owner(pool.directory, owner));
+        console.say("open by     {}", pool::describe_owner(pool.directory, owner));
     } else {
-        session.say("open by     process {} ({}): container '{}' is mounted at {}", owner.pid,
+        console.say("open by     process {} ({}): container '{}' is mounted at {}", owner.pid,
                     owner.program, owner.container, owner.mount_point);
-        session.say("            end it with: ros2store down {}", shell_word(pool.directory));
+        console.say("            end it with: ros2store down {}", shell_word(pool.directory));
     }
 }
 
-void report_mounts(const Session& session, const std::string& directory,
+void report_mounts(const Console& console, const std::string& directory,
                    const pool::OwnerRecord& owner, const PoolMounts& mounts) {
     for (const auto& mount_point : mounts.living) {
         if (mount_point == owner.mount_point) continue;  // the owner's was reported
-        session.say("mount       {}", mount_point);
+        console.say("mount       {}", mount_point);
     }
     for (const auto& mount_point : mounts.silent) {
-        session.say("mount       {}: it does not answer", mount_point);
+        console.say("mount       {}: it does not answer", mount_point);
     }
     for (const auto& mount_point : mounts.dead) {
-        session.say(
+        console.say(
             "dead mount  {}: its process has ended without unmounting it; remove it with: "
             "ros2store down {}",
             mount_point, shell_word(directory));
@@ -175,19 +175,19 @@ Task<Result<>> status(CommandContext context, StatusOptions options) {
         Content content,
         co_await look_or_say_why(context, pool, owner, services ? services->front().trouble : ""));
     if (const auto bytes = pool::index_disk_bytes(pool)) content.index_bytes = *bytes;
-    report_status(context.session, pool, owner, content);
+    report_status(context.console, pool, owner, content);
     ROS2S_CO_TRY_ASSIGN(const PoolMounts mounts,
                         co_await look_at_mounts(context, pool.directory, owner));
-    report_mounts(context.session, pool.directory, owner, mounts);
+    report_mounts(context.console, pool.directory, owner, mounts);
     std::vector<Json> mounted(mounts.living.begin(), mounts.living.end());
     mounted.insert(mounted.end(), mounts.silent.begin(), mounts.silent.end());
     if (services) {
-        report_services(context.session, *services, pool.directory);
+        report_services(context.console, *services, pool.directory);
     } else {
-        context.session.say("daemons     unknown: {}", trouble.text());
+        context.console.say("daemons     unknown: {}", trouble.text());
     }
     const std::vector<Json> devices(pool.devices.begin(), pool.devices.end());
-    context.session.answer(Json::object(
+    context.console.answer(Json::object(
         {{"directory", pool.directory},
          {"pool", pool.config.pool},
          {"devices", Json::array(devices)},

@@ -83,15 +83,15 @@ Task<Result<>> change(CommandContext context, tenancy::Change what, TenantOption
     ROS2S_CO_TRY_ASSIGN(const auto seen, co_await engine.control->change_tenant(
                                              bounded(context), engine.pool, what, options.name,
                                              std::move(options.settings), context.report));
-    context.session.say("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
+    context.console.say("tenant {} of the pool '{}': {}, generation {}", seen.tenant.name,
                         engine.pool, done, seen.tenant.generation);
     if (sets_caps) {
-        context.session.say(
+        context.console.say(
             "its caps bind containers that it owns. What hosts make through a DPU that is not "
             "delegated is owned by the DPU; `ros2store container set URI --owner {}` changes that",
             seen.tenant.name);
     }
-    context.session.answer(json_of(seen));
+    context.console.answer(json_of(seen));
     co_return Result<>{};
 }
 
@@ -116,11 +116,11 @@ Task<Result<>> revoke_one(CommandContext context, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const uint64_t sessions,
                         co_await engine.control->revoke_capability(
                             bounded(context), engine.pool, options.name, *id, context.report));
-    context.session.say(
+    context.console.say(
         "capability {} of the tenant {}: revoked; {}", id->to_string(), options.name,
         sessions == 0 ? "no session uses it now"
                       : fmt::format("{} session{} ended", sessions, sessions == 1 ? "" : "s"));
-    context.session.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
+    context.console.answer(Json::object({{"capability", id->to_string()}, {"sessions", sessions}}));
     co_return Result<>{};
 }
 
@@ -142,7 +142,7 @@ Task<std::vector<Json>> show_capabilities(CommandContext context, TenantOptions 
         const std::string expires = fmt::format("{:%FT%TZ}", until);
         const std::string from =
             each.first == each.last ? "" : fmt::format(", made from {}", each.first.to_string());
-        context.session.say("  capability {}: {}; shown by {} until {}{}", each.last.to_string(),
+        context.console.say("  capability {}: {}; shown by {} until {}{}", each.last.to_string(),
                             what, each.shown_by, expires, from);
         all.push_back(Json::object({{"id", each.last.to_string()},
                                     {"made_from", each.first.to_string()},
@@ -169,7 +169,7 @@ Task<Result<>> tenant_revoke(CommandContext context, TenantOptions options) {
 Task<Result<>> tenant_remove(CommandContext context, TenantOptions options) {
     const std::string name = options.name;
     ROS2S_CO_TRY(co_await change(context, tenancy::Change::remove, std::move(options), "removed"));
-    context.session.say(
+    context.console.say(
         "its subjects have again what `access:` of the engine and of DPUs gives them. Containers "
         "that it owned belong to nobody, also not to a new tenant '{}'; `ros2store container set "
         "URI --owner` changes that",
@@ -182,11 +182,11 @@ Task<Result<>> tenant_rotate_key(CommandContext context, TenantOptions options) 
                         engine_of(context, options.location, options.certificates));
     ROS2S_CO_TRY(co_await engine.control->rotate_capability_key(bounded(context), engine.pool,
                                                                 context.report));
-    context.session.say(
+    context.console.say(
         "a new key signs the capabilities of the pool '{}'; what earlier ones signed is valid "
         "until it expires",
         engine.pool);
-    context.session.answer(Json::object({{"pool", engine.pool}}));
+    context.console.answer(Json::object({{"pool", engine.pool}}));
     co_return Result<>{};
 }
 
@@ -194,16 +194,16 @@ Task<Result<>> tenant_list(CommandContext context, TenantOptions options) {
     ROS2S_CO_TRY_ASSIGN(const auto tenants, co_await read(context, options));
     std::vector<Json> all;
     for (const auto& [name, seen] : tenants) {
-        context.session.say("{:<20} {:<8} {}", name, state_of(seen),
+        context.console.say("{:<20} {:<8} {}", name, state_of(seen),
                             fmt::join(seen.tenant.subjects, ", "));
         all.push_back(json_of(seen));
     }
     if (tenants.empty()) {
-        context.session.say(
+        context.console.say(
             "no tenant; make one: ros2store tenant create PLACE NAME --subject CN=NAME "
             "--write CONTAINER");
     }
-    context.session.answer(Json::object({{"tenants", Json::array(all)}}));
+    context.console.answer(Json::object({{"tenants", Json::array(all)}}));
     co_return Result<>{};
 }
 
@@ -213,16 +213,16 @@ Task<Result<>> tenant_show(CommandContext context, TenantOptions options) {
     if (found == tenants.end()) {
         co_return context.report.fail(Code::not_found, "there is no tenant '{}'", options.name);
     }
-    context.session.say("{}: {}, generation {}", options.name, state_of(found->second),
+    context.console.say("{}: {}, generation {}", options.name, state_of(found->second),
                         found->second.tenant.generation);
     if (const std::string owner = found->second.tenant.owner(); owner != options.name) {
-        context.session.say("  {:<18} {}", "owns as", owner);
+        context.console.say("  {:<18} {}", "owns as", owner);
     }
     for (const auto& [key, text] : found->second.tenant.settings) {
-        context.session.say("  {:<18} {}", key, text);
+        context.console.say("  {:<18} {}", key, text);
     }
     const std::vector<Json> capabilities = co_await show_capabilities(context, options);
-    context.session.answer(json_of(found->second, &capabilities));
+    context.console.answer(json_of(found->second, &capabilities));
     co_return Result<>{};
 }
 

@@ -94,8 +94,8 @@ TenantCounts earlier_of(const DaemonCounts& before, const std::string& tenant,
     const auto found = before.tenants.find(tenant);
     const bool known = found != before.tenants.end();
     const bool fell = known && has_fallen(found->second, now);
-    // A tenant that gets a label takes its counts with it from the others. What either of them did
-    // since then is unknown.
+    // When a tenant gets a label, its counts leave the sum of the others. The rates of both are
+    // then unknown.
     if (known ? fell && tenant == unlabelled : before.tenants.contains(unlabelled)) return now;
     // The daemon, or the tenant's account, began again.
     if (!known || fell) return {};

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view http = "http://";
 
-// A daemon, what it counted last, and what it did before that.
+// A daemon, its newest counts, and its rates until then.
 struct Watched {
     std::string program;  // of a directory; empty: of a URL
     std::string location;
@@ -121,7 +121,7 @@ Result<std::vector<Watched>> find_daemons(const TopOptions& options, Report& rep
 // Errors: cancelled. Others are the daemon's trouble.
 Task<Result<>> ask(CommandContext context, Watched& daemon) {
     Report why;
-    const CommandContext quiet{.session = context.session,
+    const CommandContext quiet{.console = context.console,
                                .environment = context.environment,
                                .call = context.call,
                                .report = why};
@@ -187,10 +187,10 @@ std::vector<std::string> lines_of(const Watched& daemon, size_t tenants_max) {
     return lines;
 }
 
-void say_all(const Session& session, const std::vector<Watched>& daemons) {
+void say_all(const Console& console, const std::vector<Watched>& daemons) {
     for (const Watched& each : daemons) {
-        if (&each != daemons.data()) session.say("");
-        for (const std::string& line : lines_of(each, each.tenants.size())) session.say(line);
+        if (&each != daemons.data()) console.say("");
+        for (const std::string& line : lines_of(each, each.tenants.size())) console.say(line);
     }
 }
 
@@ -205,7 +205,7 @@ Screen screen() {
     return {size.ws_row, size.ws_col};
 }
 
-// From the upper left corner. What was there is overwritten line by line, without flicker. The
+// From the upper left corner. The old lines are overwritten one by one, without flicker. The
 // terminal's modes stay as they are, so that they need no restoring, however this ends.
 void draw(const std::vector<Watched>& daemons) {
     constexpr size_t besides_tenants = 5;  // lines of one daemon
@@ -255,7 +255,7 @@ Task<Result<>> top(CommandContext context, TopOptions options) {
     Reactor& reactor = context.environment.reactor;
     const auto interval =
         std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.interval));
-    const bool once = options.once || context.session.json() || isatty(STDOUT_FILENO) != 1;
+    const bool once = options.once || context.console.json() || isatty(STDOUT_FILENO) != 1;
     std::vector<Watched> daemons;
     ROS2S_CO_TRY(co_await look(context, options, daemons));
     ROS2S_CO_TRY(check_any(daemons, context.report));
@@ -264,12 +264,12 @@ Task<Result<>> top(CommandContext context, TopOptions options) {
             co_return fail(Code::cancelled);
         ROS2S_CO_TRY(co_await look(context, options, daemons));
         ROS2S_CO_TRY(check_any(daemons, context.report));
-        say_all(context.session, daemons);
-        context.session.answer(value_of(daemons));
+        say_all(context.console, daemons);
+        context.console.answer(value_of(daemons));
         co_return Result<>{};
     }
     // The text on the screen goes up and stays readable.
-    context.session.say(std::string(screen().lines, '\n'));
+    context.console.say(std::string(screen().lines, '\n'));
     for (;;) {
         draw(daemons);
         // finish() reports a failure. Ctrl-C is how a person ends this.

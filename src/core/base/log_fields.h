@@ -2,8 +2,8 @@
 //
 //     session 7 of CN=alice ended [session=7 tenant="CN=alice"]
 //
-// A value is a word, or quoted with \" \\ and \xHH for characters that cannot be printed. Whatever
-// a peer puts into its names, a line stays one line and its fields stay separate.
+// A value is a word, or quoted with \" \\ and \xHH for characters that cannot be printed. Names
+// from a peer cannot split a line or join its fields.
 #pragma once
 #include <initializer_list>
 #include <string>

@@ -56,7 +56,7 @@ class QuotaOf {
     using Subjects = std::map<Who, Count>;
 
   public:
-    // What one user has taken, until its end.
+    // A taken amount. Its end gives it back.
     class [[nodiscard]] Share {
       public:
         Share() = default;

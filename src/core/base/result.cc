@@ -57,7 +57,7 @@ std::string in_utc(uint64_t seconds) {
     return {text, std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts)};
 }
 
-// For errors of rpc: os_errno shows whose connection is lost, detail since when.
+// For errors of rpc: os_errno tells which connection is lost, and detail since when.
 std::string describe_absence(const Error& error) {
     const bool behind = error.os_errno == EREMOTEIO;
     std::string text{behind ? "the DPU answers, but cannot reach the engine behind it"
@@ -67,7 +67,7 @@ std::string describe_absence(const Error& error) {
     return text;
 }
 
-// Neither a device nor a budget of ours is the cause.
+// True if a limit of the process is the cause, and not a device or a budget of ours.
 bool is_limit_of_process(const Error& error) {
     switch (error.os_errno) {
         case EAGAIN:
@@ -87,7 +87,7 @@ std::string describe(const Error& error) {
     }
     if (is_limit_of_process(error)) return std::strerror(error.os_errno);
     std::string text{describe(error.code)};
-    // Of rpc: the time limit of the client's requests.
+    // For errors of rpc, `detail` is the time limit of the client's requests.
     if (error.code == Code::deadline && error.detail > 0) {
         text = "the server did not reply within " + std::to_string(error.detail) +
                " s, this program's limit; the request may have been done";

@@ -10,8 +10,8 @@
 namespace ros2s {
 namespace {
 
-// Larger sizes come directly from the kernel, and go back to it: an allocator keeps freed pieces of
-// this size between others, and the limit on memory would not hold.
+// Larger sizes come directly from the kernel, and go back to it. An allocator would keep freed
+// pieces of this size between others, and memory would exceed its limit.
 #ifdef ROS2S_SANITIZED
 constexpr size_t mapped_bytes_min = SIZE_MAX;  // its allocator detects a use after free
 #else

@@ -37,7 +37,7 @@ class Walk {
         return {};
     }
     [[nodiscard]] int parent() const { return parent_.get(); }
-    // What the path names, of O_PATH.
+    // The end of the path, opened with O_PATH.
     [[nodiscard]] Descriptor take() { return std::move(last_); }
     [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] const struct stat& facts() const { return facts_; }

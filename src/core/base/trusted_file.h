@@ -1,9 +1,9 @@
-// Files that a program acts upon: settings, keys, certificates, tenants, locks. Whoever may change
-// such a file, or a directory of its path, may have the program do what he wants, with the rights
-// of its user. So the file and all directories of its path must belong to root or to the user of
-// this process, and nobody else may write to them.
+// Files that a program acts upon: settings, keys, certificates, tenants, locks. A user who can
+// change such a file, or a directory of its path, can make the program act with the rights of its
+// user. So the file and all directories of its path must belong to root or to the user of this
+// process, and nobody else may write to them.
 //
-// The path is walked from "/" by descriptors, so that what was checked is what is opened.
+// The path is walked from "/" by descriptors, so the program opens the same file that it checked.
 // - A directory in which others may create names is accepted if it is sticky (/tmp): there, what
 //   belongs to root or to this user can be replaced by nobody else.
 // - A symbolic link is followed if it belongs to root or to this user. Its target is walked in the
@@ -38,8 +38,8 @@ namespace ros2s {
 [[nodiscard]] Result<std::string> read_private(const std::string& path, size_t bytes_max,
                                                uint32_t mode_max, Report& report);
 // Checks what the path names, of any kind, and its directories, as far as they exist. For paths
-// that something else opens. Errors, with a sentence: denied without an errno. What cannot be
-// looked at is no error here: whoever opens it gets one.
+// that something else opens. Errors, with a sentence: denied without an errno. A file that cannot
+// be examined is no error here. Opening it reports the error.
 [[nodiscard]] Result<> check_trusted(const std::string& path, Report& report);
 // For a directory whose content is data, such as one that a server offers, and may belong to
 // anybody. Its owner can exchange it for another directory of his, but not for a link to one that

@@ -1,7 +1,7 @@
 // ForeignPosts: Reactor::post_remote() for threads that the reactor's owner cannot join, such as
-// those of a library. What such a thread resumes may be the reactor's last work. Its owner then
-// destroys the reactor, while the thread still looks whether to wake it. So the owner destroys this
-// first, which waits until all threads have returned.
+// those of a library. Such a thread may resume the reactor's last work. The owner then destroys the
+// reactor while the thread still checks whether to wake it. So the owner destroys this object
+// first. Its destructor waits until all threads have returned.
 //
 // The reactor is borrowed and outlives this. post(): any thread.
 #pragma once

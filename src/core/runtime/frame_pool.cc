@@ -7,15 +7,16 @@ namespace ros2s {
 namespace {
 
 // Frames up to 2 KiB, and larger ones up to 10 KiB: a message with a block, the largest coroutines.
-// What is larger still goes to the allocator.
+// The allocator serves larger ones.
 constexpr size_t small_class_bytes = 64;
 constexpr size_t small_classes = 32;
 constexpr size_t small_bytes_max = small_classes * small_class_bytes;
 constexpr size_t large_class_bytes = 1024;
 constexpr size_t large_classes = 8;
 constexpr size_t classes = small_classes + large_classes;
-// A class may always keep the first number, so that no other class takes its room; more as long as
-// all classes together keep less than the second: 256 requests have three frames of 4 KiB each.
+// A class may always keep kept_bytes_of_class, so that no other class takes its room. It may keep
+// more while all classes together keep less than kept_bytes_shared. 256 requests have three frames
+// of 4 KiB each.
 constexpr size_t kept_bytes_of_class = size_t{256} << 10;
 constexpr size_t kept_bytes_shared = size_t{4} << 20;
 

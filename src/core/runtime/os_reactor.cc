@@ -21,8 +21,8 @@
 namespace ros2s {
 namespace {
 
-// Handles that one turn resumes, and timers that it lets fire, at most: what is left waits for the
-// next turn, so that completions and other threads are never starved.
+// Handles that one turn resumes, and timers that it lets fire, at most. The rest waits for the next
+// turn, so that completions and other threads are never starved.
 constexpr size_t resumed_per_turn = 256;
 constexpr size_t timers_per_turn = 64;
 // After a yield that takes longer than this, another process computed. Polling beside such a

@@ -1,5 +1,5 @@
-// The limits of this process: files, their size, threads, address space. Whoever is about to begin
-// something that cannot be ended in order when a limit is met asks here first.
+// The limits of this process: files, their size, threads, address space. Code checks them before an
+// operation that could not end cleanly at a limit.
 #pragma once
 #include <signal.h>
 
@@ -27,7 +27,7 @@ namespace ros2s {
 // once, and ends them. `whose`: "RocksDB". Blocks for a millisecond. Errors: io (EAGAIN), reported.
 [[nodiscard]] Result<> check_threads(size_t count, const char* whose, Report& report);
 
-// That so many files can be opened. Errors: io (EMFILE, ENFILE), reported.
+// Checks that so many files can be opened. Errors: io (EMFILE, ENFILE), reported.
 [[nodiscard]] Result<> check_descriptors(size_t count, const char* whose, Report& report);
 
 // The largest piece of address space that is left under ulimit -v. UINT64_MAX: there is no limit.

@@ -3,9 +3,9 @@
 //
 //     Result<size_t> got = run_blocking(reactor, [&] { return file.read(call, offset, bytes); });
 //
-// The lambda is called on the reactor's core and returns the Task. What it captures by reference
-// stays valid in the caller's blocked frame. The caller runs the reactor's loop itself where it may
-// (class Lead); otherwise it sleeps on a futex.
+// The lambda is called on the reactor's core and returns the Task. Its captures by reference stay
+// valid, because the caller's frame is blocked. The caller runs the reactor's loop itself where it
+// may (class Lead); otherwise it sleeps on a futex.
 //
 // Must not be called on a reactor's own core (it would wait for itself), in a forked child, or
 // after stop().

@@ -6,7 +6,7 @@
 //     if (co_await jobs.wait(call, job)) use(*job);
 //
 // A job that hangs occupies one thread, until it returns. It owns what it uses, because its caller
-// and this object may be gone by then. What nobody waits for any more is not begun.
+// and this object may be gone by then. A job without a waiting caller is not begun.
 //
 // Used and destroyed on the reactor's core. No caller waits when it is destroyed. A job in progress
 // then goes on; the pool waits for it when it ends. After the first job it is a Poller of the core:
@@ -28,7 +28,7 @@ class SerialJob : private BlockingPool::Job {
     SerialJob(const SerialJob&) = delete;
     SerialJob& operator=(const SerialJob&) = delete;
     virtual ~SerialJob() = default;
-    // On the core. What the job wrote may be read if it is done.
+    // On the core. If it is done, the job's results may be read.
     [[nodiscard]] bool is_done() const { return is_done_; }
     // Done, or not begun in time.
     [[nodiscard]] bool has_ended() const { return ended_.stop_requested(); }

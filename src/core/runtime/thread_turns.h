@@ -1,5 +1,5 @@
-// ThreadTurns: the helper threads of a BlockingPool that tenants share, so that calls of one tenant
-// which block for long leave threads to the others.
+// ThreadTurns: the helper threads of a BlockingPool that tenants share, so that long calls of one
+// tenant leave threads to the others.
 //
 //     co_return co_await run_in_turn(turns, pool, reactor, call, work);
 //

@@ -29,8 +29,8 @@
 namespace ros2s {
 namespace {
 
-// What a completion's user_data holds when it is no Operation; addresses are aligned, these are
-// not. A cancellation's is its operation's address with the lowest bit set.
+// Values of a completion's user_data that are no Operation. Addresses are aligned; these values are
+// not. A cancellation has its operation's address with the lowest bit set.
 constexpr uint64_t tag_waker = 3;
 constexpr uint64_t tag_cancellation = 1;
 // A disk may report all operations at once. The turns are short, so that the first of them cause
@@ -171,7 +171,8 @@ class UringRing final : public KernelRing {
             spec.tv_sec = std::chrono::floor<std::chrono::seconds>(*limit).count();
             spec.tv_nsec = (*limit % std::chrono::seconds(1)).count();
         }
-        // Whatever it returns (a completion, ETIME, EINTR, EAGAIN), the next turn looks for itself.
+        // The result (a completion, ETIME, EINTR, EAGAIN) is not used: the next turn looks at the
+        // ring.
         io_uring_submit_and_wait_timeout(&ring_, &completion, 1, limit ? &spec : nullptr, nullptr);
         unsubmitted_ = 0;
     }
@@ -188,8 +189,8 @@ class UringRing final : public KernelRing {
             // that goes on working would keep it until the kernel's next tick, up to 10 ms.
             if (result >= 0 && std::exchange(sync_prepared_, false)) sched_yield();
             if (result >= 0 || result == -EINTR) continue;
-            // The kernel is short of memory, or wants its completions fetched first. What stays
-            // in the queue goes with the next turn's flush.
+            // The kernel is short of memory, or wants its completions fetched first. The next
+            // turn's flush submits the rest of the queue.
             ROS2S_CHECK(result == -EAGAIN || result == -EBUSY || result == -ENOMEM);
             return;
         }

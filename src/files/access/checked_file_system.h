@@ -12,8 +12,8 @@
 // Invariants
 // - Reads and writes are not checked: the rights were checked when the file was opened.
 // - A check uses what look-ups and changes returned in the last second, or else requests the node's
-//   attributes. What this file system changes is seen by the next check; a change by another DPU or
-//   a direct client may take a second.
+//   attributes. The next check sees a change made through this file system. A change by another DPU
+//   or a direct client may take a second.
 // - The owner of a new node is its caller. Only root may name another one.
 // - walk(), open_path() and readdir_many() are the Namespace's, which call the functions here. What
 //   the file system under it has of its own is not used, because it checks nothing.

@@ -45,7 +45,7 @@ class CheckedTree {
     }
 
   private:
-    struct Named {
+    struct NodeAtName {
         fs::NodeId parent{};
         std::string name;
         std::optional<fs::NodeId> node;
@@ -81,22 +81,22 @@ class CheckedTree {
                 call, each->node, {.mode = modes.file, .uid = file_owner, .gid = file_group}));
         }
     }
-    Task<Result<Named>> find(const Call& call, std::string_view path) {
+    Task<Result<NodeAtName>> find(const Call& call, std::string_view path) {
         ROS2S_CO_TRY_ASSIGN(const fs::Walked walked,
                             co_await fs().walk(call, path, fs::LastLink::keep));
-        Named named{.parent = walked.parent, .name = walked.name, .node = {}};
+        NodeAtName named{.parent = walked.parent, .name = walked.name, .node = {}};
         if (walked.attributes) named.node = walked.attributes->node;
         co_return named;
     }
     Task<Result<fs::NodeId>> find_node(const Call& call, std::string_view path) {
-        ROS2S_CO_TRY_ASSIGN(const Named named, co_await find(call, path));
+        ROS2S_CO_TRY_ASSIGN(const NodeAtName named, co_await find(call, path));
         if (!named.node) co_return fail(Code::not_found);
         co_return *named.node;
     }
-    Task<Result<Named>> find_place(const Call& call, std::string_view path) {
+    Task<Result<NodeAtName>> find_place(const Call& call, std::string_view path) {
         ROS2S_CO_TRY_ASSIGN(const fs::Walked walked,
                             co_await fs().walk(call, path, fs::LastLink::unasked));
-        co_return Named{.parent = walked.parent, .name = walked.name, .node = {}};
+        co_return NodeAtName{.parent = walked.parent, .name = walked.name, .node = {}};
     }
     static Task<> act_and_show(CheckedTree& self, const User& user, const Step& step,
                                Answer& answer) {
@@ -137,7 +137,7 @@ class CheckedTree {
         }
     }
     Task<Result<>> add(const Call& call, const Step& step) {
-        ROS2S_CO_TRY_ASSIGN(const Named at, co_await find_place(call, step.path));
+        ROS2S_CO_TRY_ASSIGN(const NodeAtName at, co_await find_place(call, step.path));
         const fs::Owner given = given_owner(call);
         if (step.what == What::create || step.what == What::create_new) {
             ROS2S_CO_TRY_ASSIGN(
@@ -170,7 +170,7 @@ class CheckedTree {
         co_return co_await fs().close(call, opened.handle);
     }
     Task<Result<>> act_on_many(const Call& call, const Step& step) {
-        ROS2S_CO_TRY_ASSIGN(const Named at, co_await find_place(call, step.path));
+        ROS2S_CO_TRY_ASSIGN(const NodeAtName at, co_await find_place(call, step.path));
         const std::string_view name = at.name;
         if (step.what == What::stat_many) {
             const auto found = co_await fs().lookup_many(call, at.parent, {&name, 1});
@@ -193,16 +193,16 @@ class CheckedTree {
     Task<Result<>> move(const Call& call, const Step& step) {
         if (step.what == What::link) {
             ROS2S_CO_TRY_ASSIGN(const fs::NodeId node, co_await find_node(call, step.path));
-            ROS2S_CO_TRY_ASSIGN(const Named to, co_await find_place(call, step.other));
+            ROS2S_CO_TRY_ASSIGN(const NodeAtName to, co_await find_place(call, step.other));
             ROS2S_CO_TRY(co_await fs().link(call, node, to.parent, to.name));
             co_return Result<>{};
         }
-        ROS2S_CO_TRY_ASSIGN(const Named at, co_await find_place(call, step.path));
+        ROS2S_CO_TRY_ASSIGN(const NodeAtName at, co_await find_place(call, step.path));
         if (step.what == What::unlink) co_return co_await fs().unlink(call, at.parent, at.name);
         if (step.what == What::remove_directory) {
             co_return co_await fs().rmdir(call, at.parent, at.name);
         }
-        ROS2S_CO_TRY_ASSIGN(const Named to, co_await find_place(call, step.other));
+        ROS2S_CO_TRY_ASSIGN(const NodeAtName to, co_await find_place(call, step.other));
         co_return co_await fs().rename(call, at.parent, at.name, to.parent, to.name,
                                        {.exchange = step.what == What::exchange});
     }

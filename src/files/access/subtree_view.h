@@ -15,10 +15,10 @@
 // Invariants
 // - The number of a node gives no right by itself. Before each use, the directories above the node
 //   are followed up to a granted one. The file system below must have them: lookup(node, "..").
-// - Each step of this was true some time in the last second: as a look-up of this mount has found
-//   it (SeenParents), or else it is requested. So is the path of the granted directory, in which
-//   symbolic links are not followed. What others move out of a subtree, or put in its place, is
-//   noticed after a second.
+// - Each step was true at some time in the last second: a look-up of this mount found it
+//   (SeenParents), or it is requested now. The same holds for the path of the granted directory, in
+//   which symbolic links are not followed. If others move a node out of a subtree, or replace a
+//   directory of the path, the view notices it after a second.
 // - What is open stays usable. Rights are checked at open.
 #pragma once
 #include <map>

@@ -124,7 +124,7 @@ class DaosFileSystem final : public fs::FileSystem {
     [[nodiscard]] Result<> move(const Object& from, const std::string& name, const FoundNode& moved,
                                 const Object& to, const std::string& new_name,
                                 const std::optional<FoundNode>& there, RenameFlags flags) const;
-    // What `before` is after a move that began at `begun`, with its time of modification.
+    // Finds the node `before` after a move that began at `begun`, and its time of modification.
     Task<Result<FoundNode>> find_moved(const ThreadTurns::Permit& thread, const Object& directory,
                                        const std::string& name, const FoundNode& before,
                                        ChangeMark mark, WallTime begun);

@@ -77,10 +77,10 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
     {.clears_set_ids = false,
      .exact_space = false,
      .xattr_bytes = 2000,
-     .lacks = {{"WhatWasReplacedIsUsableForAWhile", too_few},
-               {"WhatWasRemovedIsUsableForAWhile", too_few},
-               {"ADirectoryThatWasReplacedIsUsableForAWhile", too_few},
-               {"ADirectoryThatWasRemovedIsUsableForAWhile", too_few}},
+     .lacks = {{"ReplacedFileIsUsableForAWhile", too_few},
+               {"RemovedFileIsUsableForAWhile", too_few},
+               {"ReplacedDirectoryIsUsableForAWhile", too_few},
+               {"RemovedDirectoryIsUsableForAWhile", too_few}},
      .property_runs = 1},
     [](uint64_t seed) {
         return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});

@@ -89,7 +89,7 @@ Task<Result<NodeUse>> LocalDirectory::use_to_add(const Call& call, NodeId id) {
 
 size_t LocalDirectory::depth_of(const LocalNode& node) const {
     size_t depth = 0;
-    // What was moved may be deeper by far: that is not counted.
+    // A moved node may be much deeper. Levels above the maximum are not counted.
     for (const LocalNode* above = &node; above != nullptr && depth <= options_.depth_max;
          above = above->parent) {
         ++depth;

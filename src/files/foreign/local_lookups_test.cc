@@ -36,7 +36,7 @@ class CountedPool final : public BlockingPool {
         job.next = std::exchange(held_, &job);
     }
     void hold() { holds_ = true; }
-    void let_go() {
+    void release() {
         holds_ = false;
         while (held_ != nullptr) inner_.submit(*std::exchange(held_, held_->next));
     }
@@ -112,7 +112,7 @@ class LocalFsLookups : public testing::Test {
         std::filesystem::rename(path + "/a/b", path + "/a/c");
         EXPECT_TRUE(co_await fs->lookup(call, above->node, "c"));
         EXPECT_EQ(pool.jobs(), 0U);
-        pool.let_go();
+        pool.release();
         EXPECT_EQ((co_await fs->lookup(call, above->node, "b")).error().code, Code::not_found);
     }
     Task<> waits_for_what_is_not_in_memory() {
@@ -123,7 +123,7 @@ class LocalFsLookups : public testing::Test {
         (void)co_await sleep_for(world.core(), std::chrono::seconds(1));
         EXPECT_EQ(pool.jobs(), 1U);
         EXPECT_EQ(found->node, fs::NodeId{}) << "it did not wait for a thread";
-        pool.let_go();
+        pool.release();
         co_await calls.join();
         EXPECT_EQ(found.error().code, Code::not_found);
     }
@@ -299,7 +299,7 @@ Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
         walk_into(files, {.stop = stop.token()}, "sys/kernel/../kernel/ostype", done));
     (void)co_await sleep_for(world.core(), std::chrono::seconds(1));
     stop.request_stop();
-    pool.let_go();
+    pool.release();
     co_await calls.join();
     EXPECT_EQ(done, Result<>(fail(Code::cancelled)));
     files.forget(kernel->node, 1);

@@ -142,8 +142,8 @@ class LocalNodes {
     void close_idle();
     // The node, and a slice of those above it.
     void drop_if_unused(LocalNode& node) { (void)drop_unused(node, 1 + slice_of_nodes); }
-    // The node and those above it, as far as they are unused. Returns how many were dropped. What
-    // is left is drop_some()'s.
+    // The node and those above it, as far as they are unused. Returns how many were dropped.
+    // drop_some() drops the rest.
     size_t drop_unused(LocalNode& node, size_t most);
 
     const uint64_t first_;

@@ -33,7 +33,7 @@ struct Caller {
     }
 };
 
-// A user as a host names it. What the host may claim is decided elsewhere (rights::UserMapping).
+// A user as a host names it. rights::UserMapping decides which users a host may claim.
 struct UserClaim {
     uint32_t uid = 0;
     uint32_t gid = 0;

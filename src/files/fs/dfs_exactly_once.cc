@@ -50,7 +50,7 @@ Task<Result<>> DfsMount::unless_done(const Call& call, Result<> outcome) {
     co_return before ? Result<>() : outcome;
 }
 
-// Only the store has the record of whether the first time left an orphan.
+// Only the store knows whether the first execution left an orphan.
 Task<Result<>> DfsMount::unless_removed(const Call& call, Result<> outcome) {
     const auto removed = co_await unless_done(call, outcome);
     if (removed && !outcome) sweep_later();

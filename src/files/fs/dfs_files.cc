@@ -12,7 +12,7 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
     state.set_id_mode = mode;
-    // EntryAndNode before it lost its name, or opened again by a client that had it open. It is
+    // Found before it lost its name, or opened again by a client that had it open. It is
     // removed after it is closed.
     if (inode.links == 0) {
         state.orphaned = true;

@@ -10,7 +10,7 @@
 namespace ros2s::fs {
 namespace {
 
-// Of a list that looks for the first one that is missing.
+// Chunks per request of a list that looks for the first missing one.
 constexpr uint32_t seek_chunks_at_once = 1024;
 
 }  // namespace
@@ -156,11 +156,11 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
     co_return into.length;
 }
 
-// A chunk ended before the requested range: it is a hole, or the end of the file. The size decides,
-// and it is read after the bytes. The missing bytes may have been written in between. Such chunks
-// are therefore read once more; otherwise zeros would be returned that were never in the file. If
-// such a chunk is then another one but still too short, the file may have been truncated after the
-// query, and all is done again.
+// A chunk ended before the requested range: there is a hole, or the end of the file. The size
+// decides, and it is read after the bytes. The missing bytes may have been written in between, so
+// such chunks are read once more. Otherwise the caller could get zeros that were never in the file.
+// If such a chunk has changed and is still too short, the file may have been truncated after the
+// query. Then all is done again.
 Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& file, Window into,
                                                    uint64_t offset, std::span<FetchItem> items) {
     uint64_t size_before = 0;
@@ -208,7 +208,7 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     return write_file(call, handle, from, offset, nullptr);
 }
 
-// The pieces of an append are known only when its place is.
+// The pieces of an append depend on its offset, which is known only later.
 bool DfsMount::compares_checksums(FileHandle handle) const {
     const OpenFile* const file = handles_.find(handle);
     return file != nullptr && !file->flags.append;
@@ -419,8 +419,7 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
     for (uint64_t at = offset;;) {
         const uint64_t end = std::min(offset + length, file_size(contents, chunk_bytes_));
         if (at >= end) break;
-        // InodeAndContents chunks are removed at once, except the file's last one, which determines
-        // the size.
+        // Whole chunks are removed at once, except the file's last one, which determines the size.
         const uint64_t whole_end = std::min(end / chunk_bytes_, contents.highest_dkey.number());
         if (at % chunk_bytes_ == 0 && at / chunk_bytes_ < whole_end) {
             const auto punched = co_await punch_whole_chunks(call, state, at / chunk_bytes_,

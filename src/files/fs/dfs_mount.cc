@@ -191,7 +191,7 @@ Task<> DfsMount::close_all() {
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
     if (!options_.reaps || spares_all()) co_return;
-    // Those of other mounts stay as long as their names' readers may need them.
+    // Orphans of other mounts stay as long as readers of their names may need them.
     std::erase_if(orphans_, [](const auto& each) { return each.second.is_listed; });
     (void)co_await reap_until({.deadline = unpin_until_}, Time::max());
 }

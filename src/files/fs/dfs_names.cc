@@ -231,15 +231,15 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     }
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
-    // If no answer came, it may have been pinned all the same, also by the request that a
-    // repetition finds done.
+    // Without an answer, the object may be pinned all the same. So it may if a repetition finds the
+    // request done.
     state->held = done || done.error().code != Code::condition_failed;
     state->era = era;
     state->set_id_mode = record.mode;
     if (is_pinned) {
         wanted.state = state;
     } else {
-        // The caller does not wait for the store's reply, which may be as far away as the first.
+        // The caller does not wait for the store's reply, which may take as long as the first one.
         co_await letting_go_.spawn(unpin_later(*this, *state));
     }
     co_return done;
@@ -320,8 +320,8 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
         ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
-        // A caller has found it by a name that it has lost since. A file that is open here, and has
-        // no name, gets none, as in Linux.
+        // The caller found the node by a name that was removed since. As in Linux, an open file
+        // without a name gets no new one.
         const bool has_no_name = inode.record.links == 0;
         const NodeState* const used = has_no_name ? nodes_.find(node) : nullptr;
         if (used != nullptr && used->handles > 0) co_return fail(Code::not_found);

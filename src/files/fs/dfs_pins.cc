@@ -2,8 +2,7 @@
 // has it open, and while another mount has it open.
 //
 // The fetch that opens a node also pins it in the store. A punch has the condition that no other
-// mount has pinned the object. If it is refused, the orphan stays, and is removed with the last
-// pin:
+// mount has pinned the object. If the punch is refused, the orphan stays until the last pin ends:
 //
 //     open here alone      the last close punches it, or the reaper does this in time
 //     open elsewhere, too  the store tells the mount that releases the last pin to punch it

@@ -37,7 +37,7 @@ void DfsMount::add_removal(OperationSlots::Lease& lease, Removal& removal) {
 Task<> DfsMount::finish_removal(const Call& call, const Removal& removal) {
     if (!removal.last_name) co_return;
     add_orphan({.node = removal.node, .bytes = removal.bytes}, spared_until(removal.left));
-    // Who removes more than the reaper does, reaps.
+    // A caller that removes faster than the reaper helps it.
     constexpr Duration together = std::chrono::milliseconds(100);
     if (orphans_.size() > orphans_max && !spares_all()) {
         (void)co_await reap_until(call, orphans_.begin()->first + together);

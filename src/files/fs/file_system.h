@@ -122,9 +122,10 @@ struct OpenFlags {
     // With `read`: the bytes are read to run them, which needs the right to execute the file and
     // none to read it.
     bool execute = false;
-    // What is written, punched and truncated by this handle leaves set-id bits, as for a user with
-    // CAP_FSETID. Otherwise it clears S_ISUID, and S_ISGID if the group may execute the file or the
-    // user of the call is not in the group (fs/caller.h). Views for users grant it to root only.
+    // Writes, punches and truncations by this handle keep set-id bits, as for a user with
+    // CAP_FSETID. Otherwise they clear S_ISUID, and S_ISGID if the group may execute the file or
+    // the user of the call is not in the group (fs/caller.h). Views for users grant it to root
+    // only.
     bool keeps_set_ids = false;
 };
 
@@ -229,9 +230,9 @@ class Namespace {
     // one readlink.
     virtual Task<Result<Walked>> walk(const Call&, std::string_view path, LastLink last);
 
-    // Whether it is known that an earlier execution of this call, which is marked as repeated,
-    // removed or moved what it names. Before refusing a repeated call, check this: the conflict may
-    // be the call's own earlier effect.
+    // True if an earlier execution of this repeated call is known to have removed or moved the
+    // name. Before refusing a repeated call, check this: the conflict may be the call's own earlier
+    // effect.
     virtual Task<Result<bool>> was_done(const Call&) { co_return false; }
 
     // ---- many names of one directory. At most names_together_max; they belong to the caller until

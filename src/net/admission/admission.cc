@@ -68,14 +68,14 @@ Line::~Line() {
 }
 
 void Line::Queue::look() noexcept {
-    const Where next = where_first_belongs();
-    if (next == where && (where != Where::ready || kind == kind_of_first())) return;
+    const State next = state_of_first();
+    if (next == state && (state != State::ready || kind == kind_of_first())) return;
     leave_list();
-    where = next;
-    if (where == Where::nowhere) return;
+    state = next;
+    if (state == State::unlisted) return;
     Admission& admission = line.admission_;
     admission.metrics_.moved.add();
-    if (where == Where::ready) {
+    if (state == State::ready) {
         kind = kind_of_first();
         admission.link(*this);
     } else {
@@ -92,26 +92,26 @@ Line::Kind Line::Queue::kind_of_first() const noexcept {
     return waiters.front().demand.memory_bytes() > 0 ? payload : names;
 }
 
-Line::Queue::Where Line::Queue::where_first_belongs() noexcept {
-    if (waiters.empty()) return Where::nowhere;
+Line::Queue::State Line::Queue::state_of_first() noexcept {
+    if (waiters.empty()) return State::unlisted;
     const Demand& demand = waiters.front().demand;
-    if (!is_in_rate(demand)) return Where::delayed;
-    return line.admission_.fits(line, demand.memory_bytes()) ? Where::ready : Where::nowhere;
+    if (!is_in_rate(demand)) return State::delayed;
+    return line.admission_.fits(line, demand.memory_bytes()) ? State::ready : State::unlisted;
 }
 
 void Line::Queue::leave_list() noexcept {
-    if (where == Where::ready) {
+    if (state == State::ready) {
         line.admission_.unlink(*this);
-    } else if (where == Where::delayed) {
+    } else if (state == State::delayed) {
         line.admission_.delayed_.erase(delay);
         line.tenant_.delayed.erase(*this);
         throttled_until_then = throttled(line.admission_.reactor_.now());
     }
-    where = Where::nowhere;
+    state = State::unlisted;
 }
 
 Duration Line::Queue::throttled(Time now) const noexcept {
-    return where == Where::delayed ? throttled_until_then + (now - delayed_since)
+    return state == State::delayed ? throttled_until_then + (now - delayed_since)
                                    : throttled_until_then;
 }
 
@@ -217,7 +217,7 @@ void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
     admission.metrics_.waited.add();
     queue_.look();
     // It may pass those of its tenant for which there is no room.
-    if (is_first && queue_.where == Queue::Where::ready) admission.admit();
+    if (is_first && queue_.state == Queue::State::ready) admission.admit();
 }
 
 // ---- whose turn it is -----------------------------------------------------------------------
@@ -289,8 +289,8 @@ bool Admission::fits(const Tenant& tenant, const Demand& demand) const noexcept 
     const auto shared = static_cast<uint64_t>(limits_.shared.count());
     const uint64_t weights = active_weight_ + weight;
     if (inside.cost_ns * weights >= 2 * shared * weight) return false;
-    // What others keep inside may cost more than all that is shared, for as long as their peers
-    // stall. A quarter of the tenant's own limit is there nevertheless. It is at most half of the
+    // While their peers stall, the running requests of other tenants may cost more than
+    // Limits::shared. The tenant still has a quarter of its own limit. It is at most half of the
     // tenant's part by weight, and so does not decide the shares.
     return inside_.cost_ns < shared ||
            2 * (inside.cost_ns + demand.cost_ns) * weights <= shared * weight;
@@ -513,8 +513,8 @@ void Admission::end_delays(void* self) noexcept {
     admission.admit();
 }
 
-// What the old rates asked of a delayed request is forgotten, as the debts of its account are
-// (Accounts::set). It uses the new rates.
+// Forgets the delays by the old rates, and the debts of the account (Accounts::set). Delayed
+// requests use the new rates.
 void Admission::allowance_changed(uint64_t tenant) noexcept {
     const auto found = tenants_.find(tenant);
     if (found == tenants_.end()) return;
@@ -522,7 +522,7 @@ void Admission::allowance_changed(uint64_t tenant) noexcept {
     for (Queue* each = delayed.first(); each != nullptr; each = List<Queue>::next(*each)) {
         each->has_used_rates = false;
     }
-    // Those that the new rates delay, too, are added at the end.
+    // Queues that the new rates delay as well go to the end.
     while (!delayed.empty() && !delayed.front().has_used_rates) {
         Queue& queue = delayed.front();
         queue.leave_list();
@@ -545,8 +545,8 @@ void Admission::Highest::see(const Tenant& tenant, uint64_t cost) noexcept {
     }
 }
 
-// What a tenant wanted in the last span still counts, so that no other tenant fills its room before
-// it comes back.
+// A tenant's demand of the last span still counts. Otherwise other tenants would fill its room
+// before its next request.
 void Admission::note(Line& line, const Demand& demand, Time& now) noexcept {
     note_size(line.tenant_, demand, now);
     if (tenants_.size() == 1) return;

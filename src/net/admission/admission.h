@@ -247,8 +247,8 @@ class Line {
         explicit Queue(Line& its_line) : line(its_line) { parent = &its_line.branch_; }
         // Moves it to the list where it belongs.
         void look() noexcept;
-        enum class Where : uint8_t { nowhere, ready, delayed };
-        [[nodiscard]] Where where_first_belongs() noexcept;
+        enum class State : uint8_t { unlisted, ready, delayed };
+        [[nodiscard]] State state_of_first() noexcept;
         void leave_list() noexcept;
         [[nodiscard]] Kind kind_of_first() const noexcept;
         // Uses the tenant's rates for the first request, if that was not done. Returns true if it
@@ -263,7 +263,7 @@ class Line {
 
         Line& line;
         List<Waiter> waiters;
-        Where where = Where::nowhere;
+        State state = State::unlisted;
         Kind kind = unlimited;        // of its first request, while it is ready
         bool has_used_rates = false;  // for its first request, which may begin at not_before
         uint64_t not_before = 0;      // nanoseconds

@@ -14,7 +14,7 @@
 
 namespace ros2s::fabric {
 
-class Strangers;
+class PendingPeers;
 
 // Decides which peers get an endpoint. A listener calls it as soon as it has read a peer's hello.
 // Until then the listener shares no memory with the peer and passes no byte or address of the peer
@@ -61,7 +61,7 @@ struct ListenOptions {
     Duration handshake_within = std::chrono::seconds(5);
     // Shared with other listeners: what peers that are not admitted yet may cost together. Null:
     // not shared.
-    Strangers* strangers = nullptr;
+    PendingPeers* pending_peers = nullptr;
 };
 
 struct ConnectOptions {

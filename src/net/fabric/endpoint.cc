@@ -178,7 +178,7 @@ Result<> Endpoint::reply(Message& request, ConstBytes head, ConstBytes body) {
     return {};
 }
 
-Result<MemoryRegion> Endpoint::grant(Bytes memory, Rights rights, GrantOptions options) {
+Result<MemoryRegion> Endpoint::grant(Bytes memory, Rights rights, RegionOptions options) {
     if (initiates_) return fail(Code::denied);
     if (!alive()) return fail(Code::disconnected);
     ROS2S_TRY_ASSIGN(const RemoteKey key, do_grant(memory, rights, options));

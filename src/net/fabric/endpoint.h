@@ -171,7 +171,7 @@ class [[nodiscard]] Mapping {
     Bytes bytes_;
 };
 
-struct GrantOptions {
+struct RegionOptions {
     uint64_t lease = 0;          // its generation, for the key
     Time expires = Time::max();  // then the key is refused; the region must still be revoked
 };
@@ -242,7 +242,7 @@ class Endpoint {
     // (this side initiates), no_memory (Limits::regions_max), invalid (memory that this provider
     // cannot expose: not from allocate()), disconnected.
     [[nodiscard]] Result<MemoryRegion> grant(Bytes memory, Rights rights,
-                                             GrantOptions options = {});
+                                             RegionOptions options = {});
 
     // Moves bytes to or from `offset` within the range that the key names. Any size, any
     // alignment. Suspends. Errors: as of to_error(Refusal); disconnected: then some or all bytes
@@ -269,7 +269,7 @@ class Endpoint {
     // The provider's part of the functions above.
     virtual Result<> do_reply(ConstBytes head, ConstBytes body) = 0;
     virtual Result<RemoteKey> do_grant(Bytes memory, Rights rights,
-                                       const GrantOptions& options) = 0;
+                                       const RegionOptions& options) = 0;
     virtual Task<> do_revoke(RemoteKey key) = 0;
     // A provider that can map the peer's memory returns it, and counts uses of the key's slot.
     virtual Result<Bytes> do_map(const RemoteKey& key, uint64_t offset, uint64_t count,

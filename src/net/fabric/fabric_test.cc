@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
-#include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/region_table.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -76,11 +76,11 @@ TEST(FabricFormats, GoldenBytesMatch) {
 }
 
 // Against the rule in one line, for keys with false fields.
-TEST(GrantTable, OnlyGrantedAccessIsAllowed) {
+TEST(RegionTable, OnlyGrantedAccessIsAllowed) {
     constexpr uint64_t seed = 11;
     Random random(seed);
     std::array<std::byte, 4096> memory{};
-    GrantTable table(1, 2, 8);
+    RegionTable table(1, 2, 8);
     std::vector<RemoteKey> live;
     uint64_t allowed = 0;
     for (int i = 0; i < 100'000; ++i) {

@@ -77,7 +77,7 @@ void MessageEndpoint::queue_copy(ConstBytes head, ConstBytes body) {
     push(*new (memory) Outgoing{.head = ConstBytes{bytes, size}});
 }
 
-void MessageEndpoint::let_go(Outgoing& outgoing) noexcept {
+void MessageEndpoint::release(Outgoing& outgoing) noexcept {
     if (outgoing.waiter) return reactor_.post(outgoing.waiter);
     free_frame(&outgoing, sizeof(Outgoing) + outgoing.head.size());
 }
@@ -99,14 +99,14 @@ void MessageEndpoint::unlink(Outgoing& outgoing) noexcept {
 void MessageEndpoint::finish(Outgoing& outgoing) noexcept {
     unlink(outgoing);
     outgoing.done = true;
-    let_go(outgoing);
+    release(outgoing);
 }
 
 void MessageEndpoint::end_queue() noexcept {
     while (first_ != nullptr) {
         Outgoing& outgoing = *first_;
         unlink(outgoing);
-        let_go(outgoing);
+        release(outgoing);
     }
 }
 

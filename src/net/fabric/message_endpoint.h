@@ -67,7 +67,7 @@ class MessageEndpoint : public Endpoint {
     struct Wait;
     void push(Outgoing& outgoing) noexcept;
     void unlink(Outgoing& outgoing) noexcept;
-    void let_go(Outgoing& outgoing) noexcept;
+    void release(Outgoing& outgoing) noexcept;
 
     Outgoing* first_ = nullptr;
     Outgoing* last_ = nullptr;

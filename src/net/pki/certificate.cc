@@ -44,7 +44,7 @@ struct FreeCertificates {
 };
 using Certificates = std::unique_ptr<STACK_OF(X509), FreeCertificates>;
 
-// Those that can be parsed.
+// Returns the certificates that can be parsed.
 Result<Certificates> certificates_of(const std::string& text) {
     Certificates list(sk_X509_new_null());
     const Memory memory(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));

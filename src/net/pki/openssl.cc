@@ -89,7 +89,7 @@ Result<> create_file(const std::string& path, const std::string& text, int mode,
 }
 
 // `lacks`: "has no certificate in PEM form". OpenSSL opens files when it first decodes something,
-// and does not say that it could not.
+// and does not report a failure to open them.
 std::unexpected<Error> not_decoded(const std::string& path, std::string_view lacks,
                                    Report& report) {
     const std::string why = openssl_error();

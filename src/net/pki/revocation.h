@@ -6,7 +6,7 @@
 // signature of an authority's list is wrong, none of its certificates is valid. Why:
 // docs/decisions/0581.
 //
-// Plain functions; any thread. Those with a file block. An error comes with one sentence.
+// Plain functions; any thread. Functions that read a file block. An error comes with one sentence.
 #pragma once
 #include <optional>
 #include <string>

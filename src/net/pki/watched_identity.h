@@ -2,8 +2,8 @@
 // authority, read again when they have changed. If they cannot be used (they do not fit together
 // between the two renames of a rotation, or may not be read), the earlier contents stay in use, and
 // one line is logged. The files are tried again: the reason may be gone without any change of the
-// files. Lists that come, change or go are changes. A list that should have been replaced by now
-// stays in use, which is logged once, too.
+// files. Lists that come, change or go are changes. An overdue list stays in use, and one line is
+// logged.
 //
 // Used by one thread at a time. Blocks.
 #pragma once

@@ -114,8 +114,8 @@ Task<std::unique_ptr<ClientConnection>> Channel::reconnect() {
         auto connection = co_await connect(call, report);
         if (connection) co_return std::move(*connection);
         absence_->why = report.empty() ? describe(connection.error()) : report.text();
-        // A server that was restarted since it gave the ticket does not know it. That is a refusal
-        // only if a fresh ticket is denied, too.
+        // A server that was restarted since it gave the ticket does not know it. Only the denial of
+        // a fresh ticket is a refusal.
         const Error error = connection.error();
         const bool in_doubt = error.code == Code::denied && !denied;
         denied = error.code == Code::denied;

@@ -27,9 +27,9 @@ struct ChannelOptions {
     uint16_t requests_max = 256;
     // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
-    // Of it, what a connection has from the beginning. It gets the rest as it needs it.
+    // The part that a connection has from the beginning. It gets the rest as it needs it.
     static constexpr uint64_t staging_bytes_first = uint64_t{256} << 10;
-    // Who uses a capability for others hears within a second that it is out of date.
+    // A server that uses a capability for others learns within a second that it is out of date.
     static constexpr Duration renewal_within = std::chrono::seconds(5);
     // The time that a request waits for a new connection, each time that the connection is lost.
     Duration patience = std::chrono::seconds(30);

@@ -82,7 +82,7 @@ Server::Server(Reactor& reactor, fabric::Domain& domain, Service& service, Gate&
       memory_(group_, metrics_.memory_bytes),
       left_(reactor),
       accepting_(reactor, 1),
-      // Tenants have a sure part in addition to what there is in all.
+      // Each tenant's sure connections come on top of the limit for all.
       connections_(reactor, std::min<size_t>(2 * group_.connections.bounds().in_all,
                                              domain.endpoints_max())) {}
 
@@ -97,7 +97,7 @@ Task<Result<std::unique_ptr<Server>>> Server::listen(Reactor& reactor, fabric::D
     auto listener = co_await domain.listen(std::move(address),
                                            {.limits = options.limits(),
                                             .peer_check = &peer_check,
-                                            .strangers = &server->group_.strangers},
+                                            .pending_peers = &server->group_.pending_peers},
                                            report);
     if (!listener) {
         server->closed_ = true;
@@ -180,7 +180,7 @@ fabric::PeerCheck::Verdict Server::admit(uint64_t session, ConstBytes credential
     const Guest guest = entrant->guest;
     entrant->line =
         std::make_unique<admission::Line>(group_.admission, guest.tenant, guest.session);
-    // Only its own frames have it. It tells nothing of the connections of others.
+    // Only frames of this connection carry the number. It reveals nothing about other connections.
     const auto number = static_cast<uint32_t>(reactor_.secrets().next());
     entrant->number = number;
     const bool is_new = entrants_.emplace(session, std::move(*entrant)).second;

@@ -1,5 +1,5 @@
 // ServerGroup: what the servers of one process share. The core and the payload memory are divided
-// among the tenants of all these servers; what strangers may cost, among their listeners.
+// among the tenants of all these servers; what pending peers may cost, among their listeners.
 //
 // Owned by the code that composes it; outlives its servers. Used on their core.
 #pragma once
@@ -8,7 +8,7 @@
 
 #include "ros2s/admission/admission.h"
 #include "ros2s/base/quota.h"
-#include "ros2s/fabric/strangers.h"
+#include "ros2s/fabric/pending_peers.h"
 #include "ros2s/rpc/sampled_traces.h"
 
 namespace ros2s {
@@ -26,7 +26,9 @@ struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},
                          const admission::Accounts* accounts = nullptr,
                          Quota::Bounds connections_of = connections_default)
-        : connections(connections_of), admission(reactor, limits, accounts), strangers(reactor) {}
+        : connections(connections_of),
+          admission(reactor, limits, accounts),
+          pending_peers(reactor) {}
 
     // Connections with a ticket. Within a tenant they count for a user of this machine or, if they
     // come over a network, for the subject of the certificate.
@@ -35,7 +37,7 @@ struct ServerGroup {
     // The bytes of a request are its payload, its sink, a body that is in windows, and what
     // Service::reply_memory_bytes() returns.
     admission::Admission admission;
-    fabric::Strangers strangers;
+    fabric::PendingPeers pending_peers;
     // The bytes that all PayloadPools together keep for later requests, and their pages.
     uint64_t kept_bytes = 0;
     static constexpr uint64_t kept_bytes_max = uint64_t{256} << 20;

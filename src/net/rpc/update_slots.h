@@ -26,14 +26,14 @@ class UpdateSlots {
         for (uint32_t i = 0; i < count; ++i) free_.push_back(count - 1 - i);
     }
 
-    class [[nodiscard]] Lease {
+    class [[nodiscard]] HeldSlot {
       public:
-        Lease(UpdateSlots& owner, uint32_t slot) : owner_(owner), slot_(slot) {
+        HeldSlot(UpdateSlots& owner, uint32_t slot) : owner_(owner), slot_(slot) {
             ++owner_.sequences_[slot_];
         }
-        Lease(const Lease&) = delete;
-        Lease& operator=(const Lease&) = delete;
-        ~Lease() {
+        HeldSlot(const HeldSlot&) = delete;
+        HeldSlot& operator=(const HeldSlot&) = delete;
+        ~HeldSlot() {
             owner_.free_.insert(rests_ ? owner_.free_.begin() : owner_.free_.end(), slot_);
             owner_.free_count_.release();
         }
@@ -51,13 +51,13 @@ class UpdateSlots {
         bool rests_ = false;
     };
 
-    // co_await slots.wait(), then take(): a Lease cannot move, so the two are apart.
+    // co_await slots.wait(), then take(): a HeldSlot cannot move, so the two are apart.
     [[nodiscard]] auto wait() { return free_count_.acquire(); }
-    [[nodiscard]] Lease take() {
+    [[nodiscard]] HeldSlot take() {
         ROS2S_CHECK(!free_.empty());
         const uint32_t slot = free_.back();
         free_.pop_back();
-        return Lease(*this, slot);
+        return HeldSlot(*this, slot);
     }
 
   private:

@@ -73,7 +73,7 @@ Result<bool> Windows::grant_in_place(const Ranges& ranges, fabric::Rights rights
     for (const Bytes range : ranges) {
         const Result<> granted = grant(range, rights, windows);
         if (granted) continue;
-        // Memory that the provider cannot expose. It refuses the first piece or none.
+        // The provider cannot expose this memory. It refuses the first piece or none.
         if (granted.error().code == Code::invalid && windows.empty()) return false;
         return fail(granted.error());
     }

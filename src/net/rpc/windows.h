@@ -1,5 +1,5 @@
-// Windows: the memory that one request grants to the server until it ends, and the memory that
-// replaces the caller's if the provider cannot expose that (Staging).
+// Windows: the memory that one request grants to the server until it ends. If the provider cannot
+// expose the caller's memory, Staging replaces it.
 //
 // Invariants: grants cover exactly the request's bytes, source ranges to be read, sink ranges to be
 // written. revoke() precedes any further use of the memory. free() follows the last access to it.

@@ -24,8 +24,8 @@ struct ServerAddress {
 // Errors, with a sentence: invalid (no server, or more than one), those of running_server().
 [[nodiscard]] Result<ServerAddress> server_address(const Uri& uri, Report& report);
 
-// That the socket which the URI names, if it names one, exists and can be used. Errors, with a
-// sentence: invalid (its path is too long), not_found, denied, those of stat(2).
+// If the URI names a socket: checks that it exists and can be used. Errors, with a sentence:
+// invalid (its path is too long), not_found, denied, those of stat(2).
 [[nodiscard]] Result<> check_named_socket(const Uri& uri, Report& report);
 
 // After an error of using the URI's server: the report also has the remedy, if that is known, such

@@ -57,12 +57,12 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
                                                               .server_name = server.server_name},
                                                              report)));
     client_ = Uuid::make(reactor.secrets());
-    const control::SessionWish wanted{.client = client_,
-                                      .purpose = options.purpose,
-                                      .pool = server.pool,
-                                      .program = server.program,
-                                      .providers = server.providers,
-                                      .holder = options.holder};
+    const control::SessionOptions wanted{.client = client_,
+                                         .purpose = options.purpose,
+                                         .pool = server.pool,
+                                         .program = server.program,
+                                         .providers = server.providers,
+                                         .holder = options.holder};
     tickets_ = stack_.push("SessionTickets",
                            std::make_unique<control::SessionTickets>(reactor, *control_, wanted));
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await tickets_->open(options.opening, report));

@@ -25,7 +25,7 @@ struct Options {
     uint16_t requests_max = rpc::ChannelOptions().requests_max;
     int32_t absence_errno = 0;
     const admission::Accounts* accounts = nullptr;
-    const control::CapabilityHolder* holder = nullptr;  // control::SessionWish
+    const control::CapabilityHolder* holder = nullptr;  // control::SessionOptions
     Call opening{};                                     // bounds open()
 };
 

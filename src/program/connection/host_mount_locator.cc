@@ -117,7 +117,8 @@ Task<> HostMountLocator::keep(HostMountLocator& self) {
         Report report;
         const auto mounted = co_await self.mount_in(self.call_, *session, report);
         const bool is_refused = !mounted && is_final(mounted.error().code);
-        // A DPU that has just started, or whose clock was set, may refuse once what it then allows.
+        // After its start, or after its clock was set, a DPU may refuse a mount once and then allow
+        // it.
         const bool again = is_refused && refused_in == session;
         refused_in = is_refused ? session : std::nullopt;
         self.failure_ = again ? std::optional(mounted.error()) : std::nullopt;

@@ -23,7 +23,7 @@ enum class Backend : uint8_t { engine, rados, daos };
 // How DPUs reach it, if the user names no provider.
 [[nodiscard]] std::string_view default_provider(Backend backend);
 
-// The costs of one request. What the file omits is empty.
+// The costs of one request. Fields that the file omits are empty.
 struct Cost {
     std::string source;                       // "measured", or where the numbers are from
     std::optional<double> host_us;            // processor time of the host, by its library

@@ -40,12 +40,12 @@ uint64_t machines(const std::vector<Resource>& resources, std::string_view of,
     return whole(most);
 }
 
-struct Named {
+struct CostPart {
     std::string_view name;
     std::optional<double> Cost::* cost;
     double Request::* request;
 };
-constexpr Named parts[] = {
+constexpr CostPart parts[] = {
     {"host_us", &Cost::host_us, &Request::host_us},
     {"dpu_us", &Cost::dpu_us, &Request::dpu_us},
     {"server_us", &Cost::server_us, &Request::server_us},
@@ -110,7 +110,7 @@ Result<Request> request_of(double bytes, Backend backend, std::string_view provi
         found[i] = &at->second;
     }
     Request request{.bytes = bytes};
-    for (const Named& each : parts) {
+    for (const CostPart& each : parts) {
         const auto &small = found[0]->*each.cost, &large = found[1]->*each.cost;
         if (!small || !large) {
             return report.fail(Code::not_found,

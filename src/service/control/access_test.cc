@@ -76,7 +76,7 @@ TEST_F(ControlAccess, SubjectWithoutEntryHasNoRights) {
                                           "not exist; the administrator of the server can"));
     const std::string refusal = report_.text();
     // Something that does not exist is refused with the same message.
-    SessionWish other = Rig::wanted();
+    SessionOptions other = Rig::wanted();
     other.pool = "none";
     EXPECT_EQ(code([&] { return mallory_->open_session(call_, other, report_); }), Code::denied);
     EXPECT_EQ(report_.text().size(), refusal.size());

@@ -20,11 +20,11 @@ inline capability::Use seeing_only() {
     return {.rights = 0, .directories = false, .container = "*"};
 }
 
-// A wish, and who made it.
+// A request for a capability, and the program that signed it.
 struct SignedCapabilityRequest {
     std::string wanted;        // capability::encode(CapabilityRequest)
     std::string certificates;  // PEM, the program's first
-    std::string signature;     // by its key, over capability::wish_message()
+    std::string signature;     // by its key, over capability::request_message()
 };
 
 // A capability that a session uses now.
@@ -45,8 +45,9 @@ class Capabilities {
     };
     // Nothing: there is no such pool.
     [[nodiscard]] virtual std::optional<Description> describe(std::string_view pool) const = 0;
-    // For `caller`, at `peer`, who need not be the one who wishes. At most what was wished, less if
-    // the tenant has less. Errors: denied, invalid; those of reaching the engine.
+    // For `caller`, at `peer`, which may forward the request of another program. At most what was
+    // requested, less if the tenant has less. Errors: denied, invalid; those of reaching the
+    // engine.
     virtual Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,
                                             std::string pool, SignedCapabilityRequest wanted,
                                             Report& report) = 0;

@@ -32,7 +32,7 @@ Task<Result<>> CapabilityService::issue(Served& served, const v1::IssueCapabilit
                                         v1::IssueCapabilityReply& reply) {
     ROS2S_CO_TRY(find(served, request.pool()));
     ROS2S_CO_TRY(
-        check_size("wish", request.wanted(), capability::capability_bytes_max, served.report));
+        check_size("request", request.wanted(), capability::capability_bytes_max, served.report));
     ROS2S_CO_TRY(check_size("certificates", request.certificates(), 16 << 10, served.report));
     ROS2S_CO_TRY(check_size("signature", request.signature(), 1024, served.report));
     served.audited = true;

@@ -164,7 +164,7 @@ class GrpcClient final : public ControlClient {
   public:
     explicit GrpcClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
     Task<Result<ServerFacts>> query_server(const Call& call, Report& report) override;
-    Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wanted,
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
                                              Report& report) override;
     Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
                                       Report& report) override;
@@ -273,7 +273,7 @@ Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& rep
     co_return facts;
 }
 
-Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionWish wanted,
+Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionOptions wanted,
                                                      Report& report) {
     v1::OpenSessionRequest request;
     request.set_client(bytes_of(wanted.client));
@@ -413,7 +413,7 @@ Task<Result<std::string>> GrpcClient::issue_capability(const Call& call, std::st
     const pki::Pem files = pki::read_pem(parts_->options.identity);
     std::string bytes = capability::encode(wanted);
     ROS2S_CO_TRY_ASSIGN(std::string signature,
-                        pki::sign(files.key, capability::wish_message(bytes, pool), report));
+                        pki::sign(files.key, capability::request_message(bytes, pool), report));
     co_return co_await relay_capability_request(call, std::move(pool),
                                                 {.wanted = std::move(bytes),
                                                  .certificates = files.certificate,
@@ -470,7 +470,7 @@ Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std
         .use = std::move(use), .audience = known->audience, .holder = parts_->holder.shown()};
     ROS2S_CO_TRY_ASSIGN(std::string issued, co_await issue_capability(call, pool, wanted, report));
     auto narrower = capability::decode(issued);
-    // The DPU passed it on. Only what was wished is handed over.
+    // The DPU passed it on. Only what was requested is handed over.
     if (!narrower || narrower->depth != 1 || narrower->holder != wanted.holder ||
         narrower->audience != wanted.audience || !wanted.use.covers(narrower->use)) {
         co_return malformed("capability", report);

@@ -56,7 +56,7 @@ class CapabilityHolder {
                                             std::string_view provider) const = 0;
 };
 
-struct SessionWish {
+struct SessionOptions {
     Uuid client;  // the opened library
     session::Purpose purpose = session::Purpose::store;
     std::string pool;
@@ -124,7 +124,7 @@ class SessionClient {
     SessionClient(const SessionClient&) = delete;
     SessionClient& operator=(const SessionClient&) = delete;
 
-    virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionWish wanted,
+    virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
                                                      Report& report) = 0;
     // Returns how long the session lives from now on without being used.
     virtual Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
@@ -210,14 +210,14 @@ class ControlClient : public SessionClient {
     virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
                                                                           std::string pool,
                                                                           Report& report) = 0;
-    // The rights are at most those of the wish, and fewer if the tenant has fewer.
+    // The rights are at most those requested, and fewer if the tenant has fewer.
     virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
                                                        capability::CapabilityRequest wanted,
                                                        Report& report) = 0;
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
     virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
                                      Report& report) = 0;
-    // For programs that forward the wishes of others.
+    // For programs that forward the requests of others.
     virtual Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
                                                                SignedCapabilityRequest wanted,
                                                                Report& report) = 0;

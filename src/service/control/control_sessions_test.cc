@@ -41,7 +41,7 @@ class ControlSessions : public testing::Test {
 TEST_F(ControlSessions, OpenedSessionCarriesDataPlaneFacts) {
     Rig rig;
     const auto client = rig.client();
-    SessionWish wanted = Rig::wanted();
+    SessionOptions wanted = Rig::wanted();
     wanted.providers = {"ofi+verbs", "ucx+tcp", "shm"};
     const auto opened = rig.here([&] { return client->open_session(call_, wanted, report_); });
     ASSERT_TRUE(opened) << report_.text();
@@ -150,14 +150,14 @@ TEST_F(ControlSessions, SessionLimitIsNamedInRefusal) {
 TEST_F(ControlSessions, RefusedOpenIsExplained) {
     Rig rig({.sessions = {.per_subject_max = 1}});
     const auto client = rig.client();
-    const auto refused = [&](SessionWish wanted, Code code, const char* says) {
+    const auto refused = [&](SessionOptions wanted, Code code, const char* says) {
         Report report;
         const auto opened = rig.here([&] { return client->open_session(call_, wanted, report); });
         ASSERT_FALSE(opened) << says;
         EXPECT_EQ(opened.error().code, code) << report.text();
         EXPECT_THAT(report.text(), HasSubstr(says));
     };
-    SessionWish wanted = Rig::wanted();
+    SessionOptions wanted = Rig::wanted();
     wanted.providers = {"ofi+verbs"};
     refused(wanted, Code::unsupported, "available: shm, ucx+tcp");
     wanted = Rig::wanted();

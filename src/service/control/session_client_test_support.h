@@ -13,7 +13,7 @@ class FalseSessions final : public SessionClient {
   public:
     explicit FalseSessions(Reactor& reactor) : reactor_(reactor) {}
 
-    Task<Result<OpenedSession>> open_session(const Call&, SessionWish, Report&) override {
+    Task<Result<OpenedSession>> open_session(const Call&, SessionOptions, Report&) override {
         if (refuses_sessions) co_return fail(Code::denied);
         OpenedSession opened{
             .id = session::SessionId{++last_session}, .ticket = {}, .nonce = std::to_string(nonce)};

@@ -2,23 +2,23 @@
 
 namespace ros2s::control {
 
-SessionTickets::SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wanted)
+SessionTickets::SessionTickets(Reactor& reactor, SessionClient& control, SessionOptions wanted)
     : reactor_(reactor),
       control_(control),
-      wish_(std::move(wanted)),
+      options_(std::move(wanted)),
       opened_(reactor),
       showing_(reactor, 1) {}
 
 Task<Result<OpenedSession>> SessionTickets::open(const Call& caller, Report& report) {
     const Call call = bounded(caller);
-    auto attempt = co_await control_.open_session(call, wish_, report);
+    auto attempt = co_await control_.open_session(call, options_, report);
     is_refused_ = !attempt && attempt.error().code == Code::denied;
     ROS2S_CO_TRY_ASSIGN(auto opened, std::move(attempt));
     session_ = opened.id;
     address_ = opened.address;
     provider_ = opened.provider;
     nonce_ = opened.nonce;
-    if (wish_.holder == nullptr) {
+    if (options_.holder == nullptr) {
         first_ = opened.ticket.ticket;
     } else if (const auto shown = co_await show_within(call, report); !shown) {
         co_await close();
@@ -35,10 +35,10 @@ Task<Result<>> SessionTickets::show(Report& report) {
 Task<Result<>> SessionTickets::show_within(const Call& call, Report& report) {
     ROS2S_CO_TRY(co_await showing_.acquire_for(call));
     const SemaphoreHold held(showing_);
-    if (!session_ || wish_.holder == nullptr) co_return Result<>{};
+    if (!session_ || options_.holder == nullptr) co_return Result<>{};
     const session::SessionId session = *session_;
-    capability::Chain chain = wish_.holder->chain();
-    std::string proof = wish_.holder->prove(chain, nonce_, session, provider_);
+    capability::Chain chain = options_.holder->chain();
+    std::string proof = options_.holder->prove(chain, nonce_, session, provider_);
     ROS2S_CO_TRY_ASSIGN(auto shown, co_await control_.show_capability(
                                         call, session, std::move(chain), std::move(proof), report));
     if (session_ != session) co_return Result<>{};  // another one was opened meanwhile

@@ -15,7 +15,7 @@ namespace ros2s::control {
 
 class SessionTickets final : public rpc::TicketSource {
   public:
-    SessionTickets(Reactor& reactor, SessionClient& control, SessionWish wanted);
+    SessionTickets(Reactor& reactor, SessionClient& control, SessionOptions wanted);
 
     // Each call below has this time at most.
     static constexpr Duration answer_max = std::chrono::seconds(10);
@@ -46,7 +46,7 @@ class SessionTickets final : public rpc::TicketSource {
 
     Reactor& reactor_;
     SessionClient& control_;
-    SessionWish wish_;
+    SessionOptions options_;
     std::optional<session::SessionId> session_;
     bool is_refused_ = false;
     std::string address_;  // of the data plane, for that session

@@ -53,7 +53,7 @@ struct CommonSettings {
     uint32_t connections = 4096;
     uint32_t connections_of_tenant = 2048;
     uint32_t connections_of_user = 1024;
-    // What is sure for each tenant is not a setting.
+    // The connections that each tenant can always have are not a setting.
     [[nodiscard]] Quota::Bounds connection_bounds() const {
         return {.per_subject = connections_of_user,
                 .per_tenant = connections_of_tenant,

@@ -3,7 +3,7 @@
 // First the daemon frees what it keeps for later requests, then the allocator returns its free
 // pages. That takes milliseconds, so a helper thread does it.
 //
-// Used on the daemon's reactor; stop() before destruction. What the constructor gets outlives it.
+// Used on the daemon's reactor; stop() before destruction. The constructor's arguments outlive it.
 #pragma once
 #include "core_watch.h"
 #include "ros2s/runtime/blocking.h"

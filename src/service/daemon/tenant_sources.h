@@ -1,5 +1,5 @@
-// TenantSources: metrics of tenants, with the label `tenant`. Those after the first labels_max are
-// added up as "(others)", because many tenants must not make a scrape large.
+// TenantSources: metrics of tenants, with the label `tenant`. Tenants after the first labels_max
+// are added up as "(others)", so that a scrape stays small.
 #pragma once
 #include <cstdint>
 #include <map>

@@ -22,27 +22,27 @@ class BufferPool {
     BufferPool& operator=(const BufferPool&) = delete;
     ~BufferPool() { memory_.buffers -= kept_bytes_; }
 
-    class Lease {
+    class Buffer {
       public:
-        Lease() = default;
-        Lease(Lease&& other) noexcept
+        Buffer() = default;
+        Buffer(Buffer&& other) noexcept
             : pool_(std::exchange(other.pool_, nullptr)),
               buffer_(std::move(other.buffer_)),
               size_(other.size_) {}
-        Lease& operator=(Lease&& other) noexcept {
+        Buffer& operator=(Buffer&& other) noexcept {
             std::swap(pool_, other.pool_);
             std::swap(buffer_, other.buffer_);
             std::swap(size_, other.size_);
             return *this;
         }
-        ~Lease() {
+        ~Buffer() {
             if (pool_ != nullptr) pool_->give_back(std::move(buffer_));
         }
         [[nodiscard]] Bytes bytes() const { return buffer_.bytes().first(size_); }
 
       private:
         friend class BufferPool;
-        Lease(BufferPool& pool, AlignedBuffer buffer, size_t size)
+        Buffer(BufferPool& pool, AlignedBuffer buffer, size_t size)
             : pool_(&pool), buffer_(std::move(buffer)), size_(size) {}
         BufferPool* pool_ = nullptr;
         AlignedBuffer buffer_;
@@ -50,7 +50,7 @@ class BufferPool {
     };
 
     // Aligned for direct I/O, not zeroed.
-    [[nodiscard]] Lease take(size_t size) {
+    [[nodiscard]] Buffer take(size_t size) {
         const size_t rounded = std::bit_ceil(std::max<size_t>(size, block_bytes));
         const auto found = std::ranges::find_if(
             kept_, [rounded](const AlignedBuffer& buffer) { return buffer.size() == rounded; });

@@ -123,7 +123,7 @@ struct CipherStore::Fetching {
     FetchItem* item = nullptr;
     uint64_t first = 0;  // block
     uint64_t count = 0;
-    BufferPool::Lease memory{}, cells_memory{};
+    BufferPool::Buffer memory{}, cells_memory{};
     // Of the last attempt: blocks', cells'. Equal to those of the attempt before it?
     std::pair<Epoch, Epoch> epochs{};
     bool is_unchanged = false;

@@ -87,12 +87,12 @@ Operation on(const Operation& operation, Kind kind, Akey akey, Extent extent = {
 struct CipherStore::Plan {
     const Transaction& wanted;
     Transaction transaction;
-    std::vector<BufferPool::Lease> memory;
+    std::vector<BufferPool::Buffer> memory;
     bool is_stale = false;  // what was read does not fit together
 };
 
 struct CipherStore::Edges {
-    BufferPool::Lease memory;
+    BufferPool::Buffer memory;
     std::vector<FetchItem> items;  // one or two
     bool exists = false;
     uint64_t size = 0;  // of the array

@@ -43,8 +43,8 @@ std::array<std::byte, 32> digest_of(std::string_view text) {
 
 }  // namespace
 
-// A session with a token, in which `wrapping` is the key that was asked for. What is made in it
-// ends with it.
+// A session with a token. `wrapping` is the requested key. Objects that are made in the session end
+// with it.
 class Pkcs11Keys::Session {
   public:
     Session() = default;

@@ -149,8 +149,8 @@ Task<Result<std::optional<Extent>>> ClientStore::long_mismatch(const Call& call,
     co_return bad;
 }
 
-// A host may change the memory while it is checked. That must not make the store look damaged: only
-// a failure in private memory counts as corrupt. The host gets the result of that read.
+// A host may change the memory while it is checked. Such a change is no damage of the store, so
+// only a failure in private memory counts as corrupt. The host gets the result of that read.
 Task<Result<>> ClientStore::read_again(const Call& call, ContainerId container, FetchItem& item) {
     metrics_.read_again.add();
     const Window theirs = item.window;

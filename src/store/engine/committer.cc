@@ -35,8 +35,8 @@ size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
 
 Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
                      Publisher& publisher, State& state, Journal& journal,
-                     const EngineOptions& options, const CommitRules& rules, const Chain& chain,
-                     std::string read_only_reason)
+                     const EngineOptions& options, const CommitRules& rules,
+                     const JournalEnd& journal_end, std::string read_only_reason)
     : chunks(chunk_bytes_for(options, devices.size()), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
@@ -50,14 +50,14 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       large_groups_in_flight_max_(std::max(options.large_groups_in_flight, groups_in_flight_max_)),
       large_group_blocks_(std::max<uint64_t>(options.large_group_bytes / block_bytes, 1)),
       group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
-      chain_(chain),
+      journal_end_(journal_end),
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
       quiet_max_(gather_quiet_least),
-      durable_(chain.last_sequence),
-      proven_(chain.last_sequence),
-      flushed_max_(chain.last_sequence),
-      cut_{journal.head(), chain.last_id, chain.next_id, chain.incarnation},
+      durable_(journal_end.last_sequence),
+      proven_(journal_end.last_sequence),
+      flushed_max_(journal_end.last_sequence),
+      cut_{journal.head(), journal_end.last_id, journal_end.next_id, journal_end.incarnation},
       read_only_reason_(std::move(read_only_reason)),
       wake_(env.reactor),
       ordered_(env.reactor),
@@ -249,23 +249,23 @@ std::shared_ptr<Group> Committer::seal() {
     want_empty_ = false;
     opened_.wake_all();
     RecordHeader& header = group->header;
-    header.pool = chain_.pool;
-    header.incarnation = chain_.incarnation;
-    header.id = chain_.next_id;
-    header.previous_id = chain_.last_id;
-    header.sequence = ++chain_.last_sequence;
+    header.pool = journal_end_.pool;
+    header.incarnation = journal_end_.incarnation;
+    header.id = journal_end_.next_id;
+    header.previous_id = journal_end_.last_id;
+    header.sequence = ++journal_end_.last_sequence;
     header.next_id = rules_.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
     // Epochs follow the order of the records.
-    header.first_epoch = chain_.next_epoch;
-    chain_.next_epoch += group->transactions.size();
+    header.first_epoch = journal_end_.next_epoch;
+    journal_end_.next_epoch += group->transactions.size();
     header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
     // From the machine's clock, also if it was set back: the epochs define the order.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
     if (!rules_.follow_clock) {
         header.wall_time_ns = std::max(header.wall_time_ns, state_.wall_time_ns);
     }
-    chain_.last_id = header.id;
-    chain_.next_id = header.next_id;
+    journal_end_.last_id = header.id;
+    journal_end_.next_id = header.next_id;
     counters.groups.add();
     counters.empty_groups.add(group->is_empty() ? 1 : 0);
     counters.transactions.add(group->transactions.size());
@@ -355,7 +355,7 @@ void Committer::finish(Group& group) {
     group.done.set();
     burst_ = group.transactions.size() + open_->transactions.size();
     if (is_short_) learn(false);
-    if (group.writes_under_way == 0) group.let_go();
+    if (group.writes_under_way == 0) group.release();
 }
 
 void Committer::fail_group(Group& group, Result<> outcome) {

@@ -40,7 +40,7 @@ namespace ros2s::engine {
 class Committer {
   public:
     // The end of the journal's chain, at which it continues.
-    struct Chain {
+    struct JournalEnd {
         Uuid pool;
         uint64_t incarnation = 0;
         uint64_t last_sequence = 0;  // durable
@@ -54,7 +54,8 @@ class Committer {
 
     Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
               Publisher& publisher, State& state, Journal& journal, const EngineOptions& options,
-              const CommitRules& rules, const Chain& chain, std::string read_only_reason);
+              const CommitRules& rules, const JournalEnd& journal_end,
+              std::string read_only_reason);
     ~Committer();
 
     // Runs until stop(), and then until the joined transactions are done. Spawned by the pool.
@@ -82,7 +83,7 @@ class Committer {
     // progress. Damage to that update's group would otherwise look like a torn tail.
     void prove_last();
     // The last group that was sealed.
-    [[nodiscard]] uint64_t last_sequence() const { return chain_.last_sequence; }
+    [[nodiscard]] uint64_t last_sequence() const { return journal_end_.last_sequence; }
     // Signalled when a group is done or blocks become available.
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
@@ -157,7 +158,7 @@ class Committer {
     uint32_t large_groups_in_flight_max_;
     uint64_t large_group_blocks_;
     uint64_t group_blocks_max_;
-    Chain chain_;
+    JournalEnd journal_end_;
     Nursery nursery_;
     Nursery ahead_;  // writes of groups that are not sealed yet
     // All groups. A group that nothing else refers to is reused, so that a new group allocates

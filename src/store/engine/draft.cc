@@ -54,7 +54,7 @@ class Draft::UndecidedBlocks {
     }
     [[nodiscard]] bool empty() const { return left_ == 0; }
     [[nodiscard]] bool has(uint32_t block) const { return next_[block] == block; }
-    // Those of [from, to) are decided now. Returns how many they are.
+    // Decides the blocks of [from, to). Returns their number.
     uint32_t take(uint32_t from, uint32_t to) {
         uint32_t taken = 0;
         for (uint32_t at = find(from); at < to; at = find(at)) {

@@ -69,7 +69,7 @@ struct Group {
 
     Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
         : pool(chunks), devices(device_count), writes_ended(reactor), done(reactor) {}
-    ~Group() { let_go(); }
+    ~Group() { release(); }
     Group(const Group&) = delete;
     Group& operator=(const Group&) = delete;
 
@@ -144,7 +144,7 @@ struct Group {
     }
     // Frees payload, transactions and a large record: no write is under way, and the group is
     // applied or failed.
-    void let_go() {
+    void release() {
         for (PerDevice& device : devices) {
             for (StagingMemory& chunk : device.chunks) pool.give(std::move(chunk));
             device.chunks.clear();
@@ -157,7 +157,7 @@ struct Group {
     }
     // Empties the group and keeps its memory. Nothing else refers to it.
     void reset(size_t device_count) {
-        let_go();
+        release();
         devices.resize(device_count);
         for (PerDevice& device : devices) {
             device.runs.clear();

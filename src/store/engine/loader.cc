@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t bad_value_lines_max = 100;
 constexpr uint64_t segment_bytes = segment_blocks * block_bytes;
 
-// What is wrong with an entry of the index, apart from its checksum; empty: nothing.
+// The fault of an entry of the index, apart from its checksum. Empty: none.
 std::string_view fault_of(const EntryValue& entry, const std::optional<EntryKey>& key,
                           const DataAreas& areas) {
     if (!key) return "its key is none";
@@ -322,8 +322,7 @@ Task<Result<IndexPage>> Loader::read(const IndexScan& request) {
     co_return co_await env_.blocking.run(env_.reactor, [&] { return index_.scan(request); });
 }
 
-// Waits for a key that is being changed, so that each key is seen at a moment at which all of its
-// transaction is visible.
+// Waits for keys that are being changed. So each key is read when its whole transaction is visible.
 Task<Result<Loader::Page>> Loader::scan(std::string from, std::string to, size_t limit,
                                         bool reverse) {
     const IndexScan request{.from = from, .to = to, .limit = limit, .reverse = reverse};

@@ -8,7 +8,7 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
     : base(std::move(pool)),
       recovered(std::move(what)),
       committer(base->env, base->cores.home().devices, base->cores, base->publisher, base->state,
-                base->journal, base->options, base->cores.rules(), recovered.chain,
+                base->journal, base->options, base->cores.rules(), recovered.journal_end,
                 recovered.read_only_reason),
       checkpointer(base->env, *base->index, *base->devices[0], base->cores, base->publisher,
                    base->state, base->journal, committer, base->superblock.pool,

@@ -25,9 +25,9 @@ Task<Result<Recovered>> Opening::run(Report& report) {
     Recovery recovery(pool_.env, pool_.cores.home().devices, pool_.superblock, pool_.cores,
                       pool_.publisher, pool_.state, pool_.journal, *pool_.index,
                       pool_.cores.rules());
-    recovery.relieve = [this, &report](const Committer::Chain& chain, Recovered& out,
+    recovery.relieve = [this, &report](const Committer::JournalEnd& journal_end, Recovered& out,
                                        bool durable) {
-        return relieve(chain, out, durable, report);
+        return relieve(journal_end, out, durable, report);
     };
     ROS2S_CO_TRY_ASSIGN(Recovered recovered, co_await recovery.run(report));
     if (recovered.read_only_reason.empty()) recovered.read_only_reason = read_only_reason();
@@ -37,18 +37,20 @@ Task<Result<Recovered>> Opening::run(Report& report) {
     if (!pool_.journal.fits(1)) {
         // No room for the restart record. Everything replayed is durable, so a checkpoint can make
         // room.
-        ROS2S_CO_TRY(co_await checkpoint(recovered.chain, recovered.checkpoint_number, report));
+        ROS2S_CO_TRY(
+            co_await checkpoint(recovered.journal_end, recovered.checkpoint_number, report));
     }
-    ROS2S_CO_TRY(co_await recovery.restart(recovered.chain, report));
+    ROS2S_CO_TRY(co_await recovery.restart(recovered.journal_end, report));
     ROS2S_CO_TRY(co_await renew_superblocks(pool_.env.reactor, pool_.devices, pool_.superblock,
                                             pool_.cores.rules(), report));
     co_return recovered;
 }
 
-Task<Result<>> Opening::checkpoint(const Committer::Chain& chain, uint64_t& number,
+Task<Result<>> Opening::checkpoint(const Committer::JournalEnd& journal_end, uint64_t& number,
                                    Report& report) {
     Committer committer(pool_.env, pool_.cores.home().devices, pool_.cores, pool_.publisher,
-                        pool_.state, pool_.journal, pool_.options, pool_.cores.rules(), chain, {});
+                        pool_.state, pool_.journal, pool_.options, pool_.cores.rules(), journal_end,
+                        {});
     Checkpointer checkpointer(pool_.env, *pool_.index, *pool_.devices[0], pool_.cores,
                               pool_.publisher, pool_.state, pool_.journal, committer,
                               pool_.superblock.pool, pool_.superblock.checkpoint_first, number);
@@ -61,13 +63,13 @@ Task<Result<>> Opening::checkpoint(const Committer::Chain& chain, uint64_t& numb
     co_return Result<>();
 }
 
-Task<Result<>> Opening::relieve(const Committer::Chain& chain, Recovered& recovered, bool durable,
-                                Report& report) {
+Task<Result<>> Opening::relieve(const Committer::JournalEnd& journal_end, Recovered& recovered,
+                                bool durable, Report& report) {
     Cores& cores = pool_.cores;
     recovered.cache_bytes_max = std::max(recovered.cache_bytes_max, cores.cache_bytes());
     const bool writes = read_only_reason().empty() && recovered.read_only_reason.empty();
     if (writes && durable && cores.is_dirty_beyond(cores.dirty_share())) {
-        ROS2S_CO_TRY(co_await checkpoint(chain, recovered.checkpoint_number, report));
+        ROS2S_CO_TRY(co_await checkpoint(journal_end, recovered.checkpoint_number, report));
     }
     co_await cores.trim();
     // If nothing may be written, the replayed changes stay in memory. The journal can hold more of

@@ -24,10 +24,11 @@ class Opening {
     // Reasons other than the journal.
     [[nodiscard]] std::string read_only_reason() const;
     // Writes a checkpoint of the state recovered so far, all of which is durable.
-    Task<Result<>> checkpoint(const Committer::Chain& chain, uint64_t& number, Report& report);
+    Task<Result<>> checkpoint(const Committer::JournalEnd& journal_end, uint64_t& number,
+                              Report& report);
     // `durable`: all groups replayed so far are durable.
-    Task<Result<>> relieve(const Committer::Chain& chain, Recovered& recovered, bool durable,
-                           Report& report);
+    Task<Result<>> relieve(const Committer::JournalEnd& journal_end, Recovered& recovered,
+                           bool durable, Report& report);
 
     RecoveredPool& pool_;
 };

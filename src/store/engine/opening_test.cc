@@ -16,7 +16,7 @@ Task<Recovered> open_only(Bench& bench, EngineOptions options = {}) {
                        bench.index_medium.open(), options);
     Result<Recovered> opened = co_await Opening(pool).run(bench.report);
     EXPECT_OK(opened);
-    EXPECT_EQ(pool.state.applied, opened->chain.last_sequence);
+    EXPECT_EQ(pool.state.applied, opened->journal_end.last_sequence);
     co_await pool.close();
     co_return std::move(*opened);
 }
@@ -29,8 +29,8 @@ Task<> open_twice(Bench& bench) {
     EXPECT_EQ(first.read_only_reason, "");
     EXPECT_EQ(first.replayed_groups, 0U);
     EXPECT_EQ(second.replayed_groups, 1U);
-    EXPECT_EQ(second.chain.last_sequence, first.chain.last_sequence + 1);
-    EXPECT_NE(second.chain.last_id, first.chain.last_id);
+    EXPECT_EQ(second.journal_end.last_sequence, first.journal_end.last_sequence + 1);
+    EXPECT_NE(second.journal_end.last_id, first.journal_end.last_id);
     // A read-only opening adds none.
     for (int turn = 0; turn < 2; ++turn) {
         const Recovered reading = co_await open_only(bench, {.read_only = true});

@@ -113,7 +113,8 @@ void PinHolders::prune(Duration unused) {
 Task<> PinHolders::prune_sometimes(PinHolders& self) {
     while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
         self.prune(unused_max);
-        // What was added meanwhile is written when all were awaited for long enough.
+        // Holders that were added meanwhile are written after all have been awaited for long
+        // enough.
         self.changed_.wake_all();
     }
 }

@@ -47,7 +47,7 @@ class KeptEffects final : public Effects {
     std::vector<Summary> summaries;
 };
 
-Task<> let_go(Core& core, std::vector<Node*> nodes) {
+Task<> release_nodes(Core& core, std::vector<Node*> nodes) {
     for (Node* node : nodes) node->held = false;
     core.loader.published();
     co_return;
@@ -181,7 +181,8 @@ Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
     if (containers) co_await cores_.share_containers(state_.visible_containers());
     for (uint32_t i = 1; i < cores_.size(); ++i) {
         if (parts[i].pins.empty()) continue;
-        co_await rounds_.spawn(at(cores_[i], home, let_go(cores_[i], std::move(parts[i].pins))));
+        co_await rounds_.spawn(
+            at(cores_[i], home, release_nodes(cores_[i], std::move(parts[i].pins))));
     }
     for (Node* node : parts[0].pins) node->held = false;
     home.loader.published();

@@ -97,7 +97,8 @@ std::string segment_key(object::ContainerId container, const object::FetchItem& 
         .take();
 }
 
-// Those of `count` blocks of the map. `at`: the position of the first among all of the item's.
+// Adds the seals of `count` blocks of the map. `at`: the position of the first among all of the
+// item's.
 void add_seals(object::FetchItem& item, const BlockMap& map, uint32_t first, size_t count,
                size_t at) {
     item.seals.resize(std::max(item.seals.size(), (at + count) * object::seal_bytes));
@@ -142,8 +143,8 @@ void log_corrupt(Core& core, object::ContainerId container, const object::FetchI
         object::location_text(container, item, object::damaged(item)));
 }
 
-// The bytes in the caller's memory do not match. That memory may have been changed meanwhile, so
-// the blocks are corrupt only if they also do not match in engine memory.
+// The bytes in the caller's memory do not match. The caller may have changed that memory meanwhile.
+// The blocks are corrupt only if they also do not match in engine memory.
 Task<Result<>> reread(Core& core, Trace* trace, BlockAddress first, std::span<const uint32_t> crcs,
                       Bytes window) {
     core.metrics.fetch_rereads.add();

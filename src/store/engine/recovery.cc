@@ -261,10 +261,11 @@ Task<Result<Record>> Recovery::read_again(const Candidate& candidate) {
 // none. Several records may be damaged in a row. So the search ends only where no later record
 // begins within the length of two of the longest ones (16 MiB at most): each opening makes it.
 //
-// A header is of a record behind the gap, or of an earlier lap, if its incarnation is the one
-// before the gap or that of a later opening, of which each left a record in the ring. Incarnations
-// are secret, so a tenant cannot write such a header. Nor can a tenant name the missing id: that
-// tells the incarnation if a pool of an earlier program did not.
+// A header belongs to a record behind the gap, or to an earlier lap, if it has the incarnation
+// before the gap or that of a later opening. Each opening left a record in the ring. Incarnations
+// are secret, so a tenant cannot write such a header. Nor can a tenant name the missing id. If the
+// pool is of an earlier program, which recorded no incarnation, the record after the missing id
+// tells it.
 //
 // A torn tail is still one. Groups that were in flight with the torn group may have survived behind
 // it, with its incarnation. They were sealed before it was durable, so their durable_upto is below
@@ -390,12 +391,12 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
 
 Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered& out,
                                 Report& report) {
-    Committer::Chain& chain = out.chain;
-    chain = {.pool = pool_.pool,
-             .incarnation = slot.incarnation,
-             .last_sequence = slot.applied,
-             .last_id = slot.previous_id,
-             .next_id = slot.next_id};
+    Committer::JournalEnd& journal_end = out.journal_end;
+    journal_end = {.pool = pool_.pool,
+                   .incarnation = slot.incarnation,
+                   .last_sequence = slot.applied,
+                   .last_id = slot.previous_id,
+                   .next_id = slot.next_id};
     journal_.start_at(slot.position);
     for (const Candidate& candidate : records_) {
         const RecordHeader header = candidate.header;
@@ -426,10 +427,10 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             }
         }
         journal_.follow(candidate.ring_block, record_bytes(header.payload_bytes) / block_bytes);
-        chain.incarnation = header.incarnation;
-        chain.last_sequence = header.sequence;
-        chain.last_id = header.id;
-        chain.next_id = header.next_id;
+        journal_end.incarnation = header.incarnation;
+        journal_end.last_sequence = header.sequence;
+        journal_end.last_id = header.id;
+        journal_end.next_id = header.next_id;
         if (missing) {
             const Result<> applied = co_await apply(*record);
             if (!applied) {
@@ -443,13 +444,13 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
             }
             ++out.replayed_groups;
             record.reset();
-            chain.next_epoch = state_.next_epoch;
+            journal_end.next_epoch = state_.next_epoch;
             const bool durable = header.sequence <= proven && out.read_only_reason.empty();
-            ROS2S_CO_TRY(co_await relieve(chain, out, durable));
+            ROS2S_CO_TRY(co_await relieve(journal_end, out, durable));
         }
         if (header.sequence > proven) unproven_.push_back(candidate);
     }
-    chain.next_epoch = state_.next_epoch;
+    journal_end.next_epoch = state_.next_epoch;
     records_.clear();
     co_return Result<>();
 }
@@ -484,20 +485,21 @@ Task<Result<>> Recovery::copy_onto_itself(uint64_t block, uint64_t blocks) {
     co_return co_await devices_[0]->write(block * block_bytes, buffer.bytes());
 }
 
-Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
+Task<Result<>> Recovery::restart(Committer::JournalEnd& journal_end, Report& report) {
     // A pool that an earlier program made, and that has no record, has none.
-    chain.incarnation =
-        chain.incarnation == 0 ? env_.reactor.secrets().next() : chain.incarnation + 1;
+    journal_end.incarnation =
+        journal_end.incarnation == 0 ? env_.reactor.secrets().next() : journal_end.incarnation + 1;
     if (rules_.restart_record) {
         const RecordHeader header{
-            .pool = chain.pool,
-            .incarnation = chain.incarnation,
-            .id = chain.next_id,
-            .previous_id = chain.last_id,
-            .next_id = rules_.fresh_ids ? env_.reactor.secrets().next() : chain.last_sequence + 2,
-            .sequence = chain.last_sequence + 1,
-            .durable_upto = chain.last_sequence,
-            .first_epoch = chain.next_epoch,
+            .pool = journal_end.pool,
+            .incarnation = journal_end.incarnation,
+            .id = journal_end.next_id,
+            .previous_id = journal_end.last_id,
+            .next_id =
+                rules_.fresh_ids ? env_.reactor.secrets().next() : journal_end.last_sequence + 2,
+            .sequence = journal_end.last_sequence + 1,
+            .durable_upto = journal_end.last_sequence,
+            .first_epoch = journal_end.next_epoch,
             .wall_time_ns = env_.reactor.wall_time().time_since_epoch().count()};
         RecordBuilder record;
         const uint64_t position = journal_.place(1);
@@ -505,9 +507,9 @@ Task<Result<>> Recovery::restart(Committer::Chain& chain, Report& report) {
             journal_.offset_of(journal_.in_ring(position)), record.finish(header));
         if (!written) co_return io_error(report, *devices_[0], "writing", written.error());
         ROS2S_CO_TRY(co_await flush_all(report));
-        chain.last_sequence = header.sequence;
-        chain.last_id = header.id;
-        chain.next_id = header.next_id;
+        journal_end.last_sequence = header.sequence;
+        journal_end.last_id = header.id;
+        journal_end.next_id = header.next_id;
         co_await publisher_.publish(AppliedGroup::of(header), {}, {});
     }
     state_.space.make_available();

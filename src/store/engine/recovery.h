@@ -25,7 +25,7 @@
 namespace ros2s::engine {
 
 struct Recovered {
-    Committer::Chain chain;
+    Committer::JournalEnd journal_end;
     uint64_t checkpoint_number = 0;
     uint64_t replayed_groups = 0;
     uint64_t cache_bytes_max = 0;  // peak of cached entries during the replay; set by relieve()
@@ -46,12 +46,13 @@ class Recovery {
     Task<Result<Recovered>> run(Report& report);
     // Called after each applied group, to free memory. `durable`: the group is known to be durable.
     // Set by the pool.
-    std::function<Task<Result<>>(const Committer::Chain& chain, Recovered& out, bool durable)>
+    std::function<Task<Result<>>(const Committer::JournalEnd& journal_end, Recovered& out,
+                                 bool durable)>
         relieve;
     // Writes unproven data again, unchanged: the checkpoint, and the last records with their data.
     Task<Result<>> write_again(Report& report);
     // Writes the restart record and flushes; then all unused blocks are available.
-    Task<Result<>> restart(Committer::Chain& chain, Report& report);
+    Task<Result<>> restart(Committer::JournalEnd& journal_end, Report& report);
 
   private:
     // A record that was found. It is read again when needed, so that memory stays bounded.

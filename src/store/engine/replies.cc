@@ -23,7 +23,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
                                                    object::ContainerId container, bool is_new,
                                                    WallTime now) const {
     const auto owner = owners_.find(id.owner);
-    const Owner* const known_owner = owner == owners_.end() ? nullptr : &owner->second;
+    const ClientsOfOwner* const known_owner = owner == owners_.end() ? nullptr : &owner->second;
     const Client* client = nullptr;
     if (known_owner != nullptr) {
         const auto found = known_owner->clients.find(id.client);
@@ -46,10 +46,9 @@ Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id
     return std::nullopt;
 }
 
-// After a clock was set back, some updates are in the future. Those are over as well: their age is
-// unknown, and otherwise they would use up the owner's share for as long as the clock had been
-// wrong.
-bool Replies::is_over(const Owner& owner, WallTime now) const {
+// After a clock was set back, some updates are in the future. Their age is unknown, so they count
+// as over. Otherwise they would use up the owner's share for as long as the clock was wrong.
+bool Replies::is_over(const ClientsOfOwner& owner, WallTime now) const {
     const Duration age = between(owner.clients.at(owner.oldest_first.front()).last, now);
     return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
 }
@@ -63,7 +62,7 @@ bool Replies::leaves_enough(size_t all, size_t of_sender, size_t of_owner) const
 }
 
 // Room is what is free and what trim() would free.
-bool Replies::has_room(const Uuid& owner, const Owner* known, WallTime now) const {
+bool Replies::has_room(const Uuid& owner, const ClientsOfOwner* known, WallTime now) const {
     if (known != nullptr && known->slots >= options_.per_owner_max) return is_over(*known, now);
     const auto sender = senders_.find(sender_of(owner));
     return leaves_enough(count_, sender == senders_.end() ? 0 : sender->second,
@@ -81,7 +80,7 @@ const Uuid* Replies::find_over(WallTime now) const {
 }
 
 // An active owner with one client is not moved with each update.
-void Replies::set_age(const Uuid& id, Owner& owner) {
+void Replies::set_age(const Uuid& id, ClientsOfOwner& owner) {
     const WallTime oldest = owner.clients.at(owner.oldest_first.front()).last;
     if (owner.age) {
         const Duration moved = between(*owner.age, oldest);
@@ -94,7 +93,7 @@ void Replies::set_age(const Uuid& id, Owner& owner) {
 
 void Replies::store(const ReplyKey& key, ReplyValue reply) {
     auto [at, owner_is_new] = owners_.try_emplace(key.owner);
-    Owner& owner = at->second;
+    ClientsOfOwner& owner = at->second;
     if (owner_is_new) {
         owner.dropped_upto = dropped_upto_;
         if (dropped_upto_ > 0) changed_owners_.push_back(key.owner);
@@ -149,8 +148,8 @@ void Replies::trim(const Uuid& owner, WallTime now) {
     }
 }
 
-void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
-    Owner& owner = at->second;
+void Replies::drop_oldest(std::map<Uuid, ClientsOfOwner>::iterator at) {
+    ClientsOfOwner& owner = at->second;
     const auto client = owner.clients.find(owner.oldest_first.front());
     for (const auto& [slot, stored] : client->second.slots) {
         owner.dropped_upto = std::max(owner.dropped_upto, stored.reply.epoch.value);
@@ -176,7 +175,7 @@ void Replies::drop_oldest(std::map<Uuid, Owner>::iterator at) {
 }
 
 void Replies::load(const ReplyKey& key, const ReplyValue& reply) {
-    Owner& owner = owners_[key.owner];
+    ClientsOfOwner& owner = owners_[key.owner];
     Client& client = owner.clients[key.client];
     client.slots[{key.container, key.slot}] = {.reply = reply, .changed = false};
     client.last = std::max(client.last, reply.time);

@@ -98,7 +98,7 @@ class Replies {
         bool whole = false;
         std::list<Uuid>::iterator place;
     };
-    struct Owner {
+    struct ClientsOfOwner {
         std::map<Uuid, Client> clients;
         std::list<Uuid> oldest_first;  // of the clients
         size_t slots = 0;
@@ -112,16 +112,16 @@ class Replies {
         return sender;
     }
     [[nodiscard]] Stored* find(const ReplyKey& key);
-    [[nodiscard]] bool is_over(const Owner& owner, WallTime now) const;
-    [[nodiscard]] bool has_room(const Uuid& owner, const Owner* known, WallTime now) const;
+    [[nodiscard]] bool is_over(const ClientsOfOwner& owner, WallTime now) const;
+    [[nodiscard]] bool has_room(const Uuid& owner, const ClientsOfOwner* known, WallTime now) const;
     [[nodiscard]] bool leaves_enough(size_t all, size_t of_sender, size_t of_owner) const;
     [[nodiscard]] const Uuid* find_over(WallTime now) const;
-    void set_age(const Uuid& id, Owner& owner);
+    void set_age(const Uuid& id, ClientsOfOwner& owner);
     void trim(const Uuid& owner, WallTime now);
-    void drop_oldest(std::map<Uuid, Owner>::iterator owner);
+    void drop_oldest(std::map<Uuid, ClientsOfOwner>::iterator owner);
 
     RepliesOptions options_;
-    std::map<Uuid, Owner> owners_;
+    std::map<Uuid, ClientsOfOwner> owners_;
     // By the last update of their oldest client, up to a sixteenth of the lease too early.
     std::set<std::pair<WallTime, Uuid>> by_age_;
     std::map<uint64_t, size_t> senders_;  // slots of their owners

@@ -32,9 +32,9 @@ object::OperationId id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint6
 }
 
 // A pool's replies and its clock.
-class Kept {
+class RepliesOfPool {
   public:
-    explicit Kept(RepliesOptions options) : options_(options), replies(options) {}
+    explicit RepliesOfPool(RepliesOptions options) : options_(options), replies(options) {}
     // The outcome: "done", "answered", or the error.
     std::string ask(const object::OperationId& id, bool is_new = true) {
         const auto found = replies.look_up(id, container, is_new, now);
@@ -92,7 +92,7 @@ TEST(EngineReplies, ExtremeTimesInIndexAreAccepted) {
 }
 
 TEST(EngineReplies, BusyOwnerTakesNoShareOfOthers) {
-    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     EXPECT_EQ(kept.ask(id(1, 1)), "done");
     uint32_t done = 0;
     for (uint32_t i = 0; i < 70'000; ++i) {
@@ -111,12 +111,12 @@ TEST(EngineReplies, BusyOwnerTakesNoShareOfOthers) {
 
 // A client may name any number of owners that it serves.
 TEST(EngineReplies, SenderWithManyOwnersIsLimited) {
-    const auto ask = [](Kept& kept, uint32_t sender, uint32_t number, uint32_t slot = 0) {
+    const auto ask = [](RepliesOfPool& kept, uint32_t sender, uint32_t number, uint32_t slot = 0) {
         object::OperationId asked = id(0, 1, slot);
         asked.owner = owner_of(sender, number);
         return kept.ask(asked);
     };
-    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     for (int round = 0; round < 3; ++round) {
         // In the second round the leases of the first one are over, and its slots are used again.
         uint32_t done = 0;
@@ -131,13 +131,13 @@ TEST(EngineReplies, SenderWithManyOwnersIsLimited) {
         kept.now += lease;
     }
     // One of its owners leaves room for its others.
-    Kept other({.per_owner_max = 4000, .slots_max = 4000, .lease = lease});
+    RepliesOfPool other({.per_owner_max = 4000, .slots_max = 4000, .lease = lease});
     for (uint32_t i = 0; i < 4000; ++i) ask(other, 1, 1, i);
     EXPECT_EQ(ask(other, 1, 2), "done");
 }
 
 TEST(EngineReplies, ExpiredClientIsEvictedAsAWhole) {
-    Kept kept({.per_owner_max = 10, .slots_max = 1000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 10, .slots_max = 1000, .lease = lease});
     for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 1, slot)), "done");
     for (uint32_t slot = 0; slot < 5; ++slot) EXPECT_EQ(kept.ask(id(1, 2, slot)), "done");
     EXPECT_EQ(kept.ask(id(1, 3)), busy);
@@ -167,7 +167,7 @@ TEST(EngineReplies, ExpiredClientIsEvictedAsAWhole) {
 }
 
 TEST(EngineReplies, WithoutPressureNothingIsEvicted) {
-    Kept kept({.per_owner_max = 100, .slots_max = 1000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 100, .slots_max = 1000, .lease = lease});
     EXPECT_EQ(kept.ask(id(1, 1)), "done");
     kept.now += std::chrono::hours(1000);
     for (uint32_t i = 2; i <= 100; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
@@ -175,7 +175,7 @@ TEST(EngineReplies, WithoutPressureNothingIsEvicted) {
 }
 
 TEST(EngineReplies, TotalIsBounded) {
-    Kept kept({.per_owner_max = 10, .slots_max = 20, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 10, .slots_max = 20, .lease = lease});
     for (uint32_t i = 0; i < 20; ++i) EXPECT_EQ(kept.ask(id(i, 1)), "done");
     EXPECT_EQ(kept.ask(id(50, 1)), busy);
     kept.now += lease;
@@ -189,7 +189,7 @@ TEST(EngineReplies, TotalIsBounded) {
 
 // Many owners together cannot do it either: the more they have, the sooner they are refused.
 TEST(EngineReplies, LargeOwnersLeaveRoomForSmallOnes) {
-    Kept kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 1000, .slots_max = 4000, .lease = lease});
     std::map<uint32_t, uint32_t> done;
     for (uint32_t client = 0; client < 1000; ++client) {
         for (uint32_t big = 1; big <= 6; ++big) done[big] += kept.ask(id(big, client)) == "done";
@@ -212,7 +212,7 @@ TEST(EngineReplies, LargeOwnersLeaveRoomForSmallOnes) {
 // A clock that was ahead for a while does not fill an owner's share until that time comes again,
 // and nothing is done twice because of it.
 TEST(EngineReplies, ClockSetBackNeitherFillsSharesNorRepeats) {
-    Kept kept({.per_owner_max = 2, .slots_max = 1000, .lease = lease});
+    RepliesOfPool kept({.per_owner_max = 2, .slots_max = 1000, .lease = lease});
     for (uint32_t i = 1; i <= 2; ++i) EXPECT_EQ(kept.ask(id(1, i)), "done");
     kept.now -= std::chrono::minutes(1);
     EXPECT_EQ(kept.ask(id(1, 3)), busy);

@@ -133,7 +133,7 @@ void State::join_owner(Container& container) {
 }
 
 void State::leave_owner(Container& container) {
-    Owner* const owner = std::exchange(container.owner, nullptr);
+    OwnedSpace* const owner = std::exchange(container.owner, nullptr);
     if (owner == nullptr) return;
     subtract(owner->used, container.value.used);
     subtract(owner->reserved, container.reserved);
@@ -165,7 +165,7 @@ Result<Amount> State::reserve(object::ContainerId id, const Growth& growth) {
     const uint64_t beyond = growth.blocks <= 0 && growth.values <= 0 ? beyond_cap_bytes : 0;
     const uint64_t own = cap_in_the_way(container.value.properties.caps, container.value.used,
                                         container.reserved, more, beyond);
-    Owner* const owner = container.owner;
+    OwnedSpace* const owner = container.owner;
     const uint64_t all =
         owner == nullptr ? 0
                          : cap_in_the_way(owner->caps, owner->used, owner->reserved, more, beyond);

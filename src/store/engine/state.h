@@ -48,17 +48,17 @@ class State {
     static constexpr uint64_t beyond_cap_bytes = 64 << 10;
 
     // Of one owner: the sums over its containers, also over those that are being removed.
-    struct Owner {
+    struct OwnedSpace {
         object::Amount used{}, reserved{}, caps{};
         uint64_t containers = 0;
         uint64_t refusals = 0;
     };
     struct Container {
         ContainerValue value;
-        bool retiring = false;      // its destruction is in progress and not committed
-        bool changed = false;       // since the last checkpoint
-        object::Amount reserved{};  // of transactions that are not applied yet
-        Owner* owner = nullptr;     // null: no owner
+        bool retiring = false;        // its destruction is in progress and not committed
+        bool changed = false;         // since the last checkpoint
+        object::Amount reserved{};    // of transactions that are not applied yet
+        OwnedSpace* owner = nullptr;  // null: no owner
         uint64_t refusals = 0;
         std::optional<Time> told{};  // the time of the last log line about a refusal
     };
@@ -88,7 +88,7 @@ class State {
     [[nodiscard]] std::set<object::ContainerId> visible_containers() const;
 
     // ---- use of containers. Every change of it is in the journal record that causes it.
-    std::map<std::string, Owner, std::less<>> owners;
+    std::map<std::string, OwnedSpace, std::less<>> owners;
     // Once, after the containers have been loaded.
     void find_owners();
     void set_owner_caps(const std::map<std::string, object::Amount>& caps);

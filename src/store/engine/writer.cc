@@ -25,7 +25,7 @@ struct Writer::Update {
 // Its locks and pins on one core; taken and released there.
 struct Writer::Visit {
     explicit Visit(Core& visited) : core(visited), locked(visited.locks), pins(visited.cache) {}
-    void let_go() {
+    void release() {
         pins.clear();
         locked.clear();
     }
@@ -134,7 +134,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     Result<Commit> result = co_await carry_out(update, visits);
     for (Visit& visit : visits) {
         co_await hop(visit.core.env.reactor);
-        visit.let_go();
+        visit.release();
         co_await hop(reactor_);
     }
     if (update.has_space) {

@@ -189,8 +189,8 @@ struct QueryReply {
 
 // ---- chains --------------------------------------------------------------------------------
 
-// Makes a fetch item part of a chain. Items are done in their order. An item may be of an object
-// that an earlier item found, and may depend on what that one found.
+// Makes a fetch item part of a chain. Items are done in their order. An item may address an object
+// that an earlier item found, and may depend on the result of that item.
 struct Link {
     enum class Kind : uint8_t {
         fetch,

@@ -42,7 +42,7 @@ inline bool want_seals(std::span<const object::FetchItem> items) {
 }
 inline constexpr size_t seals_bytes_max =
     object::transaction_bytes_max / block_bytes * object::seal_bytes * 2;
-inline constexpr auto seal_wish_fields = [](auto& io, auto& item) {
+inline constexpr auto seal_request_fields = [](auto& io, auto& item) {
     io("its seals are wanted", item.wants_seals);
 };
 inline constexpr auto seals_fields = [](auto& io, auto& of) {
@@ -52,7 +52,7 @@ inline constexpr auto fetch_fields = [](auto& io, auto& container, auto& items) 
     io("container", container.uuid);
     io.list("items", items, object::fetch_items_max, item_fields);
     if (io.more("where seals are wanted", want_seals(items))) {
-        io.each(items, seal_wish_fields);
+        io.each(items, seal_request_fields);
         io.refuse_when(!want_seals(items));
     }
 };

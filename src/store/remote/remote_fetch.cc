@@ -126,7 +126,7 @@ Task<Result<>> RemoteStore::fetch_chain(const Call& call, ContainerId container,
     ROS2S_CO_TRY(co_await fetch_as(
         call, Method::fetch_chain,
         rpc::build(body, chain_fields, container, holder.client, items, links), items, links));
-    // The server resolved the references. What it claims to have found must fit.
+    // The server resolved the references. Its results must be consistent with them.
     for (size_t i = 0; i < items.size(); ++i) {
         if (items[i].status && !resolve(items, links, i)) co_return fail(Code::corrupt);
     }

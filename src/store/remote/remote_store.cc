@@ -75,10 +75,10 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
                                       .repeatable = true,
                                       .body = rpc::build(body, list_fields, container, page)};
         ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
-        // A false server could promise more for ever, or send more than was requested.
+        // A hostile server could promise more for ever, or send more than was requested.
         const size_t came = all.entries.size() - before;
         if (came > page.limit || (all.more && came == 0)) co_return fail(Code::corrupt);
-        // Callers take the keys of objects apart.
+        // Callers decode the keys of objects, so their length must be right.
         const auto sound = [&](const ListEntry& each) {
             return request.what != ListRequest::What::objects ||
                    each.key.size() == object_key_bytes;
@@ -188,7 +188,7 @@ Task<Result<std::vector<ContainerRecord>>> RemoteStore::list_containers(const Ca
             (all.records.size() == before || all.records.back().properties.label <= after)) {
             co_return fail(Code::corrupt);
         }
-        // A false server could promise more for ever.
+        // A hostile server could promise more for ever.
         if (all.records.size() > containers_max) co_return fail(Code::corrupt);
     } while (all.more);
     co_return std::move(all.records);

@@ -80,12 +80,12 @@ Result<Capability> decode(std::string_view bytes) {
 
 std::string encode(const CapabilityRequest& wanted) {
     ROS2S_CHECK(wanted.use.container.size() <= container_bytes_max);
-    return written(wish_fields, wanted, version_value);
+    return written(request_fields, wanted, version_value);
 }
 
 Result<CapabilityRequest> decode_request(std::string_view bytes) {
     if (bytes.size() > capability_bytes_max) return fail(Code::invalid);
-    ROS2S_TRY_ASSIGN(CapabilityRequest wanted, decoded<CapabilityRequest>(bytes, wish_fields));
+    ROS2S_TRY_ASSIGN(CapabilityRequest wanted, decoded<CapabilityRequest>(bytes, request_fields));
     if (!is_use(wanted.use)) return fail(Code::invalid);
     return wanted;
 }

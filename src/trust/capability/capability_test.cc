@@ -83,9 +83,9 @@ TEST(Capability, GoldenBytesMatch) {
     EXPECT_EQ(*back, all.first);
     CapabilityRequest wanted{.use = all.first.use, .audience = uuid_of(5)};
     wanted.holder.fill(7);
-    const auto wished = decode_request(encode(wanted));
-    ASSERT_TRUE(wished);
-    EXPECT_EQ(*wished, wanted);
+    const auto request = decode_request(encode(wanted));
+    ASSERT_TRUE(request);
+    EXPECT_EQ(*request, wanted);
     std::string lines = "\n";
     for (const std::string& line : {bytes, encode(wanted)}) {
         for (const char c : line) lines += fmt::format("{:02x}", static_cast<unsigned char>(c));
@@ -245,7 +245,7 @@ TEST(CapabilityChain, ProofIsValidForOneSession) {
     EXPECT_FALSE(is_signed_by(all.dpu.shown(), proof_message(nonce, 5, "shm", all.chain()), ""));
     // A signature for one purpose is not valid for another.
     EXPECT_FALSE(
-        proves(wish_message(proof_message(nonce, 5, "shm", all.chain()), "pool"), all.dpu));
+        proves(request_message(proof_message(nonce, 5, "shm", all.chain()), "pool"), all.dpu));
 }
 
 class CapabilityKeys : public testing::Test {

@@ -10,7 +10,7 @@ namespace {
 // A signature of one kind is no signature of another.
 constexpr std::string_view capability_context = "ros2store capability, version 1\n";
 constexpr std::string_view proof_context = "ros2store proof of a holder, version 1\n";
-constexpr std::string_view wish_context = "ros2store wish for a capability, version 1\n";
+constexpr std::string_view request_context = "ros2store wish for a capability, version 1\n";
 
 std::string message_of(std::string_view signed_bytes) {
     return std::string(capability_context) + std::string(signed_bytes);
@@ -85,8 +85,8 @@ std::string proof_message(std::string_view nonce, uint64_t session, std::string_
     return message;
 }
 
-std::string wish_message(std::string_view wanted, std::string_view pool) {
-    return std::string(wish_context) + std::string(pool) + '\n' + std::string(wanted);
+std::string request_message(std::string_view wanted, std::string_view pool) {
+    return std::string(request_context) + std::string(pool) + '\n' + std::string(wanted);
 }
 
 }  // namespace ros2s::capability

@@ -41,6 +41,6 @@ inline constexpr size_t nonce_bytes = 32;
 
 // The text that the key of a certificate signs to request a capability. `pool`: its name, which the
 // program has from another source than the DPU that forwards the request.
-[[nodiscard]] std::string wish_message(std::string_view wanted, std::string_view pool);
+[[nodiscard]] std::string request_message(std::string_view wanted, std::string_view pool);
 
 }  // namespace ros2s::capability

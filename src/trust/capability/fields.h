@@ -6,7 +6,7 @@
 namespace ros2s::capability {
 
 inline constexpr uint32_t capability_magic = 0x43533252;  // "R2SC"
-inline constexpr uint32_t wish_magic = 0x57533252;        // "R2SW"
+inline constexpr uint32_t request_magic = 0x57533252;     // "R2SW"
 inline constexpr uint16_t version_value = 1;              // of both
 
 inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
@@ -30,8 +30,8 @@ inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
     io.bytes("container", c.use.container);
 };
 
-inline constexpr auto wish_fields = [](auto& io, auto& wanted, auto& version) {
-    io.known("magic", wish_magic);
+inline constexpr auto request_fields = [](auto& io, auto& wanted, auto& version) {
+    io.known("magic", request_magic);
     io("version", version);
     io("rights", wanted.use.rights);
     io("directories", wanted.use.directories);

@@ -45,7 +45,7 @@ Decision whole(bool read_only, Why why = Why::granted) {
 }
 
 // The rights of some grants in one container.
-struct Found {
+struct Match {
     bool any = false;
     Rights whole;
     std::vector<access::Subtree> read, written;
@@ -66,7 +66,7 @@ struct Found {
     }
 };
 
-Decision decide_on(Found found, Wanted what) {
+Decision decide_on(Match found, Wanted what) {
     if (what == Wanted::see || what == Wanted::see_pool) {
         if (!found.any) return none(Why::not_granted);
         return whole(true);
@@ -137,7 +137,7 @@ Decision decide_by_capability(const Policy& policy, const Principal& principal,
     const bool writes = shown.grant.rights.has(Right::write) || what == Wanted::destroy;
     if (is_owner) return whole(!writes, Why::owned);
     if (shown.directories && what == Wanted::destroy) return none(Why::capability_lacks);
-    Found found;
+    Match found;
     found.add(tenant->grants, container, what);
     Decision decision = decide_on(std::move(found), what);
     if (writes || what == Wanted::create) return decision;
@@ -150,7 +150,7 @@ Decision decide_by_subject(const Policy& policy, const Principal& principal,
                            const Container& container, Wanted what) {
     if (owns(principal, container, what)) return whole(false, Why::owned);
     const SubjectParty* const party = policy.subject(principal.subject);
-    Found found;
+    Match found;
     if (party != nullptr) found.add(party->grants, container, what);
     found.add(principal.handed_over, container, what);
     Decision decision = decide_on(std::move(found), what);

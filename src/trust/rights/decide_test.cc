@@ -47,7 +47,7 @@ TEST(Decide, WithoutAGrantNothingIsAllowed) {
                 {"", "see the pool", "", no}});
 }
 
-TEST(Decide, ASubjectHasTheRightsOfItsSettings) {
+TEST(Decide, SettingsGiveRightsToTheirSubject) {
     const Model dpu{
         .access = {
             {"CN=a", {{"read", "p/images, q/x"}, {"write", "p/a-*, p/main"}, {"create", "p/a-*"}}},
@@ -92,7 +92,7 @@ TEST(Decide, ASubjectHasTheRightsOfItsSettings) {
                  {"cn=any", "write", "p/anything", no}});
 }
 
-TEST(Decide, ADirectoryIsPartOfAContainer) {
+TEST(Decide, DirectoryRightsCoverPartOfAContainer) {
     const Model dpu{
         .access = {{"CN=d", {{"read", "p/c/a b/d, p/r/x"}, {"write", "p/c/w, p/w/x"}}},
                    {"CN=both", {{"read", "p/c"}, {"write", "p/c/w, p/c/v/u"}}},
@@ -121,7 +121,7 @@ TEST(Decide, ADirectoryIsPartOfAContainer) {
                  {"CN=in", "read", "p/c", "a (read), a/b (read)"}});
 }
 
-TEST(Decide, ASubjectAtADpuHasTheRightsOfItsTenantToo) {
+TEST(Decide, DpuAddsTheRightsOfTheTenant) {
     Model dpu{.access = {{"CN=alice", {{"read", "p/old, lustre/*"}}},
                          {"CN=bob", {{"read", "p/images"}}},
                          {"CN=dir", {{"read", "p/c"}}}}};
@@ -162,7 +162,7 @@ TEST(Decide, ASubjectAtADpuHasTheRightsOfItsTenantToo) {
                  {"CN=bob", "destroy", "p/b@CN=bob", no}});
 }
 
-TEST(Decide, ATenantThatHasEndedTakesTheSettingsRightsInItsPool) {
+TEST(Decide, EndedTenantLosesTheRightsOfSettings) {
     Model dpu{.access = {{"CN=r", {{"write", "p/*, q/*"}}}, {"CN=e", {{"read", "p/*, q/*"}}}}};
     dpu.add_tenant("p", "r", {{"subjects", "CN=r; CN=r2"}, {"write", "*"}}).revoked = true;
     dpu.add_tenant("p", "e", {{"subjects", "CN=e"}, {"until", "2027-01-15T08:00:10Z"}});
@@ -186,7 +186,7 @@ TEST(Decide, ATenantThatHasEndedTakesTheSettingsRightsInItsPool) {
                  {"CN=e", "read", "q/c", read_only, 10s}});
 }
 
-TEST(Decide, ASilentEngineEndsThePolicyInItsPool) {
+TEST(Decide, SilentEngineEndsThePolicyOfItsPool) {
     Model dpu{.access = {{"CN=a", {{"write", "p/*, local/*"}}}},
               .valid_for = {{"p", 750ms}, {"q", 9s}}};
     dpu.add_tenant("q", "a", {{"subjects", "CN=a"}, {"write", "*"}});
@@ -205,7 +205,7 @@ TEST(Decide, ASilentEngineEndsThePolicyInItsPool) {
                  {"CN=a", "write", "local/c", all, 1h}});  // the server's own rights do not end
 }
 
-TEST(Decide, AnEnginesSettingsAloneGiveRightsToSubjects) {
+TEST(Decide, EngineGivesSubjectsOnlySettingsRights) {
     Model engine{.is_engine = true,
                  .access = {{"CN=dpu", {{"write", "p/*"}, {"create", "p/*"}, {"destroy", "p/*"}}},
                             {"CN=t", {{"read", "p/given"}}},
@@ -274,7 +274,7 @@ Model with_capabilities() {
     return engine;
 }
 
-TEST(Decide, ACapabilityHasItsPartOfTheTenantsRights) {
+TEST(Decide, CapabilityGivesPartOfTheTenantsRights) {
     expect(with_capabilities(),
            {{"CN=dpu by read", "read", "p/images", read_only},
             {"CN=dpu by read", "write", "p/images", lacks},
@@ -308,7 +308,7 @@ TEST(Decide, ACapabilityHasItsPartOfTheTenantsRights) {
             {"CN=dpu by see", "read", "p/a-1", lacks}});
 }
 
-TEST(Decide, AnOwnersCapabilityEndsWithItsContainer) {
+TEST(Decide, OwnerCapabilityEndsWithTheContainer) {
     expect(with_capabilities(), {{"CN=dpu by label", "write", "p/mine@alice", owned},
                                  {"CN=dpu by label", "destroy", "p/mine@alice", owned},
                                  {"CN=dpu by label", "write", "p/mine@bob", no},
@@ -317,7 +317,7 @@ TEST(Decide, AnOwnersCapabilityEndsWithItsContainer) {
                                  {"CN=dpu by label", "write", "p/mine", no}});
 }
 
-TEST(Decide, ADelegateChecksDirectoriesItself) {
+TEST(Decide, CapabilityForDirectoriesReturnsThem) {
     expect(with_capabilities(), {{"CN=dpu by directories", "write", "p/s", "dir (write)"},
                                  {"CN=dpu by directories", "read", "p/s", "dir (write)"},
                                  {"CN=dpu by directories", "see", "p/s", read_only},
@@ -331,7 +331,7 @@ TEST(Decide, ADelegateChecksDirectoriesItself) {
                                  {"CN=dpu by all of it", "create", "p/a-1", all}});
 }
 
-TEST(Decide, ACapabilityIsForItsTenantOrADelegate) {
+TEST(Decide, CapabilityOfAnotherHolderIsRefused) {
     expect(with_capabilities(),
            {{"CN=alice by own", "write", "p/a-1", all},
             {"CN=wide by own", "write", "p/a-1", all},
@@ -349,7 +349,7 @@ TEST(Decide, ACapabilityIsForItsTenantOrADelegate) {
             {"CN=alice", "write", "p/a-1", no}});
 }
 
-TEST(Decide, ACapabilityEndsWithItsTimeOrWhenItIsRevoked) {
+TEST(Decide, ExpiredOrRevokedCapabilityIsRefused) {
     Model engine = with_capabilities();
     expect(engine, {{"CN=dpu by write", "write", "p/a-1", all, 30min - 1ns},
                     {"CN=dpu by write", "write", "p/a-1", stale, 30min},
@@ -384,7 +384,7 @@ TEST(Decide, ACapabilityEndsWithItsTimeOrWhenItIsRevoked) {
     expect(engine, {{"CN=dpu by write", "write", "p/a-1", "none: there is no such tenant"}});
 }
 
-TEST(Decide, ADelegatedDpuUsesWhatWasHandedOver) {
+TEST(Decide, DelegatedDpuUsesCapabilitiesOfItsHosts) {
     Model dpu;
     dpu.add_tenant("p", "alice", {{"subjects", "CN=alice; CN=a2"}, {"read", "r/x, images"}});
     dpu.add_tenant("p", "bob", {{"subjects", "CN=bob"}, {"read", "images"}});
@@ -408,7 +408,7 @@ TEST(Decide, ADelegatedDpuUsesWhatWasHandedOver) {
                  {"CN=alice", "write", "q/mine", no}});
 }
 
-TEST(Decide, ADecisionIsKeptAsLongAsItsPolicysEpoch) {
+TEST(Decide, DecisionIsCurrentUntilTheEpochChanges) {
     Model dpu{.access = {{"CN=a", {{"write", "p/*"}}}}, .valid_for = {{"p", 1s}}};
     NewDecider decider(dpu);
     const Decision kept = decider.decide(Request::of("CN=a", "write", "p/c"));
@@ -431,7 +431,7 @@ struct UserRow {
     std::vector<uint32_t> acts_as;  // user, group, other groups; empty: it is refused
 };
 
-TEST(Decide, APrincipalHasTheUsersOfItsSettingsOrTenant) {
+TEST(Decide, UsersFollowSettingsOrTenant) {
     constexpr uint32_t nobody = fs::nobody;
     Model dpu{.access = {{"CN=any", {{"read", "p/*"}}},
                          {"CN=users", {{"users", "1000-1999, 5000"}, {"groups", "100-199"}}},
@@ -493,7 +493,7 @@ TEST(Decide, APrincipalHasTheUsersOfItsSettingsOrTenant) {
     }
 }
 
-TEST(Decide, WhatRootOfAHostMayMakeIsInItsUsers) {
+TEST(Decide, MaySettingsLimitRootOfAHost) {
     const Model dpu{.access = {{"CN=d", {{"may", "devices"}}},
                                {"CN=s", {{"may", "set_ids, privileged_attributes"}}}}};
     const NewDecider decider(dpu);
@@ -504,7 +504,7 @@ TEST(Decide, WhatRootOfAHostMayMakeIsInItsUsers) {
     EXPECT_FALSE(decider.policy().principal("CN=n", "p").users.may_make_devices);
 }
 
-TEST(SideBySideDeathTest, ADifferenceEndsTheProgram) {
+TEST(SideBySideDeathTest, DifferenceEndsTheProgram) {
     Report report;
     auto table = session::AccessTable::parse({{"CN=a", {{"write", "p/c"}}}}, "f", report);
     ASSERT_TRUE(table) << report.text();

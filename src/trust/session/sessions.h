@@ -118,7 +118,7 @@ class Session {
     Time last_use{};
     bool is_disconnected = false;  // it had connections, and all have ended
     bool ending = false;
-    // Fires when the session's rights are revoked (SessionTable::expel()). It stops updates in
+    // Fires when the session's rights are revoked (SessionTable::evict()). It stops updates in
     // progress. The end of their connection does not stop them.
     StopSource revoked{};
     // The same for all sessions of the tenant, and for no others.

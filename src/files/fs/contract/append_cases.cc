@@ -34,7 +34,7 @@ Task<> extend(Fixture& f, NodeId node, uint64_t offset) {
 }
 
 constexpr Case append_table[] = {
-    {"GoesToTheEnd",
+    {"OffsetIsIgnored",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "start");
          const FileHandle handle = co_await f.open(node, f.appending);
@@ -44,7 +44,7 @@ constexpr Case append_table[] = {
          EXPECT_EQ(co_await f.read(handle, 5, 100), "+1+2");
          co_await f.close(handle);
      }},
-    {"ToAnEmptyFile",
+    {"AppendToAnEmptyFileStartsAtZero",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node, f.appending);
@@ -52,7 +52,7 @@ constexpr Case append_table[] = {
          EXPECT_EQ(co_await f.contents(node), "x");
          co_await f.close(handle);
      }},
-    {"BehindAnotherHandlesWrite",
+    {"AppendFollowsWritesOfOtherHandles",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "1");
          const FileHandle end = co_await f.open(node, f.appending);
@@ -65,7 +65,7 @@ constexpr Case append_table[] = {
          co_await f.close(end);
          co_await f.close(any);
      }},
-    {"BehindATruncation",
+    {"AppendAfterTruncationUsesTheNewEnd",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "123456");
          const FileHandle handle = co_await f.open(node, f.appending);
@@ -76,7 +76,7 @@ constexpr Case append_table[] = {
          EXPECT_EQ(co_await f.contents(node), string("12x\0\0y", 6));
          co_await f.close(handle);
      }},
-    {"AcrossChunks",
+    {"AppendsAcrossChunksAreContiguous",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -91,7 +91,7 @@ constexpr Case append_table[] = {
          EXPECT_TRUE(co_await f.contents(node) == wanted);
          co_await f.close(handle);
      }},
-    {"ManyAtOnceLoseNothing",
+    {"ConcurrentAppendsLoseNothing",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          constexpr size_t length = 333;
@@ -102,7 +102,7 @@ constexpr Case append_table[] = {
          co_await nursery.join();
          EXPECT_EQ(whole_lines(co_await f.contents(node), length), 160);
      }},
-    {"LargeOnesAreWholeToo",
+    {"LargeConcurrentAppendsAreNotSplit",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const size_t length = f.traits.chunk_bytes + 777;
@@ -113,7 +113,7 @@ constexpr Case append_table[] = {
          co_await nursery.join();
          EXPECT_EQ(whole_lines(co_await f.contents(node), length), 6);
      }},
-    {"AgainstOtherWriters",
+    {"AppendsBesideAnExtendingWriteLoseNothing",
      [](Fixture& f) -> Task<> {
          // A write that extends the file while others append never loses or splits a line.
          constexpr size_t length = 64;

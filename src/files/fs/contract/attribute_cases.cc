@@ -62,7 +62,7 @@ Task<> change_contents(Fixture& f, const Call& call, bool keeps, mode_t before, 
 }
 
 constexpr Case attribute_table[] = {
-    {"EveryPermissionBit",
+    {"EveryPermissionBitIsStored",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          const NodeId dir = co_await f.directory(root_node, "dir");
@@ -75,7 +75,7 @@ constexpr Case attribute_table[] = {
              EXPECT_EQ((co_await f.stat(dir)).mode, S_IFDIR | mode);
          }
      }},
-    {"CreationTakesTheModeAsItIs",
+    {"CreationAppliesNoUmask",
      [](Fixture& f) -> Task<> {
          // The umask is applied by the caller.
          EXPECT_EQ((co_await f.stat(co_await f.file(root_node, "f", "", 0666))).mode & 07777,
@@ -86,13 +86,13 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ((co_await f.stat(co_await f.directory(root_node, "t", 01777))).mode & 07777,
                    01777u);
      }},
-    {"TheTypeStays",
+    {"ChmodKeepsTheFileType",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = S_IFDIR | 0600}));
          EXPECT_EQ((co_await f.stat(file)).mode, S_IFREG | 0600u);
      }},
-    {"ANewOwner",
+    {"ChownSetsUserAndGroup",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          const auto owned = co_await f.fs.set_attributes(f.call, file, {.uid = 7, .gid = 8});
@@ -105,7 +105,7 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.gid = 4'000'000'000}));
          EXPECT_EQ((co_await f.stat(file)).gid, 4'000'000'000u);
      }},
-    {"OwnersOfLinks",
+    {"ChownOfALinkLeavesItsTarget",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          const NodeId link = co_await f.symlink(root_node, "link", "file");
@@ -113,7 +113,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ((co_await f.stat(link)).uid, 7u);
          EXPECT_EQ((co_await f.stat(file)).uid, 1000u);
      }},
-    {"AnOwnerChangeTakesSetIdsAway",
+    {"ChownClearsSetIdBits",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = 06755}));
@@ -127,7 +127,7 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.uid = 7}));
          EXPECT_EQ((co_await f.stat(dir)).mode & 07777, 02775u) << "directories keep it";
      }},
-    {"AWriteTakesSetIdsAway",
+    {"WriteClearsSetIdBits",
      [](Fixture& f) -> Task<> {
          if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
          const NodeId file = co_await f.file(root_node, "file");
@@ -145,7 +145,7 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.size = 0}));
          EXPECT_EQ((co_await f.stat(file)).mode & 07777, 0755u) << "truncated";
      }},
-    {"AHoleTakesSetIdsAway",
+    {"PunchClearsSetIdBits",
      [](Fixture& f) -> Task<> {
          if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
          const NodeId file = co_await f.file(root_node, "file", "contents");
@@ -160,7 +160,7 @@ constexpr Case attribute_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"AWriterTakesSetIdsAwayAsInLinux",
+    {"SetIdBitsAreClearedAsInLinux",
      [](Fixture& f) -> Task<> {
          if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
          const Caller member{.uid = 1000, .gid = 1000}, stranger{.uid = 1000, .gid = 7};
@@ -172,7 +172,7 @@ constexpr Case attribute_table[] = {
              co_await change_contents(f, f.call, true, before, before);
          }
      }},
-    {"SetIdsAreClearedOnRequest",
+    {"SetIdBitsAreClearedOnRequest",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "contents");
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.mode = 06755}));
@@ -185,7 +185,7 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.clears_set_ids = true}));
          EXPECT_EQ((co_await f.stat(dir)).mode & 07777, 02775u) << "directories keep it";
      }},
-    {"TimesAreKeptToTheNanosecond",
+    {"TimesKeepNanoseconds",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "x");
          const NodeId dir = co_await f.directory(root_node, "dir");
@@ -202,7 +202,7 @@ constexpr Case attribute_table[] = {
              }
          }
      }},
-    {"EitherTimeAlone",
+    {"SettingOneTimeKeepsTheOther",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          EXPECT_OK(
@@ -213,7 +213,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ((co_await f.stat(file)).accessed, at(11));
          EXPECT_EQ((co_await f.stat(file)).modified, at(21));
      }},
-    {"AWriteMovesATimeThatWasSet",
+    {"WriteReplacesATimeThatWasSet",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "x");
          const FileHandle handle = co_await f.open(file);
@@ -225,7 +225,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ((co_await f.stat(file)).modified, at(30)) << "set again, below the write's";
          co_await f.close(handle);
      }},
-    {"SizeAndTimeTogether",
+    {"SizeAndTimeAreSetInOneCall",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "12345");
          const auto set =
@@ -234,7 +234,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ(set->size, 2u);
          EXPECT_EQ(set->modified, at(20));
      }},
-    {"ADirectorysTimeThatWasSet",
+    {"NewEntryReplacesADirectoryTimeThatWasSet",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          co_await f.file(dir, "a");
@@ -243,7 +243,7 @@ constexpr Case attribute_table[] = {
          co_await f.file(dir, "b");
          EXPECT_NE((co_await f.stat(dir)).modified, at(20));
      }},
-    {"ChangesMoveTheChangeTimeAlone",
+    {"AttributeChangeUpdatesTheChangeTime",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "x");
          const Attributes before = co_await f.stat(file);
@@ -256,14 +256,14 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.modified = at(5)}));
          EXPECT_GT((co_await f.stat(file)).changed, after.changed);
      }},
-    {"NothingToChange",
+    {"EmptyChangeSucceeds",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file", "x");
          const auto same = co_await f.fs.set_attributes(f.call, file, {});
          CO_ASSERT(same.has_value());
          EXPECT_EQ(same->size, 1u);
      }},
-    {"ChangesSideBySideAllCount",
+    {"ConcurrentChangesAllTakeEffect",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          Nursery nursery(f.reactor, 4);
@@ -274,7 +274,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ(after.mode & 07777, 0600u);
          EXPECT_EQ(after.uid, 77u);
      }},
-    {"NewNodesAreNew",
+    {"NewFileHasTheCurrentTime",
      [](Fixture& f) -> Task<> {
          const Attributes root = co_await f.stat(root_node);
          co_await f.later();
@@ -283,7 +283,7 @@ constexpr Case attribute_table[] = {
          EXPECT_GE(file.changed, file.modified);
          EXPECT_EQ(file.modified, file.accessed);
      }},
-    {"TheRootTakesThemToo",
+    {"RootAttributesCanBeChanged",
      [](Fixture& f) -> Task<> {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, root_node, {.mode = 0700}));
          EXPECT_EQ((co_await f.stat(root_node)).mode, S_IFDIR | 0700u);

@@ -100,13 +100,13 @@ Task<> use_removed_directory(Fixture& f, NodeId dir, FileHandle handle) {
 }
 
 constexpr Case directory_table[] = {
-    {"RmdirTakesAnEmptyDirectory",
+    {"EmptyDirectoryIsRemoved",
      [](Fixture& f) -> Task<> {
          co_await f.directory(root_node, "dir");
          EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "dir"));
          EXPECT_FALSE(co_await f.exists(root_node, "dir"));
      }},
-    {"RmdirRefusesAFullDirectory",
+    {"RmdirOfAFullDirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          co_await f.file(dir, "x");
@@ -114,20 +114,20 @@ constexpr Case directory_table[] = {
          EXPECT_OK(co_await f.fs.unlink(f.call, dir, "x"));
          EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "dir"));
      }},
-    {"RmdirRefusesADirectoryWithADirectory",
+    {"RmdirOfADirectoryWithASubdirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          co_await f.directory(dir, "sub");
          EXPECT_FAILS(not_empty, co_await f.fs.rmdir(f.call, root_node, "dir"));
      }},
-    {"RmdirOfAFile",
+    {"RmdirOfAFileIsRefused",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "file");
          co_await f.symlink(root_node, "link", "file");
          EXPECT_FAILS(not_directory, co_await f.fs.rmdir(f.call, root_node, "file"));
          EXPECT_FAILS(not_directory, co_await f.fs.rmdir(f.call, root_node, "link"));
      }},
-    {"ARemovedDirectoryTakesNoNames",
+    {"NewNameInARemovedDirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const NodeId file = co_await f.file(root_node, "file");
@@ -140,7 +140,7 @@ constexpr Case directory_table[] = {
          EXPECT_FAILS(not_found, co_await f.fs.rename(f.call, root_node, "file", dir, "x", {}));
          EXPECT_TRUE(co_await f.exists(root_node, "file"));
      }},
-    {"DeepTrees",
+    {"HundredLevelsAreReachable",
      [](Fixture& f) -> Task<> {
          std::vector<NodeId> path{root_node};
          for (int i = 0; i < 100; ++i) {
@@ -151,7 +151,7 @@ constexpr Case directory_table[] = {
          for (int i = 0; i < 100; ++i) at = co_await f.node_of(at, "d");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(at, "leaf")), "deep");
      }},
-    {"ReaddirOfNothing",
+    {"EmptyDirectoryListsNothing",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const FileHandle handle = co_await f.open(dir, f.reading);
@@ -160,7 +160,7 @@ constexpr Case directory_table[] = {
          EXPECT_TRUE(entries->empty());
          co_await f.close(handle);
      }},
-    {"ReaddirTellsTypesAndNodes",
+    {"EntriesHaveTypesAndNodes",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "a-file");
          const NodeId dir = co_await f.directory(root_node, "b-dir");
@@ -181,19 +181,19 @@ constexpr Case directory_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"ReaddirOfAFile",
+    {"ReaddirOfAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
          EXPECT_FAILS(not_directory, co_await f.fs.readdir(f.call, handle, 0, 10));
          co_await f.close(handle);
      }},
-    {"ReaddirOneAtATime",
+    {"ListingInBatchesOfOneIsComplete",
      [](Fixture& f) -> Task<> {
          const Names all = numbered(25);
          for (const string& name : all) co_await f.file(root_node, name);
          EXPECT_EQ(co_await f.names(root_node, 1), all);
      }},
-    {"ReaddirOfMany",
+    {"ListingOfManyNamesIsComplete",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const Names all = numbered(2500);
@@ -203,7 +203,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ(co_await f.names(dir, 100), all);
          EXPECT_EQ(co_await f.names(dir, 5000), all);
      }},
-    {"ReaddirAgainFromTheStart",
+    {"RestartedListingShowsChanges",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "a");
          const FileHandle handle = co_await f.open(root_node, f.reading);
@@ -214,7 +214,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 1u);
          co_await f.close(handle);
      }},
-    {"ReaddirGoesOnFromTheMiddle",
+    {"ListingContinuesAtAnyCookie",
      [](Fixture& f) -> Task<> {
          for (const string& name : numbered(20)) co_await f.file(root_node, name);
          const FileHandle handle = co_await f.open(root_node, f.reading);
@@ -228,7 +228,7 @@ constexpr Case directory_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"ReaddirWhileEverythingReadGoes",
+    {"UnlinkingListedNamesHidesNone",
      [](Fixture& f) -> Task<> {
          const Names all = numbered(200);
          for (const string& name : all) co_await f.file(root_node, name);
@@ -240,7 +240,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ(co_await f.names(root_node), Names{});
          co_await f.close(handle);
      }},
-    {"ReaddirWhileOthersComeAndGo",
+    {"ListingDuringChangesShowsOtherNamesOnce",
      [](Fixture& f) -> Task<> {
          // Entries that stay come exactly once; others at most once.
          const Names staying = numbered(150);
@@ -253,7 +253,7 @@ constexpr Case directory_table[] = {
          for (const string& name : staying) EXPECT_TRUE(distinct.contains(name)) << name;
          co_await f.close(handle);
      }},
-    {"ReaddirWhileTheLastReadNameIsReplaced",
+    {"ListingContinuesAfterTheLastNameIsUnlinked",
      [](Fixture& f) -> Task<> {
          const Names all = numbered(10);
          for (const string& name : all) co_await f.file(root_node, name);
@@ -267,7 +267,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ(rest->size(), 5u);
          co_await f.close(handle);
      }},
-    {"TwoHandlesReadOnTheirOwn",
+    {"HandlesHaveIndependentPositions",
      [](Fixture& f) -> Task<> {
          for (const string& name : numbered(10)) co_await f.file(root_node, name);
          const FileHandle a = co_await f.open(root_node, f.reading);
@@ -280,7 +280,7 @@ constexpr Case directory_table[] = {
          co_await f.close(a);
          co_await f.close(b);
      }},
-    {"ReaddirBehindTheEnd",
+    {"CookieBehindTheEndListsNothing",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(root_node, f.reading);
@@ -290,7 +290,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ((co_await f.fs.readdir(f.call, handle, 0, 10))->size(), 1u);
          co_await f.close(handle);
      }},
-    {"ReaddirBehindTheEndOfAHandleThatReadNothing",
+    {"UnknownCookieOfANewHandleIsHarmless",
      [](Fixture& f) -> Task<> {
          for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
          // In some file systems a cookie is the position of a name. There, names may follow.
@@ -302,7 +302,7 @@ constexpr Case directory_table[] = {
              co_await f.close(handle);
          }
      }},
-    {"ACookieOfAnotherHandleHidesNoNames",
+    {"CookieOfAnotherHandleHidesNoNames",
      [](Fixture& f) -> Task<> {
          for (const char* name : {"a", "b", "c"}) co_await f.file(root_node, name);
          const FileHandle first = co_await f.open(root_node, f.reading);
@@ -315,7 +315,7 @@ constexpr Case directory_table[] = {
          co_await f.close(second);
          co_await f.close(first);
      }},
-    {"ADirectoryThatIsOpenIsRemoved",
+    {"RemovedOpenDirectoryIsUsable",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir", 0750);
          const FileHandle handle = co_await f.open(dir, f.reading);
@@ -324,7 +324,7 @@ constexpr Case directory_table[] = {
          co_await f.close(handle);
          EXPECT_FALSE(co_await f.exists(root_node, "dir"));
      }},
-    {"ADirectoryThatIsOpenIsReplaced",
+    {"ReplacedOpenDirectoryIsUsable",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir", 0750);
          const NodeId other = co_await f.directory(root_node, "other");
@@ -335,7 +335,7 @@ constexpr Case directory_table[] = {
          EXPECT_EQ(co_await f.node_of(root_node, "dir"), other);
          co_await f.file(other, "file");
      }},
-    {"RmdirAgainstMkdirInIt",
+    {"ConcurrentRmdirAndMkdirExcludeEachOther",
      [](Fixture& f) -> Task<> {
          // Either the directory is removed and was empty, or it stays with its entries.
          for (int round = 0; round < 30; ++round) {
@@ -358,7 +358,7 @@ constexpr Case directory_table[] = {
              }
          }
      }},
-    {"ChangesMoveADirectorysTimes",
+    {"EntryChangesUpdateTheDirectoryTimes",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const NodeId other = co_await f.file(root_node, "other");
@@ -391,7 +391,7 @@ constexpr Case directory_table[] = {
          EXPECT_OK(co_await f.fs.lookup(f.call, root_node, "z"));
          EXPECT_FALSE(moved(co_await f.stat(dir))) << "lookup";
      }},
-    {"SetGroupDirectoriesHandTheirGroupDown",
+    {"SetGroupDirectoryPassesOnItsGroup",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.gid = 55}));

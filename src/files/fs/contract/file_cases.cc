@@ -60,7 +60,7 @@ Task<> read_block(Fixture& f, FileHandle handle, uint64_t offset, uint64_t lengt
 }
 
 constexpr Case file_table[] = {
-    {"ReadWhatWasWritten",
+    {"WrittenBytesAreReadBack",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -70,7 +70,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ((co_await f.stat(node)).size, 5u);
          co_await f.close(handle);
      }},
-    {"ReadsEndAtTheEnd",
+    {"ReadBeyondTheEndIsShort",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "12345"));
          EXPECT_EQ(co_await f.read(handle, 0, 100), "12345");
@@ -80,7 +80,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 0), "");
          co_await f.close(handle);
      }},
-    {"AnEmptyFile",
+    {"EmptyWriteKeepsTheFileEmpty",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -91,7 +91,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ((co_await f.stat(node)).size, 0u) << "writing nothing changes nothing";
          co_await f.close(handle);
      }},
-    {"OverwritesInPlace",
+    {"OverwriteReplacesOnlyItsRange",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "aaaaaaaa"));
          co_await f.write(handle, "BB", 3);
@@ -100,7 +100,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 100), "aaaBBaCCCC");
          co_await f.close(handle);
      }},
-    {"AHoleReadsAsZeros",
+    {"HoleReadsAsZeros",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -110,7 +110,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ((co_await f.stat(node)).size, 10'003u);
          co_await f.close(handle);
      }},
-    {"AHoleOfManyChunks",
+    {"HoleOfManyChunksReadsAsZeros",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file", "start");
@@ -126,7 +126,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ(std::ranges::count(all, '\0'), static_cast<long>(all.size() - 8));
          co_await f.close(handle);
      }},
-    {"FarBehind",
+    {"WriteAtOneTebibyteUsesLittleSpace",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -139,7 +139,7 @@ constexpr Case file_table[] = {
          EXPECT_LT((co_await f.stat(node)).bytes_used, 1u << 20);
          co_await f.close(handle);
      }},
-    {"BehindTheLargestOffset",
+    {"OffsetAboveTheMaximumIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -158,7 +158,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"AcrossChunkBorders",
+    {"TransfersAcrossChunkBordersAreExact",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -178,7 +178,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"ManyChunksAtOnce",
+    {"WriteOfManyChunksIsReadBack",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -190,7 +190,7 @@ constexpr Case file_table[] = {
          co_await twin.check();
          co_await f.close(handle);
      }},
-    {"UnalignedPieces",
+    {"UnalignedWritesAreReadBack",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -202,7 +202,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"RandomWritesAndReads",
+    {"RandomChangesAgreeWithACopy",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -221,7 +221,7 @@ constexpr Case file_table[] = {
          co_await twin.check();
          co_await f.close(handle);
      }},
-    {"TruncateDown",
+    {"ShrinkingKeepsTheRemainingBytes",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -236,7 +236,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"TruncateUp",
+    {"GrowingAddsZeros",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -252,7 +252,7 @@ constexpr Case file_table[] = {
          co_await twin.check();
          co_await f.close(handle);
      }},
-    {"WhatATruncationCutStaysCut",
+    {"GrowingAfterShrinkingAddsZeros",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -268,20 +268,20 @@ constexpr Case file_table[] = {
          co_await twin.check();
          co_await f.close(handle);
      }},
-    {"TruncateToTheSameSize",
+    {"TruncationToTheSameSizeKeepsBytes",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "12345");
          EXPECT_EQ((co_await f.fs.set_attributes(f.call, node, {.size = 5}))->size, 5u);
          EXPECT_EQ(co_await f.contents(node), "12345");
      }},
-    {"TruncateOfOthers",
+    {"TruncationOfADirectoryOrLinkIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          EXPECT_FAILS(is_directory, co_await f.fs.set_attributes(f.call, dir, {.size = 0}));
          const NodeId link = co_await f.symlink(root_node, "link", "x");
          EXPECT_FALSE(co_await f.fs.set_attributes(f.call, link, {.size = 0}));
      }},
-    {"TruncateUnderAnOpenHandle",
+    {"OpenHandleSeesATruncation",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "1234567890");
          const FileHandle handle = co_await f.open(node);
@@ -291,7 +291,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 100), string("1234\0\0\0\0X", 9));
          co_await f.close(handle);
      }},
-    {"PunchedHoles",
+    {"PunchedRangesReadAsZeros",
      [](Fixture& f) -> Task<> {
          const uint64_t chunk = f.traits.chunk_bytes;
          const NodeId node = co_await f.file(root_node, "file");
@@ -308,7 +308,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"PunchingGivesSpaceBack",
+    {"PunchFreesSpace",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", f.random_bytes(1 << 20));
          const FileHandle handle = co_await f.open(node);
@@ -320,7 +320,7 @@ constexpr Case file_table[] = {
          co_await f.close(handle);
      }},
     // A file system may call a part of a hole data, but never the opposite.
-    {"DataIsNotInHoles",
+    {"SeekFindsAllData",
      [](Fixture& f) -> Task<> {
          constexpr uint64_t mib = 1 << 20;
          const NodeId node = co_await f.file(root_node, "file", "");
@@ -363,14 +363,14 @@ constexpr Case file_table[] = {
          if (f.traits.finds_holes) EXPECT_LE(data_bytes, 8 * mib);
          co_await f.close(handle);
      }},
-    {"PunchingNothing",
+    {"EmptyPunchIsRefused",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "abc"));
          EXPECT_FAILS(invalid, co_await f.fs.punch_hole(f.call, handle, 0, 0));
          EXPECT_EQ(co_await f.read(handle, 0, 10), "abc");
          co_await f.close(handle);
      }},
-    {"UsedBytesAreThoseWritten",
+    {"OnlyWrittenBytesUseSpace",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ((co_await f.stat(node)).bytes_used, 0u);
@@ -381,7 +381,7 @@ constexpr Case file_table[] = {
          EXPECT_GE((co_await f.stat(node)).bytes_used, 65536u);
          co_await f.close(handle);
      }},
-    {"WritesSideBySide",
+    {"ConcurrentWritesAllTakeEffect",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
          Nursery nursery(f.reactor, 16);
@@ -395,7 +395,7 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 1 << 20), wanted);
          co_await f.close(handle);
      }},
-    {"OverlappingWritesAreWhole",
+    {"OverlappingWritesAreAtomic",
      [](Fixture& f) -> Task<> {
          // Within a chunk a write is atomic: readers see one writer's bytes or the other's.
          const FileHandle handle =
@@ -413,7 +413,7 @@ constexpr Case file_table[] = {
          EXPECT_FALSE(torn);
          co_await f.close(handle);
      }},
-    {"ReadsNeverSeeZerosThatWereNeverThere",
+    {"ReadOfAGrowingFileSeesNoFalseZeros",
      [](Fixture& f) -> Task<> {
          // The file grows by whole blocks while it is read: a read ends early or returns the bytes.
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
@@ -429,14 +429,14 @@ constexpr Case file_table[] = {
          EXPECT_FALSE(torn);
          co_await f.close(handle);
      }},
-    {"FsyncOfWhatIsWritten",
+    {"FsyncSucceedsUntilClose",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "x"));
          EXPECT_OK(co_await f.fs.fsync(f.call, handle));
          co_await f.close(handle);
          EXPECT_FAILS(stale, co_await f.fs.fsync(f.call, handle));
      }},
-    {"WritesMoveTheTimes",
+    {"WritesUpdateTheTimes",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          const FileHandle handle = co_await f.open(node);
@@ -458,7 +458,7 @@ constexpr Case file_table[] = {
          }
          co_await f.close(handle);
      }},
-    {"ThePathIsReported",
+    {"PathReportCountsTransfers",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
          co_await f.write(handle, "12345", 0);

@@ -57,7 +57,7 @@ Task<> open_or_gone(Fixture& f, NodeId node, string contents) {
 }
 
 constexpr Case link_table[] = {
-    {"TwoNamesOneFile",
+    {"LinkedNamesShareOneFile",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "a", "one");
          const auto linked = co_await f.fs.link(f.call, node, root_node, "b");
@@ -70,7 +70,7 @@ constexpr Case link_table[] = {
          co_await f.close(handle);
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a")), "two");
      }},
-    {"EachNameCounts",
+    {"LinkCountFollowsTheNames",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "n0", "x");
          const NodeId dir = co_await f.directory(root_node, "dir");
@@ -85,12 +85,12 @@ constexpr Case link_table[] = {
          }
          EXPECT_EQ(co_await f.contents(node), "x");
      }},
-    {"NoLinksToDirectories",
+    {"LinkToADirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          EXPECT_FAILS(denied, co_await f.fs.link(f.call, dir, root_node, "other"));
      }},
-    {"LinksToSymlinksLinkTheLink",
+    {"LinkToASymlinkIsNotFollowed",
      [](Fixture& f) -> Task<> {
          const NodeId link = co_await f.symlink(root_node, "link", "target");
          EXPECT_OK(co_await f.fs.link(f.call, link, root_node, "other"));
@@ -98,7 +98,7 @@ constexpr Case link_table[] = {
          const auto target = co_await f.fs.readlink(f.call, co_await f.node_of(root_node, "other"));
          EXPECT_EQ(target.value_or(""), "target");
      }},
-    {"LinkMovesTheChangeTime",
+    {"LinkUpdatesTheChangeTime",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "a");
          const Attributes before = co_await f.stat(node);
@@ -111,7 +111,7 @@ constexpr Case link_table[] = {
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "b"));
          EXPECT_GT((co_await f.stat(node)).changed, linked.changed);
      }},
-    {"ManyLinkAtOnce",
+    {"ConcurrentLinksAreAllCounted",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "n", "x");
          Nursery nursery(f.reactor, 20);
@@ -127,7 +127,7 @@ constexpr Case link_table[] = {
          EXPECT_EQ((co_await f.stat(node)).links, 1u);
          EXPECT_EQ(co_await f.contents(node), "x");
      }},
-    {"SymlinksSayWhatTheyWereGiven",
+    {"ReadlinkReturnsTheGivenTarget",
      [](Fixture& f) -> Task<> {
          const string targets[] = {"a",       "/absolute/path",   "../up",    ".",
                                    "a/b//c/", "with space\nline", "\xff\xfe", string(4095, 'x')};
@@ -142,19 +142,19 @@ constexpr Case link_table[] = {
              EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "link"));
          }
      }},
-    {"SymlinksThatCannotBe",
+    {"InvalidSymlinkTargetIsRefused",
      [](Fixture& f) -> Task<> {
          EXPECT_FAILS(name_too_long,
                       co_await f.fs.symlink(f.call, root_node, "link", string(4096, 'x'), f.owner));
          EXPECT_FAILS(not_found, co_await f.fs.symlink(f.call, root_node, "link", "", f.owner));
          EXPECT_FALSE(co_await f.exists(root_node, "link"));
      }},
-    {"ReadlinkOfOthers",
+    {"ReadlinkOfAFileOrDirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          EXPECT_FAILS(invalid, co_await f.fs.readlink(f.call, root_node));
          EXPECT_FAILS(invalid, co_await f.fs.readlink(f.call, co_await f.file(root_node, "f")));
      }},
-    {"SymlinksAreNotFollowed",
+    {"SymlinkIsNotFollowed",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          co_await f.file(dir, "x");
@@ -165,7 +165,7 @@ constexpr Case link_table[] = {
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "link"));
          EXPECT_TRUE(co_await f.exists(root_node, "dir"));
      }},
-    {"SymlinksLeadNowhereSafely",
+    {"SymlinkToAnOutsidePathIsNotOpened",
      [](Fixture& f) -> Task<> {
          // The target may be outside a confined directory, or not exist: a link is only its text.
          const NodeId out = co_await f.symlink(root_node, "out", "/etc/passwd");
@@ -174,7 +174,7 @@ constexpr Case link_table[] = {
                       co_await f.fs.create(f.call, root_node, "out", 0644, f.writing, f.owner));
          EXPECT_EQ((co_await f.fs.readlink(f.call, out)).value_or(""), "/etc/passwd");
      }},
-    {"AnUnlinkedFileLivesWhileItIsOpen",
+    {"UnlinkedOpenFileIsUsable",
      [](Fixture& f) -> Task<> {
          const string text = f.random_bytes(3 * f.traits.chunk_bytes / 2);
          const NodeId node = co_await f.file(root_node, "file", text);
@@ -191,7 +191,7 @@ constexpr Case link_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 10), text.substr(0, 2));
          co_await f.close(handle);
      }},
-    {"ItGoesWithItsLastHandle",
+    {"UnlinkedFileEndsWithItsLastHandle",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          const FileHandle a = co_await f.open(node);
@@ -207,7 +207,7 @@ constexpr Case link_table[] = {
          EXPECT_TRUE(co_await f.is_gone(node));
          EXPECT_FAILS(stale, co_await f.fs.open(f.call, node, f.reading));
      }},
-    {"ItsSpaceComesBack",
+    {"ClosingAnUnlinkedFileFreesItsSpace",
      [](Fixture& f) -> Task<> {
          if (!f.traits.exact_space) GTEST_SKIP_CO("others use the same space");
          const auto before = co_await f.fs.space(f.call);
@@ -224,7 +224,7 @@ constexpr Case link_table[] = {
          }
          EXPECT_EQ(free_bytes, before->free_bytes);
      }},
-    {"AFileWithoutANameTakesNoNewOne",
+    {"LinkToAnUnlinkedFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const FileHandle handle = co_await f.open(node);
@@ -232,7 +232,7 @@ constexpr Case link_table[] = {
          EXPECT_FAILS(not_found, co_await f.fs.link(f.call, node, root_node, "again"));
          co_await f.close(handle);
      }},
-    {"ANodeThatIsGoneIsStale",
+    {"RemovedNodeIsStale",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
@@ -247,7 +247,7 @@ constexpr Case link_table[] = {
          EXPECT_FAILS(stale, co_await f.fs.list_xattrs(f.call, node));
          EXPECT_FAILS(stale, co_await f.fs.link(f.call, node, root_node, "again"));
      }},
-    {"WhatWasReplacedIsUsableForAWhile",
+    {"ReplacedFileIsUsableForAWhile",
      [](Fixture& f) -> Task<> {
          if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
          const NodeId old = co_await f.file(root_node, "f", "old");
@@ -256,14 +256,14 @@ constexpr Case link_table[] = {
          co_await expect_usable_for_a_while(f, old, "old");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "f")), "new");
      }},
-    {"WhatWasRemovedIsUsableForAWhile",
+    {"RemovedFileIsUsableForAWhile",
      [](Fixture& f) -> Task<> {
          if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
          const NodeId node = co_await f.file(root_node, "f", "x");
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "f"));
          co_await expect_usable_for_a_while(f, node, "x");
      }},
-    {"ADirectoryThatWasReplacedIsUsableForAWhile",
+    {"ReplacedDirectoryIsUsableForAWhile",
      [](Fixture& f) -> Task<> {
          if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
          const NodeId old = co_await f.directory(root_node, "d");
@@ -274,7 +274,7 @@ constexpr Case link_table[] = {
          EXPECT_FAILS(not_found, co_await f.fs.mkdir(f.call, old, "x", 0755, f.owner));
          co_await expect_usable_for_a_while(f, old, "");
      }},
-    {"ADirectoryThatWasRemovedIsUsableForAWhile",
+    {"RemovedDirectoryIsUsableForAWhile",
      [](Fixture& f) -> Task<> {
          if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
          const NodeId dir = co_await f.directory(root_node, "d");
@@ -284,7 +284,7 @@ constexpr Case link_table[] = {
          EXPECT_FAILS(not_found, co_await f.fs.rename(f.call, root_node, "f", dir, "f", {}));
          co_await expect_usable_for_a_while(f, dir, "");
      }},
-    {"OpenAgainstUnlink",
+    {"OpenDuringUnlinkIsWholeOrStale",
      [](Fixture& f) -> Task<> {
          std::vector<NodeId> nodes;
          for (int round = 0; round < 30; ++round) {

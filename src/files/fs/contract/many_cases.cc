@@ -31,13 +31,13 @@ Task<> unlink_them(Fixture& f, NodeId dir, std::vector<string_view> names, size_
 }
 
 constexpr Case many_table[] = {
-    {"NoNames",
+    {"EmptyBatchesSucceed",
      [](Fixture& f) -> Task<> {
          EXPECT_TRUE((co_await f.fs.lookup_many(f.call, root_node, {})).empty());
          EXPECT_TRUE((co_await f.fs.create_many(f.call, root_node, {}, 0644, f.owner)).empty());
          EXPECT_TRUE((co_await f.fs.unlink_many(f.call, root_node, {})).empty());
      }},
-    {"TheMostNames",
+    {"LargestBatchSucceeds",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir", 0755);
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.gid = 55}));
@@ -66,7 +66,7 @@ constexpr Case many_table[] = {
          EXPECT_TRUE((co_await f.names(dir)).empty());
          EXPECT_TRUE(co_await f.is_gone(nodes.front()));
      }},
-    {"SomeNamesCannot",
+    {"EachNameHasItsOwnError",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          (void)co_await f.directory(dir, "directory");
@@ -110,7 +110,7 @@ constexpr Case many_table[] = {
          EXPECT_FAILS(name_too_long, gone[4]);
          EXPECT_EQ(co_await f.names(dir), (std::vector<string>{"directory", "more", "new"}));
      }},
-    {"TheDirectoryIsNone",
+    {"BatchInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          const string_view names[] = {"a", "b"};
@@ -124,7 +124,7 @@ constexpr Case many_table[] = {
              EXPECT_FAILS(not_directory, each);
          }
      }},
-    {"TwoNamesOfOneFileAndAnOpenOne",
+    {"UnlinkOfLinkedAndOpenFilesSucceeds",
      [](Fixture& f) -> Task<> {
          const NodeId one = co_await f.file(root_node, "a", "linked");
          EXPECT_OK(co_await f.fs.link(f.call, one, root_node, "b"));
@@ -139,7 +139,7 @@ constexpr Case many_table[] = {
          EXPECT_TRUE(co_await f.is_gone(one));
          EXPECT_TRUE(co_await f.is_gone(other));
      }},
-    {"AtTheSameTime",
+    {"ConcurrentBatchesHandleEachNameOnce",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const auto names = names_from("f", 60);
@@ -162,7 +162,7 @@ constexpr Case many_table[] = {
          }
          EXPECT_TRUE((co_await f.names(dir)).empty());
      }},
-    {"EntriesWithAttributes",
+    {"ListingReturnsAttributes",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const auto names = names_from("f", 100);

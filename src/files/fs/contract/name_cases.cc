@@ -29,7 +29,7 @@ Task<> unlink_one(Fixture& f, string name, int& unlinked) {
 }
 
 constexpr Case name_table[] = {
-    {"RootIsADirectory",
+    {"RootIsAnEmptyDirectory",
      [](Fixture& f) -> Task<> {
          const Attributes root = co_await f.stat(root_node);
          EXPECT_TRUE(S_ISDIR(root.mode));
@@ -37,7 +37,7 @@ constexpr Case name_table[] = {
          EXPECT_GE(root.links, 1u);
          EXPECT_EQ(co_await f.names(root_node), std::vector<string>{});
      }},
-    {"LookupOfNothing",
+    {"LookupOfAMissingNameFails",
      [](Fixture& f) -> Task<> {
          EXPECT_FAILS(not_found, co_await f.fs.lookup(f.call, root_node, "nothing"));
      }},
@@ -63,19 +63,19 @@ constexpr Case name_table[] = {
          EXPECT_EQ(found->mode, S_IFDIR | 0750u);
          EXPECT_EQ(found->uid, 1000u);
      }},
-    {"LookupInAFile",
+    {"LookupInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_FAILS(not_directory, co_await f.fs.lookup(f.call, node, "x"));
      }},
-    {"CreateInAFile",
+    {"CreationInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_FAILS(not_directory, co_await f.fs.mkdir(f.call, node, "x", 0755, f.owner));
          EXPECT_FAILS(not_directory,
                       co_await f.fs.create(f.call, node, "x", 0644, f.writing, f.owner));
      }},
-    {"SameNameInTwoDirectories",
+    {"SameNameInTwoDirectoriesIsTwoFiles",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await f.directory(root_node, "a");
          const NodeId b = co_await f.directory(root_node, "b");
@@ -85,7 +85,7 @@ constexpr Case name_table[] = {
          EXPECT_EQ(co_await f.contents(co_await f.node_of(a, "x")), "in a");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(b, "x")), "in b");
      }},
-    {"NamesThatAreNoNames",
+    {"InvalidNameIsRefused",
      [](Fixture& f) -> Task<> {
          for (const std::string_view bad :
               {std::string_view(""), std::string_view("."), std::string_view(".."),
@@ -105,7 +105,7 @@ constexpr Case name_table[] = {
          }
          EXPECT_EQ(co_await f.names(root_node), std::vector<string>{});
      }},
-    {"ANodeIsLookedUpByItself",
+    {"LookupOfADotReturnsTheNode",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          for (const NodeId node : {root_node, dir, co_await f.file(dir, "file", "x"),
@@ -124,7 +124,7 @@ constexpr Case name_table[] = {
          EXPECT_TRUE(co_await f.is_gone(gone));
          EXPECT_FAILS(stale, co_await f.fs.lookup(f.call, gone, "."));
      }},
-    {"RenameToNamesThatAreNoNames",
+    {"RenameOrLinkToAnInvalidNameIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "good");
          for (const std::string_view bad : {"", ".", "..", "a/b"}) {
@@ -136,7 +136,7 @@ constexpr Case name_table[] = {
          }
          EXPECT_EQ(co_await f.names(root_node), std::vector<string>{"good"});
      }},
-    {"TheLongestNameAndOneMore",
+    {"NameOver255BytesIsRefused",
      [](Fixture& f) -> Task<> {
          const string longest(255, 'n');
          const string longer(256, 'n');
@@ -156,7 +156,7 @@ constexpr Case name_table[] = {
                       co_await f.fs.rename(f.call, root_node, longest, root_node, longer, {}));
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, longest));
      }},
-    {"OddNames",
+    {"OddNamesAreStored",
      [](Fixture& f) -> Task<> {
          const std::vector<string> odd{"-rf",   " ",       "  two  ", "a\nb", "tab\t", "\x01\x02",
                                        "...",   ".hidden", "~",       "*",    "\\",    "\"'`",
@@ -172,7 +172,7 @@ constexpr Case name_table[] = {
          }
          EXPECT_EQ(co_await f.names(root_node), std::vector<string>{});
      }},
-    {"NamesThatLookLikeChunks",
+    {"NamesLikeChunkKeysAreListed",
      [](Fixture& f) -> Task<> {
          // Eight bytes long, like an integer key: a name must not be taken for one.
          const std::vector<string> names{"12345678", "\x01\x01\x01\x01\x01\x01\x01\x01",
@@ -181,7 +181,7 @@ constexpr Case name_table[] = {
          EXPECT_EQ((co_await f.names(root_node)).size(), 3u);
          for (const string& name : names) EXPECT_TRUE(co_await f.exists(root_node, name));
      }},
-    {"Utf8Names",
+    {"EquivalentUnicodeFormsAreDifferentNames",
      [](Fixture& f) -> Task<> {
          // Composed and decomposed forms are two names: bytes are compared, not letters.
          const string composed = "\xc3\xa9";
@@ -194,49 +194,49 @@ constexpr Case name_table[] = {
          EXPECT_EQ((co_await f.names(root_node)).size(), 4u);
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, decomposed)), decomposed);
      }},
-    {"BytesThatAreNoUtf8",
+    {"InvalidUtf8NameIsStored",
      [](Fixture& f) -> Task<> {
          const string name = "\xff\xfe\x80";
          co_await f.file(root_node, name, "x");
          EXPECT_EQ(co_await f.names(root_node), std::vector<string>{name});
      }},
-    {"CaseMatters",
+    {"NamesDifferByCase",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "name", "lower");
          co_await f.file(root_node, "NAME", "upper");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "NAME")), "upper");
      }},
-    {"PrefixesAreOtherNames",
+    {"PrefixOfANameIsNotFound",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "ab");
          EXPECT_FALSE(co_await f.exists(root_node, "a"));
          EXPECT_FALSE(co_await f.exists(root_node, "abc"));
      }},
-    {"UnlinkOfNothing",
+    {"UnlinkOfAMissingNameFails",
      [](Fixture& f) -> Task<> {
          EXPECT_FAILS(not_found, co_await f.fs.unlink(f.call, root_node, "nothing"));
          EXPECT_FAILS(not_found, co_await f.fs.rmdir(f.call, root_node, "nothing"));
      }},
-    {"UnlinkInAFile",
+    {"UnlinkInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_FAILS(not_directory, co_await f.fs.unlink(f.call, node, "x"));
          EXPECT_FAILS(not_directory, co_await f.fs.rmdir(f.call, node, "x"));
      }},
-    {"UnlinkOfADirectory",
+    {"UnlinkOfADirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          co_await f.directory(root_node, "dir");
          EXPECT_FAILS(is_directory, co_await f.fs.unlink(f.call, root_node, "dir"));
          EXPECT_TRUE(co_await f.exists(root_node, "dir"));
      }},
-    {"UnlinkTakesTheName",
+    {"UnlinkRemovesTheName",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "file", "contents");
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
          EXPECT_FALSE(co_await f.exists(root_node, "file"));
          EXPECT_FAILS(not_found, co_await f.fs.unlink(f.call, root_node, "file"));
      }},
-    {"ANameCanBeUsedAgain",
+    {"UnlinkedNameCanBeReused",
      [](Fixture& f) -> Task<> {
          const NodeId first = co_await f.file(root_node, "name", "first");
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "name"));
@@ -261,7 +261,7 @@ constexpr Case name_table[] = {
          std::ranges::sort(ids);
          EXPECT_EQ(std::ranges::unique(ids).size(), 0u);
      }},
-    {"ExistingNamesRefuseAnother",
+    {"CreationOfAnExistingNameIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          co_await f.directory(root_node, "dir");
@@ -281,7 +281,7 @@ constexpr Case name_table[] = {
                           co_await f.fs.create(f.call, root_node, name, 0644, exclusive, f.owner));
          }
      }},
-    {"NodesOfEachType",
+    {"MknodCreatesEachType",
      [](Fixture& f) -> Task<> {
          for (const mode_t type : {S_IFREG, S_IFIFO, S_IFSOCK}) {
              const string name = std::to_string(type);
@@ -297,7 +297,7 @@ constexpr Case name_table[] = {
          EXPECT_FAILS(invalid,
                       co_await f.fs.mknod(f.call, root_node, "l", S_IFLNK | 0755, 0, f.owner));
      }},
-    {"DevicesKeepTheirNumbers",
+    {"DeviceNumbersAreStored",
      [](Fixture& f) -> Task<> {
          for (const mode_t type : {S_IFCHR, S_IFBLK}) {
              const string name = std::to_string(type);
@@ -308,7 +308,7 @@ constexpr Case name_table[] = {
              EXPECT_EQ((co_await f.stat(made->node)).device, makedev(5, 300));
          }
      }},
-    {"OnlyOneOfManyCreatesIt",
+    {"ConcurrentExclusiveCreationsSucceedOnce",
      [](Fixture& f) -> Task<> {
          int made = 0;
          Nursery nursery(f.reactor, 16);
@@ -316,7 +316,7 @@ constexpr Case name_table[] = {
          co_await nursery.join();
          EXPECT_EQ(made, 1);
      }},
-    {"ManyNamesSideBySide",
+    {"ConcurrentCreationsAllSucceed",
      [](Fixture& f) -> Task<> {
          Nursery nursery(f.reactor, 8);
          int made = 0;
@@ -327,7 +327,7 @@ constexpr Case name_table[] = {
          EXPECT_EQ(made, 100);
          EXPECT_EQ((co_await f.names(root_node)).size(), 100u);
      }},
-    {"OnlyOneOfManyUnlinksIt",
+    {"ConcurrentUnlinksSucceedOnce",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "contested", "x");
          int unlinked = 0;
@@ -336,7 +336,7 @@ constexpr Case name_table[] = {
          co_await nursery.join();
          EXPECT_EQ(unlinked, 1);
      }},
-    {"SpaceIsToldAndTaken",
+    {"SpaceIsReported",
      [](Fixture& f) -> Task<> {
          const auto before = co_await f.fs.space(f.call);
          CO_ASSERT(before.has_value());

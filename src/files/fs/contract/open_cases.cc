@@ -30,7 +30,7 @@ constexpr Case open_table[] = {
          EXPECT_EQ(co_await f.read(made->handle, 0, 5), "x");
          co_await f.close(made->handle);
      }},
-    {"CreateOpensWhatExists",
+    {"CreateOpensAnExistingFile",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "kept", 0600);
          const auto opened = co_await f.fs.create(f.call, root_node, "file", 0777, f.writing,
@@ -42,13 +42,13 @@ constexpr Case open_table[] = {
          EXPECT_EQ(co_await f.read(opened->handle, 0, 10), "kept");
          co_await f.close(opened->handle);
      }},
-    {"CreateOfADirectory",
+    {"CreateOverADirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          co_await f.directory(root_node, "dir");
          EXPECT_FAILS(is_directory,
                       co_await f.fs.create(f.call, root_node, "dir", 0644, f.writing, f.owner));
      }},
-    {"TruncateEmptiesTheFile",
+    {"TruncateFlagEmptiesTheFile",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "contents");
          OpenFlags flags = f.writing;
@@ -63,7 +63,7 @@ constexpr Case open_table[] = {
          EXPECT_EQ(created->attributes.node, node);
          co_await f.close(created->handle);
      }},
-    {"TruncateMovesTheTimesOfAnEmptyFile",
+    {"TruncateFlagUpdatesTheTimesOfAnEmptyFile",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const Attributes before = co_await f.stat(node);
@@ -73,7 +73,7 @@ constexpr Case open_table[] = {
          co_await f.close(co_await f.open(node, flags));
          EXPECT_GT((co_await f.stat(node)).modified, before.modified);
      }},
-    {"AttributesComeWithTheHandle",
+    {"OpenReturnsAttributes",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "12345");
          const auto opened = co_await f.fs.open(f.call, node, f.reading);
@@ -82,7 +82,7 @@ constexpr Case open_table[] = {
          EXPECT_EQ(opened->attributes.size, 5u);
          co_await f.close(opened->handle);
      }},
-    {"FlagsAreKept",
+    {"TransferAgainstTheOpenFlagsIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "12345");
          const FileHandle reader = co_await f.open(node, f.reading);
@@ -97,7 +97,7 @@ constexpr Case open_table[] = {
          co_await f.close(reader);
          co_await f.close(writer);
      }},
-    {"DirectoriesOpenForReading",
+    {"DirectoryOpensOnlyForReading",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const FileHandle handle = co_await f.open(dir, f.reading);
@@ -109,7 +109,7 @@ constexpr Case open_table[] = {
          EXPECT_FAILS(is_directory, co_await f.fs.open(f.call, dir, f.writing));
          EXPECT_FAILS(is_directory, co_await f.fs.open(f.call, dir, {.truncate = true}));
      }},
-    {"SpecialNodesDoNotOpen",
+    {"OpenOfASpecialNodeIsRefused",
      [](Fixture& f) -> Task<> {
          for (const mode_t type : {S_IFIFO, S_IFSOCK}) {
              const auto made = co_await f.fs.mknod(f.call, root_node, std::to_string(type),
@@ -118,7 +118,7 @@ constexpr Case open_table[] = {
              EXPECT_FAILS(invalid, co_await f.fs.open(f.call, made->node, f.reading));
          }
      }},
-    {"AClosedHandleIsStale",
+    {"ClosedHandleIsStale",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "x"));
          co_await f.close(handle);
@@ -130,7 +130,7 @@ constexpr Case open_table[] = {
          EXPECT_FAILS(stale, co_await f.fs.readdir(f.call, handle, 0, 1));
          EXPECT_FAILS(stale, co_await f.fs.close(f.call, handle));
      }},
-    {"AHandleUsedAgainIsAnother",
+    {"ReopenedFileHasANewHandle",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          const FileHandle first = co_await f.open(node);
@@ -142,7 +142,7 @@ constexpr Case open_table[] = {
          EXPECT_EQ(co_await f.read(second, 0, 5), "x");
          co_await f.close(second);
      }},
-    {"HandlesThatNeverWere",
+    {"UnknownHandleIsStale",
      [](Fixture& f) -> Task<> {
          for (const uint64_t value :
               {uint64_t{0}, uint64_t{1}, uint64_t{0x1234567}, UINT64_MAX, uint64_t{1} << 32}) {
@@ -150,14 +150,14 @@ constexpr Case open_table[] = {
              EXPECT_FAILS(stale, co_await f.fs.fsync(f.call, FileHandle{value})) << value;
          }
      }},
-    {"NodesThatNeverWere",
+    {"UnknownNodeIsStale",
      [](Fixture& f) -> Task<> {
          for (const uint64_t value : {uint64_t{0}, uint64_t{12345678901}, UINT64_MAX}) {
              EXPECT_FAILS(stale, co_await f.fs.get_attributes(f.call, NodeId{value})) << value;
              EXPECT_FAILS(stale, co_await f.fs.open(f.call, NodeId{value}, f.reading)) << value;
          }
      }},
-    {"ManyHandles",
+    {"HandlesOfOneFileAreIndependent",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          std::vector<FileHandle> handles;
@@ -169,7 +169,7 @@ constexpr Case open_table[] = {
          }
          // close_all() closes the others.
      }},
-    {"ManyCreateTheSameFile",
+    {"ConcurrentCreationsOpenOneFile",
      [](Fixture& f) -> Task<> {
          int opened = 0;
          std::vector<NodeId> nodes;

@@ -221,14 +221,14 @@ Task<> run_one(Fixture& f, uint64_t seed) {
 }
 
 constexpr Case property_table[] = {
-    {"AgreesWithTheModel",
+    {"RandomOperationsAgreeWithAModel",
      [](Fixture& f) -> Task<> {
          for (int seed = 1; seed <= f.traits.property_runs && !testing::Test::HasFailure();
               ++seed) {
              co_await run_one(f, seed);
          }
      }},
-    {"TreesSideBySideAgreeWithTheirModels",
+    {"ConcurrentTreesAgreeWithTheirModels",
      [](Fixture& f) -> Task<> {
          Nursery nursery(f.reactor, 8);
          for (uint64_t seed = 1001; seed <= 1008; ++seed) {

@@ -33,9 +33,9 @@ Task<> unlink_all(Fixture& f, NodeId dir, int count) {
 }
 
 constexpr Case read_many_table[] = {
-    {"Nothing",
+    {"EmptyBatchSucceeds",
      [](Fixture& f) -> Task<> { EXPECT_OK(co_await f.fs.read_many(f.call, root_node, {})); }},
-    {"OneFile",
+    {"OneFileIsRead",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "file", "contents");
          Batch batch;
@@ -45,7 +45,7 @@ constexpr Case read_many_table[] = {
          EXPECT_EQ(batch[0].size, 8u);
          EXPECT_EQ(batch.contents(0), "contents");
      }},
-    {"ManyFilesInManyDirectories",
+    {"FilesOfManyDirectoriesAreRead",
      [](Fixture& f) -> Task<> {
          Batch batch;
          std::vector<string> wanted;
@@ -66,7 +66,7 @@ constexpr Case read_many_table[] = {
              EXPECT_TRUE(batch.contents(i) == wanted[i]) << batch[i].name;
          }
      }},
-    {"RelativeToADirectory",
+    {"PathsAreRelativeToTheDirectory",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          co_await f.file(dir, "file", "inside");
@@ -106,7 +106,7 @@ constexpr Case read_many_table[] = {
              EXPECT_EQ(batch.contents(i), rows[i].second == success ? "good" : "");
          }
      }},
-    {"SmallWindows",
+    {"SmallWindowReceivesThePrefix",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "file", "0123456789");
          Batch batch;
@@ -118,7 +118,7 @@ constexpr Case read_many_table[] = {
              EXPECT_EQ(batch.contents(i), string("0123456789").substr(0, batch[i].window.length));
          }
      }},
-    {"LargeAndSparseFiles",
+    {"LargeAndSparseFilesAreRead",
      [](Fixture& f) -> Task<> {
          const string large = f.random_bytes(2 * f.traits.chunk_bytes + 99);
          co_await f.file(root_node, "large", large);
@@ -136,7 +136,7 @@ constexpr Case read_many_table[] = {
          EXPECT_EQ(batch.contents(2), "");
          for (size_t i = 0; i < 3; ++i) EXPECT_OK(batch[i].status);
      }},
-    {"MoreThanAStoreFetchesAtOnce",
+    {"BatchAboveTheFetchLimitIsRead",
      [](Fixture& f) -> Task<> {
          // Each file is its record and its chunks: three items, then two each.
          const string large = f.random_bytes(f.traits.chunk_bytes + 1);
@@ -154,14 +154,14 @@ constexpr Case read_many_table[] = {
              }
          }
      }},
-    {"InWhatIsNoDirectory",
+    {"ReadManyInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          Batch batch;
          batch.add("x", 10);
          EXPECT_FAILS(not_directory, co_await f.fs.read_many(f.call, file, batch.items()));
      }},
-    {"AgainstUnlink",
+    {"ReadManyDuringUnlinkIsWholeOrNotFound",
      [](Fixture& f) -> Task<> {
          // Each file is read completely or not found, but never as zeros.
          constexpr int count = 40;

@@ -102,22 +102,26 @@ Task<> look_up_until(Fixture& f, string name, const bool& done, bool& missed) {
 }
 
 constexpr Case rename_table[] = {
-    {"EachOverEachInOneDirectory", [](Fixture& f) -> Task<> { co_await matrix(f, {}, false); }},
-    {"EachOverEachAcrossDirectories", [](Fixture& f) -> Task<> { co_await matrix(f, {}, true); }},
-    {"NoReplaceInOneDirectory",
+    {"ReplaceInOneDirectoryFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, {}, false); }},
+    {"ReplaceAcrossDirectoriesFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, {}, true); }},
+    {"NoReplaceInOneDirectoryFollowsLinux",
      [](Fixture& f) -> Task<> { co_await matrix(f, no_replace, false); }},
-    {"NoReplaceAcrossDirectories",
+    {"NoReplaceAcrossDirectoriesFollowsLinux",
      [](Fixture& f) -> Task<> { co_await matrix(f, no_replace, true); }},
-    {"ExchangeInOneDirectory", [](Fixture& f) -> Task<> { co_await matrix(f, exchange, false); }},
-    {"ExchangeAcrossDirectories", [](Fixture& f) -> Task<> { co_await matrix(f, exchange, true); }},
-    {"BothFlagsMakeNoSense",
+    {"ExchangeInOneDirectoryFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, exchange, false); }},
+    {"ExchangeAcrossDirectoriesFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, exchange, true); }},
+    {"ExchangeWithNoReplaceIsRefused",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "a");
          co_await f.file(root_node, "b");
          EXPECT_FAILS(invalid, co_await f.fs.rename(f.call, root_node, "a", root_node, "b",
                                                     {.no_replace = true, .exchange = true}));
      }},
-    {"KeepsContentsAndAttributes",
+    {"MovedFileKeepsContentsAndAttributes",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const NodeId node = co_await f.file(root_node, "file", "contents", 0604);
@@ -126,7 +130,7 @@ constexpr Case rename_table[] = {
          EXPECT_EQ(co_await f.contents(node), "contents");
          EXPECT_EQ((co_await f.stat(node)).mode & 07777, 0604u);
      }},
-    {"OntoItself",
+    {"RenameOntoItselfSucceeds",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          co_await f.directory(root_node, "dir");
@@ -136,7 +140,7 @@ constexpr Case rename_table[] = {
          EXPECT_FAILS(exists, co_await f.fs.rename(f.call, root_node, "file", root_node, "file",
                                                    no_replace));
      }},
-    {"OntoAnotherNameOfTheSameFile",
+    {"RenameOntoALinkOfTheFileKeepsBothNames",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "a", "x");
          EXPECT_OK(co_await f.fs.link(f.call, node, root_node, "b"));
@@ -145,7 +149,7 @@ constexpr Case rename_table[] = {
          EXPECT_TRUE(co_await f.exists(root_node, "b"));
          EXPECT_EQ((co_await f.stat(node)).links, 2u);
      }},
-    {"OverAFileWithAnotherName",
+    {"ReplacedFileKeepsItsOtherName",
      [](Fixture& f) -> Task<> {
          const NodeId kept = co_await f.file(root_node, "a", "kept");
          EXPECT_OK(co_await f.fs.link(f.call, kept, root_node, "a2"));
@@ -155,7 +159,7 @@ constexpr Case rename_table[] = {
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a2")), "kept");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a")), "new");
      }},
-    {"OverAnOpenFile",
+    {"ReplacedOpenFileIsUsable",
      [](Fixture& f) -> Task<> {
          const NodeId old = co_await f.file(root_node, "a", "old");
          const FileHandle handle = co_await f.open(old);
@@ -167,7 +171,7 @@ constexpr Case rename_table[] = {
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a")), "new");
          co_await f.close(handle);
      }},
-    {"OfAnOpenFile",
+    {"RenamedOpenFileIsUsable",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "a", "x"));
          EXPECT_OK(co_await f.fs.rename(f.call, root_node, "a", root_node, "b", {}));
@@ -175,7 +179,7 @@ constexpr Case rename_table[] = {
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "b")), "xyz");
          co_await f.close(handle);
      }},
-    {"ADirectoryTakesItsTreeAlong",
+    {"MovedDirectoryKeepsItsTree",
      [](Fixture& f) -> Task<> {
          const auto nodes = co_await chain(f, "abc");
          const NodeId other = co_await f.directory(root_node, "other");
@@ -185,7 +189,7 @@ constexpr Case rename_table[] = {
          EXPECT_EQ(co_await f.contents(co_await f.node_of(c, "leaf")), "leaf");
          EXPECT_FALSE(co_await f.exists(nodes[1], "b"));
      }},
-    {"ADirectoryIntoItself",
+    {"MoveIntoItsOwnTreeIsRefused",
      [](Fixture& f) -> Task<> {
          const auto nodes = co_await chain(f, "abcd");
          for (size_t depth = 1; depth < nodes.size(); ++depth) {
@@ -195,21 +199,21 @@ constexpr Case rename_table[] = {
          EXPECT_FAILS(loop, co_await f.fs.rename(f.call, nodes[1], "b", nodes[4], "x", {}));
          EXPECT_EQ(co_await count_below(f, root_node), 4u);
      }},
-    {"ADirectoryOverItsAncestor",
+    {"MoveOverAnAncestorIsRefused",
      [](Fixture& f) -> Task<> {
          const auto nodes = co_await chain(f, "abc");
          EXPECT_FAILS(not_empty, co_await f.fs.rename(f.call, nodes[2], "c", nodes[1], "b", {}));
          EXPECT_FAILS(not_empty, co_await f.fs.rename(f.call, nodes[2], "c", root_node, "a", {}));
          EXPECT_EQ(co_await count_below(f, root_node), 3u);
      }},
-    {"ExchangeWithItsAncestor",
+    {"ExchangeWithAnAncestorIsRefused",
      [](Fixture& f) -> Task<> {
          const auto nodes = co_await chain(f, "abc");
          EXPECT_FAILS(loop, co_await f.fs.rename(f.call, nodes[2], "c", root_node, "a", exchange));
          EXPECT_FAILS(loop, co_await f.fs.rename(f.call, root_node, "a", nodes[2], "c", exchange));
          EXPECT_EQ(co_await count_below(f, root_node), 3u);
      }},
-    {"ExchangeOfAFileWithADirectory",
+    {"FileAndDirectoryAreExchanged",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await f.directory(root_node, "a");
          const NodeId b = co_await f.directory(root_node, "b");
@@ -221,7 +225,7 @@ constexpr Case rename_table[] = {
          EXPECT_FAILS(loop, co_await f.fs.rename(f.call, root_node, "b", dir, "in", {}));
          EXPECT_OK(co_await f.fs.rename(f.call, root_node, "a", dir, "in", {}));
      }},
-    {"MovedDirectoriesKnowTheirNewParents",
+    {"LoopThroughAMovedDirectoryIsRefused",
      [](Fixture& f) -> Task<> {
          // a/b, c/d: after b was moved into c/d, neither c nor d may be moved into b.
          const NodeId a = co_await f.directory(root_node, "a");
@@ -233,14 +237,14 @@ constexpr Case rename_table[] = {
          EXPECT_FAILS(loop, co_await f.fs.rename(f.call, c, "d", b, "x", {}));
          EXPECT_OK(co_await f.fs.rename(f.call, root_node, "a", b, "x", {}));
      }},
-    {"InAFile",
+    {"RenameInAFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId file = co_await f.file(root_node, "file");
          co_await f.file(root_node, "x");
          EXPECT_FAILS(not_directory, co_await f.fs.rename(f.call, file, "x", root_node, "y", {}));
          EXPECT_FAILS(not_directory, co_await f.fs.rename(f.call, root_node, "x", file, "y", {}));
      }},
-    {"TwoCannotMakeALoopTogether",
+    {"ConcurrentMovesMakeNoLoop",
      [](Fixture& f) -> Task<> {
          // a into b and b into a at the same time: only one may succeed.
          for (int round = 0; round < 20; ++round) {
@@ -256,7 +260,7 @@ constexpr Case rename_table[] = {
              EXPECT_EQ(co_await count_below(f, top), 2u);
          }
      }},
-    {"ManyMovesKeepTheTreeWhole",
+    {"ConcurrentMovesLoseNoDirectory",
      [](Fixture& f) -> Task<> {
          std::vector<NodeId> dirs{root_node};
          for (int i = 0; i < 8; ++i) {
@@ -275,7 +279,7 @@ constexpr Case rename_table[] = {
              EXPECT_EQ(co_await count_below(f, root_node), 8u) << round;
          }
      }},
-    {"ARenameIsAChangeOfTheNode",
+    {"RenameUpdatesTheChangeTime",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          const NodeId file = co_await f.file(root_node, "file", "x");
@@ -299,7 +303,7 @@ constexpr Case rename_table[] = {
          EXPECT_GT((co_await f.stat(file)).changed, first.changed) << "exchanged";
          EXPECT_GT((co_await f.stat(sub)).changed, second.changed) << "exchanged";
      }},
-    {"ARenameKeepsATimeThatWasSet",
+    {"RenameKeepsTheModificationTime",
      [](Fixture& f) -> Task<> {
          // Programs that copy set the time of a temporary name, and then rename it.
          const NodeId dir = co_await f.directory(root_node, "dir");
@@ -327,7 +331,7 @@ constexpr Case rename_table[] = {
          co_await f.close(opened);
          EXPECT_GT((co_await f.stat(file)).modified, set);
      }},
-    {"ReadersNeverMissAReplacedName",
+    {"ReplacedNameIsAlwaysFound",
      [](Fixture& f) -> Task<> {
          // Editors rely on this: the name exists at every moment.
          co_await f.file(root_node, "config", "0");

@@ -113,7 +113,7 @@ Task<NodeId> make_tree(Fixture& f) {
 }
 
 constexpr Case walk_table[] = {
-    {"FollowsWhatPosixFollows",
+    {"LinksAreFollowedAsInPosix",
      [](Fixture& f) -> Task<> {
          (void)co_await make_tree(f);
          for (const Row& row : rows) {
@@ -121,7 +121,7 @@ constexpr Case walk_table[] = {
              EXPECT_EQ(co_await show(f, row.path, LastLink::keep), row.kept) << row.path;
          }
      }},
-    {"TheLastNameNeedNotExist",
+    {"MissingLastNameIsReturned",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await make_tree(f);
          const auto through = co_await f.fs.walk(f.call, "/a/dangling", LastLink::follow);
@@ -137,7 +137,7 @@ constexpr Case walk_table[] = {
          forget(f.fs, *through);
          EXPECT_EQ(co_await show(f, "/a/dangling", LastLink::follow), "file 0");
      }},
-    {"TheLastNameIsNotLookedUp",
+    {"LastNameIsNotLookedUpUnasked",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await make_tree(f);
          // An existing name, a missing one, a link, and a name that is too long.
@@ -157,7 +157,7 @@ constexpr Case walk_table[] = {
          forget(f.fs, *directory);
          EXPECT_FAILS(not_found, co_await f.fs.walk(f.call, "/none/x", LastLink::unasked));
      }},
-    {"LongPathsAndManyLinks",
+    {"LinksAreFollowedUpToTheLimit",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await make_tree(f);
          string path = "/a";
@@ -180,7 +180,7 @@ constexpr Case walk_table[] = {
          }
          EXPECT_FAILS(loop, co_await resolve(f.fs, f.call, "/a/long1"));
      }},
-    {"OpensPaths",
+    {"OpenOfAPathFollowsItsLinks",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await make_tree(f);
          for (const OpenRow& row : open_rows) {
@@ -190,7 +190,7 @@ constexpr Case walk_table[] = {
          // None of these changed anything.
          EXPECT_EQ((co_await f.names(a)).size(), 2 + std::size(links));
      }},
-    {"CreatesAtPaths",
+    {"CreationAtAPathFollowsItsLinks",
      [](Fixture& f) -> Task<> {
          const NodeId a = co_await make_tree(f);
          const auto create = [&f](string path, bool exclusive) {
@@ -231,7 +231,7 @@ constexpr Case walk_table[] = {
              EXPECT_EQ(made.gid, 4242u);
          }
      }},
-    {"ALinkThatComesAndGoesIsFollowedOrReplaced",
+    {"ConcurrentLinkIsFollowedOrReplaced",
      [](Fixture& f) -> Task<> {
          if (!f.traits.nameless_files) GTEST_SKIP_CO("a node ends with its name");
          (void)co_await f.file(root_node, "target");
@@ -241,7 +241,7 @@ constexpr Case walk_table[] = {
          co_await nursery.spawn(open_or_create(f, stops));
          co_await nursery.join();
      }},
-    {"StopsWhenItsCallDoes",
+    {"CancelledWalkStops",
      [](Fixture& f) -> Task<> {
          (void)co_await make_tree(f);
          StopSource stop;

@@ -32,7 +32,7 @@ Task<Names> list(Fixture& f, NodeId node) {
 }
 
 constexpr Case xattr_table[] = {
-    {"SetGetListRemove",
+    {"AttributesAreSetListedAndRemoved",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ(co_await list(f, node), Names{});
@@ -44,7 +44,7 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ(co_await list(f, node), Names{"user.b"});
          EXPECT_FAILS(no_attribute, co_await f.fs.get_xattr(f.call, node, "user.a"));
      }},
-    {"OfDirectories",
+    {"DirectoryAttributesAreApartFromNames",
      [](Fixture& f) -> Task<> {
          const NodeId dir = co_await f.directory(root_node, "dir");
          EXPECT_EQ(co_await set(f, dir, "user.a", "one"), success);
@@ -55,7 +55,7 @@ constexpr Case xattr_table[] = {
          EXPECT_OK(co_await f.fs.unlink(f.call, dir, "user.a"));
          EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "dir"));
      }},
-    {"ValuesOfEverySize",
+    {"ValuesOfEachSizeAreReadBack",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          for (const size_t size : {0u, 1u, 255u, 256u, 257u, 1000u, f.traits.xattr_bytes}) {
@@ -64,14 +64,14 @@ constexpr Case xattr_table[] = {
              EXPECT_TRUE(co_await get(f, node, "user.v") == value) << size;
          }
      }},
-    {"AValueTooLarge",
+    {"TooLargeValueIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ(co_await set(f, node, "user.v", string(64 * 1024 + 1, 'x')),
                    is(Code::too_large));
          EXPECT_FAILS(no_attribute, co_await f.fs.get_xattr(f.call, node, "user.v"));
      }},
-    {"CreateAndReplace",
+    {"CreateAndReplaceFlagsAreObeyed",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ(co_await set(f, node, "user.a", "1", SetXattr::replace), is(Code::no_attribute));
@@ -83,13 +83,13 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ(co_await set(f, node, "user.a", "", SetXattr::any), success);
          EXPECT_EQ(co_await get(f, node, "user.a"), "");
      }},
-    {"WhatIsNotThere",
+    {"MissingAttributeIsReported",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_FAILS(no_attribute, co_await f.fs.get_xattr(f.call, node, "user.none"));
          EXPECT_FAILS(no_attribute, co_await f.fs.remove_xattr(f.call, node, "user.none"));
      }},
-    {"NamesOfNoNamespace",
+    {"NameWithoutNamespaceIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          for (const char* name : {"plain", "other.x", "inode", "", "user"}) {
@@ -98,7 +98,7 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ(co_await set(f, node, "user.", "x"), is(Code::invalid));
          EXPECT_EQ(co_await list(f, node), Names{});
      }},
-    {"TheLongestNameAndOneMore",
+    {"AttributeNameOver255BytesIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const string longest = "user." + string(250, 'n');
@@ -107,7 +107,7 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ(co_await list(f, node), Names{longest});
          EXPECT_EQ(co_await set(f, node, longest + "n", "x"), is(Code::too_small));  // ERANGE
      }},
-    {"OddNamesAndBytes",
+    {"OddNamesAndBytesAreStored",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          const Names odd{"user. ", "user..", "user./x", "user.a.b", "user.\xc3\xa9", "user.\n"};
@@ -119,7 +119,7 @@ constexpr Case xattr_table[] = {
              EXPECT_EQ(co_await get(f, node, name), string("\0\xff", 2)) << name;
          }
      }},
-    {"Many",
+    {"TwentyAttributesAreListed",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "contents");
          for (int i = 0; i < 20; ++i) {
@@ -129,7 +129,7 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ((co_await list(f, node)).size(), 20u);
          EXPECT_EQ(co_await f.contents(node), "contents");
      }},
-    {"TheyMoveTheChangeTimeAlone",
+    {"SetUpdatesOnlyTheChangeTime",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");
          const Attributes before = co_await f.stat(node);
@@ -139,7 +139,7 @@ constexpr Case xattr_table[] = {
          EXPECT_EQ((co_await f.stat(node)).modified, before.modified);
          EXPECT_EQ((co_await f.stat(node)).size, 1u);
      }},
-    {"TheyStayThroughRenameAndLink",
+    {"RenameAndLinkKeepAttributes",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ(co_await set(f, node, "user.a", "1"), success);
@@ -147,7 +147,7 @@ constexpr Case xattr_table[] = {
          EXPECT_OK(co_await f.fs.link(f.call, node, root_node, "linked"));
          EXPECT_EQ(co_await get(f, co_await f.node_of(root_node, "linked"), "user.a"), "1");
      }},
-    {"ANewFileHasNoneOfTheOldOnes",
+    {"NewFileHasNoOldAttributes",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
          EXPECT_EQ(co_await set(f, node, "user.a", "1"), success);

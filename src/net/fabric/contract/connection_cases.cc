@@ -162,19 +162,24 @@ PeerCheck::Verdict TicketCheck::admit(uint64_t session, ConstBytes credential, c
 
 std::vector<Case> connection_cases() {
     return {
-        {"says_who_is_there", says_who_is_there_client, says_who_is_there_server},
-        {"admission", admission_client, admission_server, {}, {}, false},
-        {"no_listener", no_listener_client, nothing_server, {}, {}, false},
+        {"BothSidesKnowSessionAndPeer", says_who_is_there_client, says_who_is_there_server},
+        {"PeerWithoutTicketIsRefused", admission_client, admission_server, {}, {}, false},
+        {"ConnectWithoutListenerFails", no_listener_client, nothing_server, {}, {}, false},
         // The last message is delivered by close(), which takes long in a slow guest.
-        {"another_provider",
+        {"AnotherProviderIsRefused",
          another_provider_client,
          another_provider_server,
          {},
          {.answer_within = std::chrono::seconds(30)},
          false},
-        {"address_in_use", address_in_use_client, address_in_use_server},
-        {"goodbye_is_heard", goodbye_is_heard_client, goodbye_is_heard_server},
-        {"many_connections", many_connections_client, many_connections_server, {}, {}, false},
+        {"AddressInUseIsReported", address_in_use_client, address_in_use_server},
+        {"CloseIsReportedToThePeer", goodbye_is_heard_client, goodbye_is_heard_server},
+        {"ConnectionsOfOneDomainAreIndependent",
+         many_connections_client,
+         many_connections_server,
+         {},
+         {},
+         false},
     };
 }
 

@@ -160,12 +160,14 @@ Task<> others_live_server(Server& server) {
 
 std::vector<Case> death_cases() {
     return {
-        {"peer_dies_while_we_wait", dies_while_we_wait_client, dies_while_we_wait_server},
-        {"client_dies_midway", client_dies_midway_client, client_dies_midway_server},
-        {"server_dies_midway", server_dies_midway_client, server_dies_midway_server},
-        {"peer_dies_before_it_reads", dies_before_it_reads_client, dies_before_it_reads_server},
-        {"waits_for_room_ends_and_gives_up", ends_and_gives_up_client, ends_and_gives_up_server},
-        {"others_live_on", others_live_client, others_live_server},
+        {"WaitingReceiveFailsWhenThePeerDies", dies_while_we_wait_client,
+         dies_while_we_wait_server},
+        {"TransfersEndWhenTheClientDies", client_dies_midway_client, client_dies_midway_server},
+        {"MemoryIsFreeWhenTheServerDies", server_dies_midway_client, server_dies_midway_server},
+        {"WaitingSendFailsWhenThePeerDies", dies_before_it_reads_client,
+         dies_before_it_reads_server},
+        {"WaitingSendStoppedAtTheEndFails", ends_and_gives_up_client, ends_and_gives_up_server},
+        {"OtherConnectionsSurviveADeath", others_live_client, others_live_server},
     };
 }
 

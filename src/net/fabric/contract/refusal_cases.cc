@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t size = 64 << 10;
 
 // The client's half of all cases: memory in a known state, before and after the server's attempt.
-Task<> lend_and_look(Client& client, Rights rights, GrantOptions options, Refusal refusal) {
+Task<> lend_and_look(Client& client, Rights rights, RegionOptions options, Refusal refusal) {
     Endpoint& endpoint = *client.endpoint;
     auto memory = endpoint.allocate(3 * size);
     EXPECT_TRUE(memory);
@@ -282,16 +282,16 @@ Task<> wrong_initiator_server(Server& server) {
 
 std::vector<Case> refusal_cases() {
     return {
-        {"key_out_of_range", out_of_range_client, out_of_range_server},
-        {"key_without_right_to_write", read_only_client, read_only_server},
-        {"key_without_right_to_read", write_only_client, write_only_server},
-        {"key_revoked", revoked_client, revoked_server},
-        {"key_expired", expired_client, expired_server},
-        {"key_whose_lifetime_ends", lifetime_client, lifetime_server},
-        {"key_malformed", malformed_client, malformed_server},
-        {"key_of_another_domain", another_domain_client, another_domain_server},
-        {"key_of_another_session", another_session_client, another_session_server},
-        {"wrong_initiator", wrong_initiator_client, wrong_initiator_server},
+        {"AccessOutOfRangeIsRefused", out_of_range_client, out_of_range_server},
+        {"WriteUnderAReadOnlyKeyIsRefused", read_only_client, read_only_server},
+        {"ReadUnderAWriteOnlyKeyIsRefused", write_only_client, write_only_server},
+        {"RevokedKeyIsRefused", revoked_client, revoked_server},
+        {"ExpiredKeyIsRefused", expired_client, expired_server},
+        {"KeyIsRefusedAfterItsLifetime", lifetime_client, lifetime_server},
+        {"MalformedKeyIsRefused", malformed_client, malformed_server},
+        {"KeyOfAnotherDomainIsRefused", another_domain_client, another_domain_server},
+        {"KeyOfAnotherConnectionIsRefused", another_session_client, another_session_server},
+        {"TransferByTheGrantingSideIsRefused", wrong_initiator_client, wrong_initiator_server},
     };
 }
 

@@ -17,7 +17,7 @@ struct Granted {
 };
 // The client's part: allocates memory, grants it, and sends the key to the server.
 Task<Granted> grant_memory(Client& client, uint64_t size, Rights rights,
-                           GrantOptions options = {}) {
+                           RegionOptions options = {}) {
     Granted granted;
     auto memory = client.endpoint->allocate(size);
     EXPECT_TRUE(memory) << describe(memory.error());
@@ -291,22 +291,26 @@ Task<> budgets_server(Server& server) {
 std::vector<Case> transfer_cases() {
     const Limits large{.memory_bytes_max = 65 * mib};
     return {
-        {"transfers_of_all_sizes", all_moves_client, all_moves_server, large, large},
-        {"thousands_of_transfers", many_client, many_server},
-        {"ordered_puts", ordered_client, ordered_server},
+        {"TransfersOfAllSizesAreExact", all_moves_client, all_moves_server, large, large},
+        {"ThousandsOfTransfersAreExact", many_client, many_server},
+        {"OrderedPutArrivesBeforeTheMessage", ordered_client, ordered_server},
         // Operations in progress take long on a busy machine with an adapter in software.
-        {"revoked_midway",
+        {"RevocationStopsTransfersInProgress",
          revoked_midway_client,
          revoked_midway_server,
          {.answer_within = std::chrono::seconds(30)},
          {}},
-        {"late_transfers",
+        {"LateTransfersDoNotFailARevocation",
          late_client,
          late_server,
          {.answer_within = std::chrono::seconds(30)},
          {}},
-        {"many_grants", many_grants_client, many_grants_server},
-        {"budgets", budgets_client, budgets_server, {.regions_max = 100}, {}},
+        {"GrantsPerRequestReuseSlots", many_grants_client, many_grants_server},
+        {"GrantsBeyondTheBudgetAreRefused",
+         budgets_client,
+         budgets_server,
+         {.regions_max = 100},
+         {}},
     };
 }
 

@@ -42,12 +42,12 @@ class LaneDomain final : public SocketDomain {
                                                           const Hello& peer, uint64_t session,
                                                           bool initiates) {
         keep_alive(socket.get());
-        PacketSession packet_session{.provider = options_.provider,
-                                     .domain = id_,
-                                     .session = session,
-                                     .peer = peer,
-                                     .peer_name = peer_at(socket.get(), options_.provider).name,
-                                     .initiates = initiates};
+        PacketConnection packet_session{.provider = options_.provider,
+                                        .domain = id_,
+                                        .session = session,
+                                        .peer = peer,
+                                        .peer_name = peer_at(socket.get(), options_.provider).name,
+                                        .initiates = initiates};
         wire->keep(std::move(socket));
         return std::make_unique<PacketEndpoint>(reactor_, counters_, worker_->flusher(), limits,
                                                 std::move(packet_session), std::move(wire));

@@ -20,7 +20,7 @@ namespace ros2s::fabric::lanes {
 
 class LaneWire final : public Wire, private LaneUser {
   public:
-    // Takes a channel at once. What the peer sends before start() is kept, within a bound.
+    // Takes a channel at once. Keeps frames that arrive before start(), within a bound.
     explicit LaneWire(Worker& worker);
     ~LaneWire() override;
 

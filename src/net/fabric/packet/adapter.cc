@@ -91,7 +91,7 @@ Task<Result<>> PacketEndpoint::put_by_adapter(const RemoteKey& key, uint64_t off
     co_await operation_slots_.acquire();
     const SemaphoreHold hold(operation_slots_);
     if (!alive()) co_return fail(Code::disconnected);
-    const auto use = peer_grants_.begin(key, offset, from.size(), Rights::write, reactor_.now());
+    const auto use = peer_regions_.begin(key, offset, from.size(), Rights::write, reactor_.now());
     if (!use) co_return refuse(use.error());
     const auto moved = co_await one_sided_->write(use->at(), from, returns, use->revoked());
     ROS2S_CO_TRY(finish_use(*use, moved));
@@ -108,7 +108,7 @@ Task<Result<>> PacketEndpoint::get_by_adapter(const RemoteKey& key, uint64_t off
     co_await operation_slots_.acquire();
     const SemaphoreHold hold(operation_slots_);
     if (!alive()) co_return fail(Code::disconnected);
-    const auto use = peer_grants_.begin(key, offset, into.size(), Rights::read, reactor_.now());
+    const auto use = peer_regions_.begin(key, offset, into.size(), Rights::read, reactor_.now());
     if (!use) co_return refuse(use.error());
     const auto moved = co_await one_sided_->read(use->at(), into, use->revoked());
     ROS2S_CO_TRY(finish_use(*use, moved));
@@ -119,11 +119,11 @@ Task<Result<>> PacketEndpoint::get_by_adapter(const RemoteKey& key, uint64_t off
     co_return Result<>{};
 }
 
-Result<> PacketEndpoint::finish_use(const PeerGrants::Use& use, const Result<>& moved) noexcept {
-    if (peer_grants_.end(use) && alive()) {
-        notify(
-            {about(Packet::Type::revoked, PeerGrants::slot_of(use), PeerGrants::generation_of(use)),
-             {}});
+Result<> PacketEndpoint::finish_use(const PeerRegions::Use& use, const Result<>& moved) noexcept {
+    if (peer_regions_.end(use) && alive()) {
+        notify({about(Packet::Type::revoked, PeerRegions::slot_of(use),
+                      PeerRegions::generation_of(use)),
+                {}});
     }
     if (!moved && moved.error().code == Code::stale) return refuse(Refusal::stale);
     return moved;
@@ -133,13 +133,13 @@ void PacketEndpoint::on_granted(const PacketView& packet) noexcept {
     if (one_sided_ == nullptr || !initiates()) return end(End::violation);
     // A correct peer reuses a slot only after it was notified that no transfer of it is in
     // progress.
-    if (peer_grants_.size() + notices_.size() >= limits_.regions_max) return end(End::over_budget);
+    if (peer_regions_.size() + notices_.size() >= limits_.regions_max) return end(End::over_budget);
     const uint64_t within = packet.header.count;
     const Time now = reactor_.now();
     const auto left = static_cast<uint64_t>((Time::max() - now).count());
     const Time expires =
         within < left ? now + std::chrono::nanoseconds(static_cast<int64_t>(within)) : Time::max();
-    if (!peer_grants_.add(packet.key, expires)) end(End::violation);
+    if (!peer_regions_.add(packet.key, expires)) end(End::violation);
 }
 
 void PacketEndpoint::on_revoke(const PacketView& packet) noexcept {
@@ -148,7 +148,7 @@ void PacketEndpoint::on_revoke(const PacketView& packet) noexcept {
     if (one_sided_ == nullptr || !initiates() || slot > UINT32_MAX || generation > UINT32_MAX) {
         return end(End::violation);
     }
-    if (peer_grants_.revoke(static_cast<uint32_t>(slot), static_cast<uint32_t>(generation))) {
+    if (peer_regions_.revoke(static_cast<uint32_t>(slot), static_cast<uint32_t>(generation))) {
         notify({about(Packet::Type::revoked, static_cast<uint32_t>(slot),
                       static_cast<uint32_t>(generation)),
                 {}});

@@ -90,12 +90,12 @@ TEST(PacketEndpoint, UnreadNoticesEndOverBudget) {
                       .incoming_bytes_max = 40'000,
                       .operations_max = 4};
     PacketEndpoint endpoint(**reactor, counters, flusher, Limits{.regions_max = 4},
-                            PacketSession{.provider = "stuck",
-                                          .domain = domain,
-                                          .session = session,
-                                          .peer = hello,
-                                          .peer_name = "peer",
-                                          .initiates = true},
+                            PacketConnection{.provider = "stuck",
+                                             .domain = domain,
+                                             .session = session,
+                                             .peer = hello,
+                                             .peer_name = "peer",
+                                             .initiates = true},
                             std::make_unique<StuckWire>(user));
     // The peer may owe as many as its frames hold, and four notices more.
     constexpr uint32_t frames_hold =
@@ -138,12 +138,12 @@ TEST(PacketEndpoint, KeysOfSilentPeerDieAtRevocation) {
                       .operations_max = 4};
     PacketEndpoint endpoint(**reactor, counters, flusher,
                             Limits{.answer_within = std::chrono::milliseconds(5)},
-                            PacketSession{.provider = "stuck",
-                                          .domain = domain,
-                                          .session = session,
-                                          .peer = hello,
-                                          .peer_name = "peer",
-                                          .initiates = false},
+                            PacketConnection{.provider = "stuck",
+                                             .domain = domain,
+                                             .session = session,
+                                             .peer = hello,
+                                             .peer_name = "peer",
+                                             .initiates = false},
                             std::move(wire));
     (*reactor)->run(revoke_without_an_answer(endpoint, adapter));
 }

@@ -69,12 +69,12 @@ TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
                         .regions_max = 4};
     std::vector<std::byte> memory(4 * PacketEndpoint::frames_max * frame_bytes);
     PacketEndpoint endpoint(**reactor, counters, flusher, limits,
-                            PacketSession{.provider = "slow",
-                                          .domain = our_domain,
-                                          .session = its_session,
-                                          .peer = hello,
-                                          .peer_name = "peer",
-                                          .initiates = false},
+                            PacketConnection{.provider = "slow",
+                                             .domain = our_domain,
+                                             .session = its_session,
+                                             .peer = hello,
+                                             .peer_name = "peer",
+                                             .initiates = false},
                             std::make_unique<SlowWire>(written));
     auto region = endpoint.grant(memory, Rights::read);
     ASSERT_TRUE(region);

@@ -1,7 +1,7 @@
 // OneSided: puts and gets that a wire's adapter executes by itself. The granting side exposes
 // memory under a key of the adapter. The initiating side names address and key, and the adapter
-// checks each access. The caller checks first (PeerGrants), so the adapter refuses only if the peer
-// announced false grants. Such a refusal ends the connection.
+// checks each access. The caller checks first (PeerRegions), so the adapter refuses only if the
+// peer announced false regions. Such a refusal ends the connection.
 //
 // Used on one core. Owned by its wire; not used after the wire's close().
 #pragma once

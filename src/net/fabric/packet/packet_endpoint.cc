@@ -57,7 +57,7 @@ Hello PacketEndpoint::introduce(const Domain& domain, const Limits& limits) {
 }
 
 PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher,
-                               Limits limits, PacketSession session, std::unique_ptr<Wire> wire)
+                               Limits limits, PacketConnection session, std::unique_ptr<Wire> wire)
     : MessageEndpoint(reactor, counters, normalized(limits), session.initiates),
       session_info_(std::move(session)),
       flusher_(flusher),
@@ -69,7 +69,7 @@ PacketEndpoint::PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& fl
                                                      limits_.operations_max)),
       operations_(limits_.operations_max),
       grants_(session_info_.domain, session_info_.session, limits_.regions_max),
-      peer_grants_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
+      peer_regions_(session_info_.peer.domain, session_info_.session, limits_.regions_max),
       drained_(reactor) {
     ROS2S_CHECK(frame_bytes_max_ >= 3 * piece_bytes_least && frame_bytes_max_ <= frame_bytes);
     drained_.set();
@@ -105,7 +105,7 @@ void PacketEndpoint::free(Bytes memory) noexcept {
 }
 
 Result<RemoteKey> PacketEndpoint::do_grant(Bytes memory, Rights rights,
-                                           const GrantOptions& options) {
+                                           const RegionOptions& options) {
     ROS2S_TRY_ASSIGN(const RemoteKey key,
                      grants_.grant(memory, rights, options.lease, options.expires));
     if (one_sided_ == nullptr) return key;

@@ -2,7 +2,7 @@
 // at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and
 // checks its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided),
 // put and get are its operations. The granting side then announces grants and revocations. The
-// initiating side checks each transfer against them (PeerGrants), and reports when a revoked grant
+// initiating side checks each transfer against them (PeerRegions), and reports when a revoked grant
 // has no transfer left.
 //
 // Outgoing data takes turns: control (credit, ends of operations), messages in order, pieces of
@@ -20,11 +20,11 @@
 #include <vector>
 
 #include "ros2s/fabric/domain.h"
-#include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
-#include "ros2s/fabric/packet/peer_grants.h"
+#include "ros2s/fabric/packet/peer_regions.h"
 #include "ros2s/fabric/packet/wire.h"
+#include "ros2s/fabric/region_table.h"
 
 namespace ros2s::fabric {
 
@@ -55,7 +55,7 @@ class Flusher {
 };
 
 // The result of the handshake.
-struct PacketSession {
+struct PacketConnection {
     std::string provider;
     uint64_t domain = 0;  // ours
     uint64_t session = 0;
@@ -70,7 +70,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     static constexpr size_t frames_max = 32;
 
     PacketEndpoint(Reactor& reactor, Counters& counters, Flusher& flusher, Limits limits,
-                   PacketSession session, std::unique_ptr<Wire> wire);
+                   PacketConnection session, std::unique_ptr<Wire> wire);
     ~PacketEndpoint() override;
 
     // The hello of this side, not sealed.
@@ -128,7 +128,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     };
 
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
-    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
+    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const RegionOptions& options) override;
     Task<> do_revoke(RemoteKey key) override;
     uint64_t outgoing_room() const noexcept override;
     void on_released(size_t size) noexcept override;
@@ -176,7 +176,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Task<Result<>> put_by_adapter(const RemoteKey& key, uint64_t offset, ConstBytes from,
                                   PutReturns returns);
     Task<Result<>> get_by_adapter(const RemoteKey& key, uint64_t offset, Bytes into);
-    Result<> finish_use(const PeerGrants::Use& use, const Result<>& moved) noexcept;
+    Result<> finish_use(const PeerRegions::Use& use, const Result<>& moved) noexcept;
     void on_granted(const PacketView& packet) noexcept;
     void on_revoke(const PacketView& packet) noexcept;
     void on_revoked(const PacketView& packet) noexcept;
@@ -186,7 +186,7 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     Operation* find(uint64_t id) noexcept;
     void complete(Operation& operation) noexcept;
 
-    PacketSession session_info_;
+    PacketConnection session_info_;
     Flusher& flusher_;
     std::unique_ptr<Wire> wire_;
     OneSided* const one_sided_;     // the wire's, or null
@@ -214,8 +214,8 @@ class PacketEndpoint final : public MessageEndpoint, private WireUser {
     bool goodbye_due_ = false;
     bool goodbye_said_ = false;
 
-    GrantTable grants_;
-    PeerGrants peer_grants_;
+    RegionTable grants_;
+    PeerRegions peer_regions_;
     std::deque<Notice> notices_;
     std::vector<Fence*> fences_;
     std::unordered_map<uint32_t, uint64_t> exposed_;  // the adapter's keys, by slot

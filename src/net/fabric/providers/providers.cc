@@ -52,7 +52,8 @@ Devices devices_of_ofi(const std::string& provider, Report& report) {
     return ofi::devices(provider, report);
 }
 
-// What carries its bytes. Interfaces and adapters are chosen; `any_network` needs no choice.
+// The carrier of a provider's bytes. Interfaces and adapters are chosen; `any_network` needs no
+// choice.
 enum class Carrier : uint8_t { memory, any_network, interface, adapter };
 
 struct Provider {

@@ -173,7 +173,7 @@ void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
         header.length = static_cast<uint32_t>(random.next());
         header.operation = random.one_in(2) ? header.length : 16;
         std::memcpy(ring.data() + place, &header, sizeof header);
-        SharedGrant& grant = attacker.grant(0);
+        SharedRegionEntry& grant = attacker.grant(0);
         shared(grant.address).store(random.next());
         shared(grant.length).store(random.next());
         shared(grant.state).store(random.one_in(2) ? uint64_t{1} << 32 | 7 : random.next());
@@ -189,12 +189,12 @@ void scribble(const Attacker& attacker, std::atomic<bool>& stop) {
 }
 Task<> changes_under_us(Stage& stage) {
     const Time until = stage.core().now() + std::chrono::milliseconds(400);
-    uint64_t sessions = 0;
+    uint64_t connections = 0;
     while (stage.core().now() < until) {
         Attacker attacker;
         co_await attack(stage, attacker, *stage.honest, 1 << 20, block_bytes);
         if (!attacker.victim) co_return;
-        ++sessions;
+        ++connections;
         std::atomic<bool> stop = false;
         std::thread thread([&attacker, &stop] { scribble(attacker, stop); });
         AlignedBuffer buffer(4096);
@@ -213,7 +213,7 @@ Task<> changes_under_us(Stage& stage) {
         thread.join();
         co_await finish(attacker);
     }
-    EXPECT_GE(sessions, 1U);
+    EXPECT_GE(connections, 1U);
 }
 TEST(ShmAttack, ConcurrentlyChangedBytesAreHarmless) { Stage().run(changes_under_us); }
 
@@ -235,7 +235,7 @@ Task<> lying_grants(Stage& stage) {
     };
     AlignedBuffer buffer(64);
     for (const auto& [address, length] : lies) {
-        SharedGrant& grant = attacker.grant(5);
+        SharedRegionEntry& grant = attacker.grant(5);
         grant.address = address;
         grant.length = length;
         grant.expires = Time::max().time_since_epoch().count();
@@ -275,7 +275,7 @@ Task<> hole_in_payload(Stage& stage) {
     Attacker attacker;
     co_await attack(stage, attacker, *stage.honest, 4 << 20);
     if (!attacker.victim) co_return;
-    SharedGrant& grant = attacker.grant(0);
+    SharedRegionEntry& grant = attacker.grant(0);
     grant.length = 4 << 20;
     grant.expires = Time::max().time_since_epoch().count();
     shared(grant.state).store(uint64_t{1} << 32 | 3 << 1 | 1);
@@ -503,7 +503,7 @@ TEST(ShmAttack, RefusedPeerCostsNoSegment) {
     Stage({.limits = {.reply_bytes = 256}, .peer_check = &peer_check}).run(strangers);
 }
 
-// The memory of all sessions together has a bound. A peer that exceeds it gets an error.
+// The memory of all connections together has a bound. A peer that exceeds it gets an error.
 Task<> too_much_memory(Stage& stage) {
     Report report;
     const auto connected = co_await stage.honest->connect(
@@ -530,11 +530,11 @@ TEST(ShmAttack, SessionMemoryIsBounded) {
 Task<> share(Stage& stage) {
     constexpr uint64_t mib = uint64_t{1} << 20;
     SegmentsTogether together{.bytes_max = 64 * mib};
-    std::vector<std::unique_ptr<Sessions>> domains;
-    std::vector<Sessions::Room> rooms;
+    std::vector<std::unique_ptr<ShmConnections>> domains;
+    std::vector<ShmConnections::Room> rooms;
     std::vector<uint64_t> had;
     for (int i = 0; i < 5; ++i) {
-        Sessions& domain = *domains.emplace_back(std::make_unique<Sessions>(
+        ShmConnections& domain = *domains.emplace_back(std::make_unique<ShmConnections>(
             stage.core(), Options{.segments_bytes_max = 40 * mib, .together = &together}));
         had.push_back(0);
         for (;; had.back() += mib) {
@@ -544,7 +544,7 @@ Task<> share(Stage& stage) {
         }
     }
     EXPECT_EQ(had, std::vector<uint64_t>({32 * mib, 16 * mib, 8 * mib, 4 * mib, 2 * mib}));
-    Sessions small(stage.core(), {.together = &together});
+    ShmConnections small(stage.core(), {.together = &together});
     EXPECT_TRUE(small.take_room(mib, {}));
     EXPECT_EQ(together.bytes, 62 * mib);
     rooms.clear();

@@ -251,8 +251,8 @@ void ask(Attacker& attacker, uint32_t number, uint64_t wanted, uint64_t least) {
     EXPECT_EQ(::send(attacker.socket.get(), &byte, 1, MSG_NOSIGNAL), 1);
 }
 
-Task<> false_wishes(Stage& stage) {
-    const std::pair<uint64_t, uint64_t> wishes[] = {
+Task<> invalid_requests(Stage& stage) {
+    const std::pair<uint64_t, uint64_t> requests[] = {
         {1, 1},
         {4096, 0},
         {4096, 8192},
@@ -261,7 +261,7 @@ Task<> false_wishes(Stage& stage) {
         {~uint64_t{0}, ~uint64_t{0}},
         {~uint64_t{0} << 12, 4096},
     };
-    for (const auto& [wanted, least] : wishes) {
+    for (const auto& [wanted, least] : requests) {
         Attacker attacker;
         co_await attack(stage, attacker, *stage.honest, 64 * mib, first_bytes);
         if (!attacker.victim) co_return;
@@ -272,7 +272,9 @@ Task<> false_wishes(Stage& stage) {
     }
     co_await stage.bystander_is_served();
 }
-TEST(ShmFurtherSegments, InvalidSegmentRequestEndsSession) { Stage(listening()).run(false_wishes); }
+TEST(ShmFurtherSegments, InvalidSegmentRequestEndsSession) {
+    Stage(listening()).run(invalid_requests);
+}
 
 // One that wants all that there is.
 Task<> hoarder(Stage& stage, Attacker& attacker) {
@@ -359,7 +361,7 @@ Task<> returned_while_mapped(Stage& stage, Attacker& attacker) {
     ask(attacker, 2, 3 * mib, 3 * mib);
     EXPECT_TRUE(co_await becomes(stage.core(), 1, 3 * mib));
     const uint64_t address = payload_address(2, 4096);
-    SharedGrant& grant = attacker.grant(0);
+    SharedRegionEntry& grant = attacker.grant(0);
     shared(grant.address).store(address);
     shared(grant.length).store(8192);
     shared(grant.expires).store(Time::max().time_since_epoch().count());

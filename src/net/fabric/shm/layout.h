@@ -75,7 +75,7 @@ inline constexpr uint32_t segment_shift = 48;
 inline constexpr uint64_t entry_alignment = 64;
 
 // One grant. `state` is written last, and cleared first.
-struct SharedGrant {
+struct SharedRegionEntry {
     uint64_t state;    // generation << 32 | rights << 1 | live
     uint64_t address;  // in the payload segment
     uint64_t length;
@@ -83,7 +83,7 @@ struct SharedGrant {
     int64_t expires;  // ns of CLOCK_MONOTONIC
     uint64_t padding[3];
 };
-static_assert(sizeof(SharedGrant) == 64);
+static_assert(sizeof(SharedRegionEntry) == 64);
 
 // The server appends this to its hello. Two descriptors come with it: control, payload.
 struct ShmHello {
@@ -99,14 +99,15 @@ static_assert(sizeof(ShmHello) == 64 && std::has_unique_object_representations_v
 inline constexpr uint64_t ring_bytes_least = uint64_t{64} << 10;
 inline constexpr uint64_t ring_bytes_most = uint64_t{4} << 20;
 inline constexpr uint32_t slots_most = 4096;
-// That a listener makes: a request of rpc grants two ranges at most, and 256 are in progress.
+// The slots that a listener makes: an rpc request grants at most two ranges, and 256 requests are
+// in progress.
 inline constexpr uint32_t slots_made_most = 1024;
 
 [[nodiscard]] constexpr uint64_t grants_offset(const ShmHello& hello) {
     return control_page_bytes + hello.to_server_bytes + hello.to_client_bytes;
 }
 [[nodiscard]] constexpr uint64_t uses_offset(const ShmHello& hello) {
-    return grants_offset(hello) + hello.slots * sizeof(SharedGrant);
+    return grants_offset(hello) + hello.slots * sizeof(SharedRegionEntry);
 }
 [[nodiscard]] constexpr uint64_t control_bytes(const ShmHello& hello) {
     return round_up(uses_offset(hello) + hello.slots * sizeof(uint32_t), control_page_bytes);

@@ -133,7 +133,7 @@ TEST(ShmMapping, UnansweredRevocationEndsConnection) {
 
 // By hand: 4096 bytes at any address, without an end, with every right.
 void write_grant(const Attacker& attacker, uint64_t address) {
-    SharedGrant& grant = attacker.grant(0);
+    SharedRegionEntry& grant = attacker.grant(0);
     shared(grant.address).store(address);
     shared(grant.length).store(4096);
     shared(grant.expires).store(Time::max().time_since_epoch().count());

@@ -1,7 +1,8 @@
-// A peer that writes anything into the shared memory of its session (rings, indices, grants, wishes
-// for further segments), and sends anything on its socket, also descriptors, between any two turns
-// of the other side. At worst that side's session ends. Both sides are tested: the server, and the
-// client of a false server. Memory that an honest side gets can be accessed from end to end.
+// A peer that writes anything into the shared memory of its session (rings, indices, grants,
+// requests for further segments), and sends anything on its socket, also descriptors, between any
+// two turns of the other side. At worst that side's session ends. Both sides are tested: the
+// server, and the client of a false server. Memory that an honest side gets can be accessed from
+// end to end.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -41,10 +42,10 @@ ShmHello layout_of() {
 
 class Trial {
   public:
-    Trial(Reactor& reactor, Counters& counters, Sessions& sessions, ConstBytes input)
+    Trial(Reactor& reactor, Counters& counters, ShmConnections& connections, ConstBytes input)
         : reactor_(reactor),
           counters_(counters),
-          sessions_(sessions),
+          connections_(connections),
           script_(input),
           sending_(reactor, 8) {}
 
@@ -82,13 +83,13 @@ class Trial {
                     .incoming_bytes_max = 40'000,
                     .operations_max = 16};
         victim_ = std::make_unique<ShmEndpoint>(
-            reactor_, counters_, sessions_, ShmEndpoint::normalized(limits),
-            ShmSession{.domain = domain,
-                       .session = session,
-                       .peer = hello,
-                       .layout = layout_,
-                       .gets_further = true,
-                       .initiates = victim_is_server_},
+            reactor_, counters_, connections_, ShmEndpoint::normalized(limits),
+            ShmConnection{.domain = domain,
+                          .session = session,
+                          .peer = hello,
+                          .layout = layout_,
+                          .gets_further = true,
+                          .initiates = victim_is_server_},
             std::move(*control), std::move(*payload), Descriptor(ends[0]));
     }
     [[nodiscard]] SharedWord& word(uint8_t index) const {
@@ -174,7 +175,8 @@ class Trial {
     }
     void write_grant() {
         const uint32_t slot = script_.take<uint8_t>() % layout_.slots;
-        auto* grants = reinterpret_cast<SharedGrant*>(control_.data() + grants_offset(layout_));
+        auto* grants =
+            reinterpret_cast<SharedRegionEntry*>(control_.data() + grants_offset(layout_));
         grants[slot] = {.state = uint64_t{1} << 32 | (script_.take<uint8_t>() & 7),
                         .address = address(),
                         .length = script_.take<uint16_t>(),
@@ -241,7 +243,7 @@ class Trial {
 
     Reactor& reactor_;
     Counters& counters_;
-    Sessions& sessions_;
+    ShmConnections& connections_;
     FuzzScript script_;
     const ShmHello layout_ = layout_of();
     bool victim_is_server_ = true;
@@ -259,18 +261,18 @@ struct Base {
         auto made = OsReactor::create({}, report);
         ROS2S_CHECK(made);
         reactor = std::move(*made);
-        sessions = std::make_unique<Sessions>(*reactor);
+        connections = std::make_unique<ShmConnections>(*reactor);
     }
     std::unique_ptr<OsReactor> reactor;
     Counters counters;
-    std::unique_ptr<Sessions> sessions;
+    std::unique_ptr<ShmConnections> connections;
 };
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     static auto* const base = new Base;
-    Trial trial(*base->reactor, base->counters, *base->sessions,
+    Trial trial(*base->reactor, base->counters, *base->connections,
                 std::as_bytes(std::span(data, size)));
     base->reactor->run(trial.run());
     return 0;

@@ -30,9 +30,10 @@ void look_at(const ShmHello& layout) {
     if (!makes_sense(layout)) return;
     ROS2S_CHECK(uses_offset(layout) + layout.slots * sizeof(uint32_t) <= layout.control_bytes);
     ROS2S_CHECK(grants_offset(layout) < uses_offset(layout));
-    ROS2S_CHECK(layout.control_bytes <= control_page_bytes + 2 * ring_bytes_most +
-                                            slots_most * (sizeof(SharedGrant) + sizeof(uint32_t)) +
-                                            control_page_bytes);
+    ROS2S_CHECK(layout.control_bytes <=
+                control_page_bytes + 2 * ring_bytes_most +
+                    slots_most * (sizeof(SharedRegionEntry) + sizeof(uint32_t)) +
+                    control_page_bytes);
 }
 
 ShmHello made_right(ShmHello layout) {

@@ -27,7 +27,7 @@ struct Options {
     // Shared with other domains; null: not shared. A domain leaves at least as much of it free as
     // it uses, so that another domain always finds some.
     SegmentsTogether* together = nullptr;
-    // What a connection has not used for this long goes back: further segments, and pages.
+    // A connection gives back further segments and pages that it has not used for this long.
     Duration idle_after = std::chrono::seconds(2);
 };
 

@@ -20,14 +20,14 @@ class ShmDomain final : public SocketDomain {
   public:
     ShmDomain(Reactor& reactor, Options options)
         : SocketDomain(reactor, ShmEndpoint::provider_name, Addresses::unix_socket),
-          sessions_(std::make_unique<Sessions>(reactor, options)) {
+          connections_(std::make_unique<ShmConnections>(reactor, options)) {
         ROS2S_CHECK(reactor.ring() != nullptr);
     }
-    ~ShmDomain() override { ROS2S_CHECK(sessions_ == nullptr); }
+    ~ShmDomain() override { ROS2S_CHECK(connections_ == nullptr); }
 
     Task<> close() override {
-        co_await sessions_->close();
-        sessions_.reset();
+        co_await connections_->close();
+        connections_.reset();
     }
 
   private:
@@ -51,7 +51,7 @@ class ShmDomain final : public SocketDomain {
         return hello;
     }
 
-    std::unique_ptr<Sessions> sessions_;
+    std::unique_ptr<ShmConnections> connections_;
 };
 
 // For admitted peers only: memory is made and shared here.
@@ -65,7 +65,7 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     if (hello.memory_first_blocks > 0) {
         wanted = std::min(wanted, hello.memory_first_blocks * block_bytes);
     }
-    // Half the budget is enough for a ring: what was taken out of it counts, too.
+    // Half the budget is enough for a ring, because messages that were taken out of it also count.
     ShmHello layout{.to_server_bytes = ring_bytes(limits.incoming_bytes_max / 2, ring_bytes_least),
                     .to_client_bytes = ring_bytes(limits.outgoing_bytes_max,
                                                   limits.reply_bytes + ring_bytes_least),
@@ -80,8 +80,8 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
         answer.memory_first_blocks = static_cast<uint32_t>(layout.payload_bytes / block_bytes);
     }
     const uint64_t total = layout.control_bytes + layout.payload_bytes;
-    Sessions::Room room =
-        sessions_->take_room(total, {peer.tenant, static_cast<uint64_t>(peer.peer.user)});
+    ShmConnections::Room room =
+        connections_->take_room(total, {peer.tenant, static_cast<uint64_t>(peer.peer.user)});
     // Not even made if there is no room for it.
     Result<Segment> control = fail(Code::no_memory);
     Result<Segment> payload = fail(Code::no_memory);
@@ -99,14 +99,14 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::finish(Admitted peer, Limits 
     const std::vector<int> descriptors{control->descriptor(), payload->descriptor()};
     ROS2S_CO_TRY(co_await send_descriptors(reactor_, fd, object_bytes(answer), descriptors, stop));
     ROS2S_CO_TRY(co_await send_all(reactor_, fd, object_bytes(layout), stop));
-    co_return std::make_unique<ShmEndpoint>(reactor_, counters_, *sessions_, limits,
-                                            ShmSession{.domain = id_,
-                                                       .session = answer.session,
-                                                       .peer = hello,
-                                                       .layout = layout,
-                                                       .tenant = peer.tenant,
-                                                       .gets_further = gets_further,
-                                                       .initiates = true},
+    co_return std::make_unique<ShmEndpoint>(reactor_, counters_, *connections_, limits,
+                                            ShmConnection{.domain = id_,
+                                                          .session = answer.session,
+                                                          .peer = hello,
+                                                          .layout = layout,
+                                                          .tenant = peer.tenant,
+                                                          .gets_further = gets_further,
+                                                          .initiates = true},
                                             std::move(*control), std::move(*payload),
                                             std::move(peer.socket), std::move(room));
 }
@@ -148,12 +148,12 @@ Task<Result<std::unique_ptr<Endpoint>>> ShmDomain::handshake(std::string address
     ROS2S_CO_TRY_ASSIGN(Segment payload,
                         Segment::take_in(std::move(descriptors[1]), layout.payload_bytes, report));
     co_return std::make_unique<ShmEndpoint>(
-        reactor_, counters_, *sessions_, limits,
-        ShmSession{.domain = id_,
-                   .session = answer->session,
-                   .peer = *answer,
-                   .layout = layout,
-                   .gets_further = answer->memory_first_blocks > 0},
+        reactor_, counters_, *connections_, limits,
+        ShmConnection{.domain = id_,
+                      .session = answer->session,
+                      .peer = *answer,
+                      .layout = layout,
+                      .gets_further = answer->memory_first_blocks > 0},
         std::move(control), std::move(payload), std::move(socket));
 }
 

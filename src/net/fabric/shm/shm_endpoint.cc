@@ -14,8 +14,8 @@
 namespace ros2s::fabric::shm {
 namespace {
 
-// That one connection may receive in one turn of the loop. Few: what they ask for begins at the end
-// of the turn.
+// Messages that one connection may receive in one turn of the loop. They are few, because their
+// requests begin only at the end of the turn.
 constexpr uint32_t messages_per_turn = 8;
 
 // The rings follow the control page: to the server, to the client.
@@ -30,27 +30,27 @@ ControlPage& page_of(const Segment& control) {
 
 }  // namespace
 
-Sessions::~Sessions() {
+ShmConnections::~ShmConnections() {
     ROS2S_CHECK(all_.empty());
     reactor_.detach(*this);
 }
 
-Task<> Sessions::close() {
+Task<> ShmConnections::close() {
     closing_ = true;
     stop_.request_stop();
     co_await tidying_.join();
     co_await serving_.join();
 }
 
-void Sessions::remove(ShmEndpoint& endpoint) noexcept {
+void ShmConnections::remove(ShmEndpoint& endpoint) noexcept {
     std::erase(all_, &endpoint);
     std::erase(delayed_, &endpoint);
     std::erase_if(waiting_, [&](const Waiting& each) { return each.endpoint == &endpoint; });
 }
 
-void Sessions::start_tidying() noexcept { (void)tidying_.try_spawn(tidy(*this)); }
+void ShmConnections::start_tidying() noexcept { (void)tidying_.try_spawn(tidy(*this)); }
 
-Task<> Sessions::tidy(Sessions& self) {
+Task<> ShmConnections::tidy(ShmConnections& self) {
     const Duration idle_after = self.options_.idle_after;
     Time next = self.reactor_.now() + idle_after;
     for (bool more = true; more;) {
@@ -64,7 +64,7 @@ Task<> Sessions::tidy(Sessions& self) {
     }
 }
 
-void Sessions::serve(ShmEndpoint& endpoint) {
+void ShmConnections::serve(ShmEndpoint& endpoint) {
     const auto served = endpoint.serve_segments();
     if (served) return;
     if (served.error()) {
@@ -74,13 +74,13 @@ void Sessions::serve(ShmEndpoint& endpoint) {
     }
 }
 
-void Sessions::serve_later(ShmEndpoint& endpoint) {
+void ShmConnections::serve_later(ShmEndpoint& endpoint) {
     if (std::ranges::find(delayed_, &endpoint) != delayed_.end()) return;
     delayed_.push_back(&endpoint);
     if (serving_.running() == 0 && !closing_) (void)serving_.try_spawn(serve_delayed(*this));
 }
 
-Task<> Sessions::serve_delayed(Sessions& self) {
+Task<> ShmConnections::serve_delayed(ShmConnections& self) {
     while (!self.delayed_.empty()) {
         if (!co_await sleep_for(self.reactor_, delay, self.stop_.token())) co_return;
         const auto end = self.delayed_.begin() +
@@ -91,13 +91,13 @@ Task<> Sessions::serve_delayed(Sessions& self) {
     }
 }
 
-void Sessions::spend_time(uint64_t bytes) {
+void ShmConnections::spend_time(uint64_t bytes) {
     constexpr uint64_t mib = uint64_t{1} << 20;
     const Duration time = segment_time + segment_time_of_mib * static_cast<int64_t>(bytes / mib);
     given_until_ = std::max(given_until_, reactor_.now()) + 10 * time;
 }
 
-void Sessions::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
+void ShmConnections::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
     const auto is_it = [&](const Waiting& each) { return each.endpoint == &endpoint; };
     if (std::ranges::any_of(waiting_, is_it)) return;
     waiting_.push_back({&endpoint, limit, reactor_.now()});
@@ -108,7 +108,7 @@ void Sessions::wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit) {
 // While a connection waits, others return what they do not use at once: all, if the tenant has
 // nothing and there is none left, else those of the same tenant. One that waits for very long may
 // want what it will never get.
-void Sessions::tell_scarcity() {
+void ShmConnections::tell_scarcity() {
     bool is_for_all = false;
     std::set<uint64_t> tenants;
     const Time now = reactor_.now();
@@ -124,7 +124,7 @@ void Sessions::tell_scarcity() {
 
 // One that has to wait again stays in its place, and does not keep others waiting: what limits it
 // may be a limit of its own.
-void Sessions::retry_waiting() {
+void ShmConnections::retry_waiting() {
     room_came_ = false;
     if (waiting_.empty()) return;
     std::vector<ShmEndpoint*> later;
@@ -141,7 +141,7 @@ void Sessions::retry_waiting() {
     tell_scarcity();
 }
 
-Sessions::Room Sessions::together(uint64_t bytes, Quota::Share share) noexcept {
+ShmConnections::Room ShmConnections::together(uint64_t bytes, Quota::Share share) noexcept {
     if (SegmentsTogether* const together = options_.together) {
         const uint64_t free = together->bytes_max - std::min(together->bytes_max, together->bytes);
         if (bytes > free || segments_bytes_ + bytes > free - bytes) return {};
@@ -151,16 +151,15 @@ Sessions::Room Sessions::together(uint64_t bytes, Quota::Share share) noexcept {
     return {*this, bytes, std::move(share)};
 }
 
-Sessions::Room Sessions::take_room(uint64_t bytes, Quota::Who who) noexcept {
+ShmConnections::Room ShmConnections::take_room(uint64_t bytes, Quota::Who who) noexcept {
     if (bytes <= small_bytes) return together(bytes, {});
     auto share = given_.take(who, bytes - small_bytes);
     if (!share) return {};
     return together(bytes, std::move(*share));
 }
 
-std::expected<Sessions::Room, Quota::Limit> Sessions::take_further_room(uint64_t bytes,
-                                                                        uint64_t has,
-                                                                        Quota::Who who) noexcept {
+std::expected<ShmConnections::Room, Quota::Limit> ShmConnections::take_further_room(
+    uint64_t bytes, uint64_t has, Quota::Who who) noexcept {
     bytes = std::max(bytes, segment_counts);
     // A connection leaves as much to others of its user as it has.
     if (has > 0 && !has_room(bytes, has, who)) return std::unexpected(Quota::Limit::subject);
@@ -171,23 +170,23 @@ std::expected<Sessions::Room, Quota::Limit> Sessions::take_further_room(uint64_t
     return room;
 }
 
-void Sessions::Room::release() noexcept {
-    if (sessions_ == nullptr) return;
-    Sessions& sessions = *std::exchange(sessions_, nullptr);
+void ShmConnections::Room::release() noexcept {
+    if (connections_ == nullptr) return;
+    ShmConnections& connections = *std::exchange(connections_, nullptr);
     share_.end();
-    sessions.segments_bytes_ -= bytes_;
-    sessions.room_came_ = true;
-    if (sessions.options_.together != nullptr) sessions.options_.together->bytes -= bytes_;
+    connections.segments_bytes_ -= bytes_;
+    connections.room_came_ = true;
+    if (connections.options_.together != nullptr) connections.options_.together->bytes -= bytes_;
 }
 
-bool Sessions::poll() noexcept {
+bool ShmConnections::poll() noexcept {
     bool found = false;
     if (room_came_) retry_waiting();
     for (ShmEndpoint* each : all_) found |= each->poll();
     return found;
 }
 
-bool Sessions::prepare_sleep() noexcept {
+bool ShmConnections::prepare_sleep() noexcept {
     if (room_came_ && others_wait()) {
         asked_ = 0;
         return false;
@@ -198,15 +197,15 @@ bool Sessions::prepare_sleep() noexcept {
     return true;
 }
 
-void Sessions::woke() noexcept {
+void ShmConnections::woke() noexcept {
     for (size_t i = 0; i < std::min(asked_, all_.size()); ++i) all_[i]->woke();
 }
 
-ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
-                         const ShmSession& session, Segment control, Segment payload,
-                         Descriptor socket, Sessions::Room room)
+ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, ShmConnections& connections,
+                         Limits limits, const ShmConnection& session, Segment control,
+                         Segment payload, Descriptor socket, ShmConnections::Room room)
     : MessageEndpoint(reactor, counters, normalized(limits), session.initiates),
-      sessions_(sessions),
+      connections_(connections),
       memory_(std::move(room)),
       shm_session_(session),
       control_(std::move(control)),
@@ -242,7 +241,7 @@ ShmEndpoint::ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& session
     }
     control_.close_descriptor();
     drained_.set();
-    sessions_.add(*this);
+    connections_.add(*this);
     counters_.connections.add();
     const bool started = watching_.try_spawn(watch(*this));
     ROS2S_CHECK(started);
@@ -341,7 +340,7 @@ void ShmEndpoint::disarm() noexcept {
 void ShmEndpoint::wrote_entry() noexcept {
     wake_for_ |= wants_entries;
     wrote_ = true;
-    sessions_.used();
+    connections_.used();
     disarm();  // a reply may come soon
     if (woken_early_) return;
     const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_relaxed);
@@ -388,7 +387,7 @@ Task<> ShmEndpoint::close() {
     co_await unused();
     if (closed_) co_return;
     co_await watching_.join();
-    sessions_.remove(*this);
+    connections_.remove(*this);
     memory_.release();
     for (auto& each : payloads_) {
         if (each) each->room.release();

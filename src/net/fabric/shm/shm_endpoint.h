@@ -36,9 +36,9 @@
 #include "extents.h"
 #include "ring.h"
 #include "ros2s/base/quota.h"
-#include "ros2s/fabric/grants.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/message_endpoint.h"
+#include "ros2s/fabric/region_table.h"
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/runtime/slices.h"
 #include "segment.h"
@@ -51,7 +51,7 @@ class ShmEndpoint;
 // the client must read its socket first, or segments come and go too fast, or this process may open
 // no more files.
 using Obstacle = std::optional<Quota::Limit>;
-class Sessions final : public Poller {
+class ShmConnections final : public Poller {
   public:
     // The pause between looks while connections wait: another domain may have given memory back.
     static constexpr Duration waiting_retry = std::chrono::milliseconds(100);
@@ -66,7 +66,7 @@ class Sessions final : public Poller {
     static constexpr Duration segment_time_of_mib = std::chrono::microseconds(64);
     static constexpr Duration burst = std::chrono::milliseconds(50);
 
-    explicit Sessions(Reactor& reactor, Options options = {})
+    explicit ShmConnections(Reactor& reactor, Options options = {})
         : reactor_(reactor),
           options_(options),
           given_({.in_all = options.segments_bytes_max}),
@@ -74,9 +74,9 @@ class Sessions final : public Poller {
           serving_(reactor, 1) {
         reactor_.attach(*this);
     }
-    Sessions(const Sessions&) = delete;
-    Sessions& operator=(const Sessions&) = delete;
-    ~Sessions();
+    ShmConnections(const ShmConnections&) = delete;
+    ShmConnections& operator=(const ShmConnections&) = delete;
+    ~ShmConnections();
     Task<> close();
     void add(ShmEndpoint& endpoint) { all_.push_back(&endpoint); }
     void remove(ShmEndpoint& endpoint) noexcept;
@@ -99,23 +99,24 @@ class Sessions final : public Poller {
       public:
         Room() = default;
         Room(Room&& other) noexcept
-            : sessions_(std::exchange(other.sessions_, nullptr)),
+            : connections_(std::exchange(other.connections_, nullptr)),
               bytes_(other.bytes_),
               share_(std::move(other.share_)) {}
         Room& operator=(Room&&) = delete;
         ~Room() { release(); }
-        explicit operator bool() const noexcept { return sessions_ != nullptr; }
+        explicit operator bool() const noexcept { return connections_ != nullptr; }
         void release() noexcept;
 
       private:
-        friend class Sessions;
-        Room(Sessions& sessions, uint64_t bytes, Quota::Share share) noexcept
-            : sessions_(&sessions), bytes_(bytes), share_(std::move(share)) {}
-        Sessions* sessions_ = nullptr;
+        friend class ShmConnections;
+        Room(ShmConnections& connections, uint64_t bytes, Quota::Share share) noexcept
+            : connections_(&connections), bytes_(bytes), share_(std::move(share)) {}
+        ShmConnections* connections_ = nullptr;
         uint64_t bytes_ = 0;
         Quota::Share share_;
     };
-    // What a connection may have from the beginning without a share of Options::segments_bytes_max.
+    // Memory that a connection gets at its beginning without a share of
+    // Options::segments_bytes_max.
     static constexpr uint64_t small_bytes = uint64_t{2} << 20;
     // For a new connection. Empty if this would be too much.
     [[nodiscard]] Room take_room(uint64_t bytes, Quota::Who who) noexcept;
@@ -130,7 +131,7 @@ class Sessions final : public Poller {
                                                                       Quota::Who who) noexcept;
 
   private:
-    // What a segment counts at least, because a process can have only some 65,000 mappings.
+    // The least that a segment counts, because a process can have only some 65,000 mappings.
     static constexpr uint64_t segment_counts = uint64_t{256} << 10;
     struct Waiting {
         ShmEndpoint* endpoint;
@@ -138,8 +139,8 @@ class Sessions final : public Poller {
         Time since;
     };
     void start_tidying() noexcept;
-    static Task<> tidy(Sessions& self);
-    static Task<> serve_delayed(Sessions& self);
+    static Task<> tidy(ShmConnections& self);
+    static Task<> serve_delayed(ShmConnections& self);
     void wait_for_room(ShmEndpoint& endpoint, Quota::Limit limit);
     void serve_later(ShmEndpoint& endpoint);
     void retry_waiting();
@@ -161,7 +162,7 @@ class Sessions final : public Poller {
     Nursery tidying_, serving_;
 };
 
-struct ShmSession {
+struct ShmConnection {
     uint64_t domain = 0;  // ours
     uint64_t session = 0;
     Hello peer;
@@ -173,9 +174,9 @@ struct ShmSession {
 
 class ShmEndpoint final : public MessageEndpoint {
   public:
-    ShmEndpoint(Reactor& reactor, Counters& counters, Sessions& sessions, Limits limits,
-                const ShmSession& session, Segment control, Segment payload, Descriptor socket,
-                Sessions::Room room = {});
+    ShmEndpoint(Reactor& reactor, Counters& counters, ShmConnections& connections, Limits limits,
+                const ShmConnection& session, Segment control, Segment payload, Descriptor socket,
+                ShmConnections::Room room = {});
     ~ShmEndpoint() override;
 
     static const std::string provider_name;
@@ -207,19 +208,19 @@ class ShmEndpoint final : public MessageEndpoint {
   private:
     // A segment of payload.
     struct Payload {
-        Payload(Segment segment, uint64_t allocatable, Sessions::Room of = {})
+        Payload(Segment segment, uint64_t allocatable, ShmConnections::Room of = {})
             : memory(std::move(segment)), room(std::move(of)), extents(allocatable) {}
         Segment memory;
-        Sessions::Room room;      // the server's
-        uint32_t mappings = 0;    // the server's, for requests
-        bool is_leaving = false;  // the server's: returned by the client, but still mapped
-        Extents extents;          // the client's
-        uint32_t taken = 0;       // of them
-        bool was_used = false;    // since the last tidy()
+        ShmConnections::Room room;  // the server's
+        uint32_t mappings = 0;      // the server's, for requests
+        bool is_leaving = false;    // the server's: returned by the client, but still mapped
+        Extents extents;            // the client's
+        uint32_t taken = 0;         // of them
+        bool was_used = false;      // since the last tidy()
         bool has_pages = false;
     };
     Result<> do_reply(ConstBytes head, ConstBytes body) override;
-    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const GrantOptions& options) override;
+    Result<RemoteKey> do_grant(Bytes memory, Rights rights, const RegionOptions& options) override;
     Task<> do_revoke(RemoteKey key) override;
     uint64_t outgoing_room() const noexcept override { return out_.room(); }
     void on_released(size_t size) noexcept override { held_ -= size + message_overhead; }
@@ -268,7 +269,7 @@ class ShmEndpoint final : public MessageEndpoint {
     void mark(uint32_t slot) noexcept;
     void unmark(uint32_t slot) noexcept;
     Task<Result<>> move(RemoteKey key, uint64_t offset, Bytes memory, Rights right);
-    [[nodiscard]] SharedGrant& grant_at(uint32_t slot) const noexcept;
+    [[nodiscard]] SharedRegionEntry& grant_at(uint32_t slot) const noexcept;
     [[nodiscard]] uint32_t& use_at(uint32_t slot) const noexcept;
     [[nodiscard]] bool in_use(uint32_t slot) const noexcept;
     bool look_for_releases() noexcept;
@@ -284,9 +285,9 @@ class ShmEndpoint final : public MessageEndpoint {
         return initiates() ? server : client;
     }
 
-    Sessions& sessions_;
-    Sessions::Room memory_;  // the server's
-    const ShmSession shm_session_;
+    ShmConnections& connections_;
+    ShmConnections::Room memory_;  // the server's
+    const ShmConnection shm_session_;
     Segment control_;
     std::array<std::unique_ptr<Payload>, segments_most> payloads_;  // the first always exists
     Descriptor socket_;

@@ -15,9 +15,9 @@
 
 namespace ros2s::fabric::shm {
 
-SharedGrant& ShmEndpoint::grant_at(uint32_t slot) const noexcept {
+SharedRegionEntry& ShmEndpoint::grant_at(uint32_t slot) const noexcept {
     auto* first = control_.bytes().data() + grants_offset(shm_session_.layout);
-    return reinterpret_cast<SharedGrant*>(first)[slot];
+    return reinterpret_cast<SharedRegionEntry*>(first)[slot];
 }
 uint32_t& ShmEndpoint::use_at(uint32_t slot) const noexcept {
     auto* first = control_.bytes().data() + uses_offset(shm_session_.layout);
@@ -40,7 +40,7 @@ Result<Bytes> ShmEndpoint::allocate(uint64_t size) {
         if (!offset) continue;
         ++each->taken;
         each->was_used = true;
-        sessions_.used();
+        connections_.used();
         return each->memory.bytes().subspan(*offset, size);
     }
     return fail(Code::no_memory, all);
@@ -57,7 +57,7 @@ void ShmEndpoint::free(Bytes memory) noexcept {
     if (shared(page().scarce.value).load(std::memory_order_relaxed) != 0) return_segment(number);
 }
 
-Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const GrantOptions& options) {
+Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const RegionOptions& options) {
     const uint32_t number = segment_of(memory);
     if (number == segments_most) return fail(Code::invalid);
     const Bytes all = payloads_[number]->memory.bytes();
@@ -75,7 +75,7 @@ Result<RemoteKey> ShmEndpoint::do_grant(Bytes memory, Rights rights, const Grant
         .address = payload_address(number, static_cast<uint64_t>(memory.data() - all.data())),
         .length = memory.size()};
     key.seal();
-    SharedGrant& grant = grant_at(slot);
+    SharedRegionEntry& grant = grant_at(slot);
     shared(grant.address).store(key.address, std::memory_order_relaxed);
     shared(grant.length).store(key.length, std::memory_order_relaxed);
     shared(grant.lease).store(key.lease, std::memory_order_relaxed);
@@ -120,9 +120,9 @@ bool ShmEndpoint::look_for_releases() noexcept {
 std::expected<ShmEndpoint::Location, Refusal> ShmEndpoint::locate(const RemoteKey& key,
                                                                   uint64_t offset, uint64_t count,
                                                                   Rights right) noexcept {
-    SharedGrant& entry = grant_at(key.slot);
+    SharedRegionEntry& entry = grant_at(key.slot);
     const uint64_t state = shared(entry.state).load(std::memory_order_seq_cst);
-    const Grant grant{
+    const RegionEntry grant{
         .address = shared(entry.address).load(std::memory_order_relaxed),
         .length = shared(entry.length).load(std::memory_order_relaxed),
         .lease = shared(entry.lease).load(std::memory_order_relaxed),
@@ -133,11 +133,11 @@ std::expected<ShmEndpoint::Location, Refusal> ShmEndpoint::locate(const RemoteKe
     };
     // Most grants end with their request, and need no clock.
     const Time now = grant.expires == Time::max() ? Time{} : reactor_.now();
-    if (auto allowed = check_grant(grant, key, offset, count, right, now); !allowed) {
+    if (auto allowed = check_entry(grant, key, offset, count, right, now); !allowed) {
         return std::unexpected(allowed.error());
     }
-    // The client owns the table. Whatever is in it, the range is within a segment of this session's
-    // payload that the client has not returned.
+    // The client owns the table, so its contents are not trusted. The range must be within a
+    // segment of this connection that the client has not returned.
     const uint64_t number = grant.address >> segment_shift;
     if (number >= segments_most || payloads_[number] == nullptr || payloads_[number]->is_leaving) {
         return std::unexpected(Refusal::range);

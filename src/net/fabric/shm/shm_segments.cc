@@ -110,7 +110,7 @@ void ShmEndpoint::receive_wakes() noexcept {
     if (initiates()) {
         const uint64_t asks = shared(page().asks.value).load(std::memory_order_acquire);
         if (std::exchange(asks_seen_, asks) == asks) return;
-        sessions_.serve(*this);
+        connections_.serve(*this);
         return;
     }
     // A byte with a descriptor is the last one that is received with it.
@@ -149,7 +149,7 @@ void ShmEndpoint::take_segment(uint32_t number, Descriptor descriptor) noexcept 
     }
     taken->close_descriptor();
     payloads_[number] = std::make_unique<Payload>(std::move(*taken), bytes);
-    sessions_.used();
+    connections_.used();
 }
 
 // ---- the server ---------------------------------------------------------------------------------
@@ -198,9 +198,9 @@ std::expected<void, Obstacle> ShmEndpoint::give_segment(uint32_t number, uint64_
     const uint64_t has = further_bytes();
     // The client has returned another one since that was looked at. Its next byte says so.
     if (most > limits_.memory_bytes_max - has) return {};
-    if (!has_read_the_last() || !sessions_.has_time()) return std::unexpected(std::nullopt);
-    const uint64_t bytes = is_scarce_ || !sessions_.has_room(most, has, who()) ? least : most;
-    auto room = sessions_.take_further_room(bytes, has, who());
+    if (!has_read_the_last() || !connections_.has_time()) return std::unexpected(std::nullopt);
+    const uint64_t bytes = is_scarce_ || !connections_.has_room(most, has, who()) ? least : most;
+    auto room = connections_.take_further_room(bytes, has, who());
     if (!room) return std::unexpected(room.error());
     auto made = Segment::create("ros2store-payload", bytes);
     if (!made) return std::unexpected(std::nullopt);
@@ -212,7 +212,7 @@ std::expected<void, Obstacle> ShmEndpoint::give_segment(uint32_t number, uint64_
         return std::unexpected(std::nullopt);
     }
     sent_descriptor_ = true;
-    sessions_.spend_time(bytes);
+    connections_.spend_time(bytes);
     made->close_descriptor();
     payloads_[number] = std::make_unique<Payload>(std::move(*made), 0, std::move(*room));
     return {};

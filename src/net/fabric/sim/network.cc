@@ -43,7 +43,7 @@ class SimDomain final : public Domain, private Poller {
                                                           bool initiates, const Limits& limits,
                                                           const Hello& peer, uint64_t session) {
         const size_t side = initiates ? 1 : 0;
-        PacketSession packet_session{
+        PacketConnection packet_session{
             .provider = provider_,
             .domain = id_,
             .session = session,

@@ -28,7 +28,7 @@ std::vector<std::byte> encode(Hello hello, ConstBytes passed) {
 }  // namespace
 
 Task<Result<std::unique_ptr<Stream>>> Handshakes::begin(Reactor& reactor, int fd,
-                                                        Stranger& /*stranger*/,
+                                                        PendingPeer& /*pending*/,
                                                         StopToken /*stop*/) {
     co_return std::make_unique<PlainStream>(reactor, fd);
 }
@@ -42,8 +42,8 @@ SocketListener::SocketListener(Reactor& reactor, Counters& counters, Handshakes&
       address_(std::move(address)),
       options_(options),
       arrival_(reactor),
-      strangers_(options.strangers != nullptr ? *options.strangers
-                                              : own_strangers_.emplace(reactor)),
+      pending_peers_(options.pending_peers != nullptr ? *options.pending_peers
+                                                      : own_pending_peers_.emplace(reactor)),
       share_{.most = options.handshakes_max},
       // Handshakes that make room take a moment to end.
       greeting_(reactor, size_t{3} * options.handshakes_max),
@@ -58,7 +58,7 @@ Task<> SocketListener::run(SocketListener& self) {
     while (true) {
         auto accepted = co_await accept_from(self.reactor_, self.socket_.get(), self.stop_.token());
         if (!accepted) co_return;  // stopped
-        co_await self.strangers_.pace_accepts();
+        co_await self.pending_peers_.pace_accepts();
         Descriptor peer = std::move(*accepted);
         const int on = 1;  // Unix sockets refuse it and do not need it
         setsockopt(peer.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -72,13 +72,13 @@ void SocketListener::make_room(const Peer& coming) noexcept {
     std::map<std::pair<int64_t, std::string_view>, size_t> counts;
     counts[{coming.user, coming.host}] = 1;
     size_t most = 0;
-    for (const Stranger* each : admitted_) {
+    for (const PendingPeer* each : admitted_) {
         most = std::max(most, ++counts[{each->peer.user, each->peer.host}]);
     }
-    const auto oldest = std::ranges::find_if(admitted_, [&](const Stranger* each) {
+    const auto oldest = std::ranges::find_if(admitted_, [&](const PendingPeer* each) {
         return counts.at({each->peer.user, each->peer.host}) == most;
     });
-    Stranger& chosen = **oldest;
+    PendingPeer& chosen = **oldest;
     admitted_.erase(oldest);
     chosen.stop.request_stop();
 }
@@ -107,15 +107,15 @@ Task<Result<Hello>> SocketListener::hear(Stream& stream, std::vector<std::byte>&
     co_return hello;
 }
 
-Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& stranger,
+Task<Result<Admitted>> SocketListener::admit(Descriptor socket, PendingPeer& pending,
                                              StopToken stop) {
-    auto begun = co_await handshakes_.begin(reactor_, socket.get(), stranger, stop);
+    auto begun = co_await handshakes_.begin(reactor_, socket.get(), pending, stop);
     if (!begun) co_return fail(begun.error());
     std::unique_ptr<Stream> stream = std::move(*begun);
     std::vector<std::byte> credential;
     const auto hello = co_await hear(*stream, credential, stop);
     if (!hello) {
-        if (stranger.makes_room && !closed_) turn_away(*stream, Answer::busy);
+        if (pending.makes_room && !closed_) turn_away(*stream, Answer::busy);
         co_return fail(hello.error());
     }
     // Its ticket stays valid if there is no room for it.
@@ -127,7 +127,7 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& strang
     Admitted admitted{.socket = std::move(socket),
                       .stream = std::move(stream),
                       .hello = *hello,
-                      .peer = stranger.peer};
+                      .peer = pending.peer};
     admitted.session = random_seed();
     PeerCheck::Verdict verdict{.admitted = true, .said = {}};
     if (options_.peer_check != nullptr) {
@@ -140,10 +140,10 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& strang
     }
     admitted.tenant = verdict.tenant;
     // A peer that is not admitted yet never displaces an admitted peer.
-    if (is_full) make_room(stranger.peer);
-    stranger.leave();
-    std::erase(pending_, &stranger);
-    admitted_.push_back(&stranger);
+    if (is_full) make_room(pending.peer);
+    pending.leave();
+    std::erase(pending_, &pending);
+    admitted_.push_back(&pending);
     Hello answer{.session = admitted.session};
     answer.set_provider(handshakes_.provider());
     const std::vector<std::byte> welcome = encode(answer, verdict.said);
@@ -156,12 +156,12 @@ Task<Result<Admitted>> SocketListener::admit(Descriptor socket, Stranger& strang
 }
 
 Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer) {
-    Stranger stranger(self.strangers_, self.share_, std::move(peer));
-    self.pending_.push_back(&stranger);
-    if (self.closed_) stranger.stop.request_stop();
+    PendingPeer pending(self.pending_peers_, self.share_, std::move(peer));
+    self.pending_.push_back(&pending);
+    if (self.closed_) pending.stop.request_stop();
     Deadline deadline(self.reactor_, self.reactor_.now() + self.options_.handshake_within,
-                      stranger.stop.token());
-    auto admitted = co_await self.admit(std::move(socket), stranger, deadline.token());
+                      pending.stop.token());
+    auto admitted = co_await self.admit(std::move(socket), pending, deadline.token());
     Result<std::unique_ptr<Endpoint>> endpoint = fail(Code::denied);
     if (admitted) {
         const uint64_t session = admitted->session;
@@ -173,8 +173,8 @@ Task<> SocketListener::greet(SocketListener& self, Descriptor socket, Peer peer)
     }
     if (!endpoint) self.counters_.handshakes_refused.add();
     co_await deadline.finish();
-    std::erase(self.pending_, &stranger);
-    std::erase(self.admitted_, &stranger);
+    std::erase(self.pending_, &pending);
+    std::erase(self.admitted_, &pending);
     if (!endpoint) co_return;
     self.ready_.push_back(std::move(*endpoint));
     self.arrival_.wake_all();
@@ -199,7 +199,7 @@ Task<> SocketListener::close() {
     arrival_.wake_all();
     co_await accepting_.join();
     for (const Greetings* each : {&pending_, &admitted_}) {
-        for (Stranger* const stranger : *each) stranger->stop.request_stop();
+        for (PendingPeer* const pending : *each) pending->stop.request_stop();
     }
     co_await greeting_.join();
     while (!ready_.empty()) {

@@ -6,7 +6,7 @@
 //     ── accept()
 //
 // Handshakes run side by side, bounded in number and time. Peers that are not admitted yet
-// (Strangers) and admitted peers have separate bounds, so a peer that is not admitted yet never
+// (PendingPeers) and admitted peers have separate bounds, so a peer that is not admitted yet never
 // displaces an admitted peer. It costs a descriptor and a coroutine.
 #pragma once
 #include <deque>
@@ -17,9 +17,9 @@
 
 #include "ros2s/fabric/domain.h"
 #include "ros2s/fabric/hello.h"
+#include "ros2s/fabric/pending_peers.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/fabric/socket/stream.h"
-#include "ros2s/fabric/strangers.h"
 
 namespace ros2s::fabric {
 
@@ -41,7 +41,7 @@ class Handshakes {
     // socket. May exchange bytes with the peer, and fill in facts about it. An error closes the
     // socket.
     virtual Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd,
-                                                        Stranger& stranger, StopToken stop);
+                                                        PendingPeer& pending, StopToken stop);
     // Sets up the session and makes the endpoint. An error closes the socket; the peer has the
     // error only if the provider has sent it.
     virtual Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
@@ -69,14 +69,14 @@ class SocketListener final : public Listener {
     Task<> close() override;
 
   private:
-    using Greetings = std::list<Stranger*>;  // in the order of their arrival
+    using Greetings = std::list<PendingPeer*>;  // in the order of their arrival
 
     static Task<> run(SocketListener& self);
     static Task<> greet(SocketListener& self, Descriptor socket, Peer peer);
     // An acceptable hello. Errors: the sender was notified, or disconnected.
     Task<Result<Hello>> hear(Stream& stream, std::vector<std::byte>& credential, StopToken stop);
     // Errors: the peer was notified that it is not admitted, or it disconnected.
-    Task<Result<Admitted>> admit(Descriptor socket, Stranger& stranger, StopToken stop);
+    Task<Result<Admitted>> admit(Descriptor socket, PendingPeer& pending, StopToken stop);
     void turn_away(Stream& stream, Answer answer, ConstBytes verdict = {}) noexcept;
     // Ends an admitted peer's handshake for this one's, which is also admitted.
     void make_room(const Peer& coming) noexcept;
@@ -90,9 +90,9 @@ class SocketListener final : public Listener {
     StopSource stop_;
     Event arrival_;
     std::deque<std::unique_ptr<Endpoint>> ready_;
-    std::optional<Strangers> own_strangers_;
-    Strangers& strangers_;
-    Strangers::Share share_;
+    std::optional<PendingPeers> own_pending_peers_;
+    PendingPeers& pending_peers_;
+    PendingPeers::Share share_;
     Greetings pending_;
     Greetings admitted_;  // without those that make room
     Nursery greeting_;

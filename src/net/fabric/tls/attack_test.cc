@@ -14,8 +14,8 @@
 
 #include "frame_reader.h"
 #include "ros2s/fabric/contract/attack_shapes.h"
+#include "ros2s/fabric/pending_peers.h"
 #include "ros2s/fabric/socket/socket_listener.h"
-#include "ros2s/fabric/strangers.h"
 #include "test_support/relay.h"
 #include "test_support/test_authority.h"
 #include "tls_stream.h"
@@ -256,14 +256,14 @@ struct OneOfMany {
     }
 };
 
-Task<OneOfMany> listen_with(Scene& scene, Strangers& strangers) {
+Task<OneOfMany> listen_with(Scene& scene, PendingPeers& pending_peers) {
     Report report;
     OneOfMany made;
     auto domain = open_domain(scene.core(), authority().server(), report);
     ROS2S_CHECK(domain);
     made.domain = std::move(*domain);
     auto listener = co_await made.domain->listen(
-        "127.0.0.1:0", {.handshake_within = 1h, .strangers = &strangers}, report);
+        "127.0.0.1:0", {.handshake_within = 1h, .pending_peers = &pending_peers}, report);
     ROS2S_CHECK(listener);
     made.listener = std::move(*listener);
     co_return made;
@@ -272,9 +272,9 @@ Task<OneOfMany> listen_with(Scene& scene, Strangers& strangers) {
 // All listeners together have a bound. The flooded one uses what others leave.
 Task<> flood_of_another(Scene& scene) {
     constexpr size_t most = 8;
-    Strangers strangers(scene.core(), most);
-    const OneOfMany flooded = co_await listen_with(scene, strangers);
-    const OneOfMany other = co_await listen_with(scene, strangers);
+    PendingPeers pending_peers(scene.core(), most);
+    const OneOfMany flooded = co_await listen_with(scene, pending_peers);
+    const OneOfMany other = co_await listen_with(scene, pending_peers);
     Report report;
     auto slow = co_await connect_to(scene.core(), other.listener->address(), {}, report);
     EXPECT_TRUE(slow) << report.text();
@@ -287,7 +287,7 @@ Task<> flood_of_another(Scene& scene) {
     for (size_t i = 0; i < 2 * most && i < silent.size(); ++i) {
         EXPECT_TRUE(co_await is_hung_up(scene, silent[i].get()));
     }
-    EXPECT_EQ(strangers.size(), most);
+    EXPECT_EQ(pending_peers.size(), most);
     auto client = co_await scene.stage.honest->connect(other.listener->address(), {}, report);
     EXPECT_TRUE(client) << report.text();
     if (client) {
@@ -301,7 +301,7 @@ Task<> flood_of_another(Scene& scene) {
     EXPECT_EQ(errno, EAGAIN);
     co_await flooded.close();
     co_await other.close();
-    EXPECT_EQ(strangers.size(), 0U);
+    EXPECT_EQ(pending_peers.size(), 0U);
 }
 TEST(TlsAttack, FloodOfAnotherListenerLeavesThisOneServed) { Scene().run(flood_of_another); }
 

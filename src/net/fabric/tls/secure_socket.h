@@ -1,5 +1,5 @@
-// SecureSocket: TLS 1.3 over a connected, non-blocking TCP socket. It is all of OpenSSL that the
-// provider sees, so that libros2store.so can load the library that has it (api/c/loaded).
+// SecureSocket: TLS 1.3 over a connected, non-blocking TCP socket. The provider uses OpenSSL only
+// through this class, so libros2store.so can load the library that contains it (api/c/loaded).
 //
 // The socket is the caller's and outlives it. Nothing here waits: a function that finds the socket
 // not ready returns that, and is called again when it is. Used on one core.

@@ -4,7 +4,7 @@
 //
 // A peer has to complete the TLS handshake with a certificate of our authority before it can send a
 // hello. The hello must carry its ticket, or it gets no endpoint. TLS handshakes of all listeners
-// with the same Strangers together use at most a quarter of the core's time.
+// with the same PendingPeers together use at most a quarter of the core's time.
 //
 // Addresses are "IP:PORT". There is one TCP connection for each session. Its hang-up means that the
 // peer is gone.
@@ -23,7 +23,7 @@ struct Options {
     pki::Identity identity;
     // The name, or IP address, that a server's certificate must have. For a domain that connects.
     std::string server_name{};
-    // A line for each peer that a listener refuses before its hello (Stranger::take_line()).
+    // A line for each peer that a listener refuses before its hello (PendingPeer::take_line()).
     Log log{};
 };
 

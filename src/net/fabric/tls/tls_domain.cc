@@ -35,16 +35,16 @@ class TlsDomain final : public SocketDomain {
     }
 
   private:
-    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, Stranger& stranger,
+    Task<Result<std::unique_ptr<Stream>>> begin(Reactor& reactor, int fd, PendingPeer& pending,
                                                 StopToken stop) override;
     // Returns true if a peer that has just connected uses another provider's protocol, and was
     // notified.
     Task<Result<bool>> is_of_another(int fd, StopToken stop);
     // Errors are in the report, or those of the stream that it has made.
-    Task<Result<>> shake_hands(int fd, std::unique_ptr<TlsStream>& stream, Stranger& stranger,
+    Task<Result<>> shake_hands(int fd, std::unique_ptr<TlsStream>& stream, PendingPeer& pending,
                                StopToken stop, Report& report);
     // One line in the log.
-    void say_refused(Stranger& stranger, std::string_view why) const;
+    void say_refused(PendingPeer& pending, std::string_view why) const;
     Task<Result<std::unique_ptr<Endpoint>>> finish(Admitted peer, Limits limits,
                                                    StopToken stop) override;
     Task<Result<std::unique_ptr<Endpoint>>> handshake(std::string address,
@@ -55,12 +55,12 @@ class TlsDomain final : public SocketDomain {
     [[nodiscard]] std::unique_ptr<Endpoint> make_endpoint(Descriptor socket, TlsStream& stream,
                                                           Limits limits, const Hello& peer,
                                                           uint64_t session, bool initiates) {
-        PacketSession packet_session{.provider = provider_name,
-                                     .domain = id_,
-                                     .session = session,
-                                     .peer = peer,
-                                     .peer_name = peer_at(socket.get(), provider_name).name,
-                                     .initiates = initiates};
+        PacketConnection packet_session{.provider = provider_name,
+                                        .domain = id_,
+                                        .session = session,
+                                        .peer = peer,
+                                        .peer_name = peer_at(socket.get(), provider_name).name,
+                                        .initiates = initiates};
         auto wire = std::make_unique<TlsWire>(*sockets_, std::move(socket), stream.take());
         return std::make_unique<PacketEndpoint>(reactor_, counters_, sockets_->flusher(), limits,
                                                 std::move(packet_session), std::move(wire));
@@ -74,9 +74,9 @@ class TlsDomain final : public SocketDomain {
 // Each step may cost a signature and its verification, some 0.2 to 1 ms, for a peer that has shown
 // nothing yet. The first one also takes in files that have changed.
 Task<Result<>> TlsDomain::shake_hands(int fd, std::unique_ptr<TlsStream>& stream,
-                                      Stranger& stranger, StopToken stop, Report& report) {
+                                      PendingPeer& pending, StopToken stop, Report& report) {
     while (true) {
-        ROS2S_CO_TRY(co_await stranger.begin_step(stop));
+        ROS2S_CO_TRY(co_await pending.begin_step(stop));
         Result<bool> done = false;
         if (stream == nullptr) {
             auto secure = secure_->accept(fd, report);
@@ -87,17 +87,17 @@ Task<Result<>> TlsDomain::shake_hands(int fd, std::unique_ptr<TlsStream>& stream
             }
         }
         if (done) done = stream->step();
-        co_await stranger.end_step();
+        co_await pending.end_step();
         if (!done) co_return fail(done.error());
         if (*done) co_return Result<>{};
         ROS2S_CO_TRY(co_await stream->wait_after_step(stop));
     }
 }
 
-void TlsDomain::say_refused(Stranger& stranger, std::string_view why) const {
-    const auto left_out = stranger.take_line();
+void TlsDomain::say_refused(PendingPeer& pending, std::string_view why) const {
+    const auto left_out = pending.take_line();
     if (!left_out) return;
-    const Peer& peer = stranger.peer;
+    const Peer& peer = pending.peer;
     options_.log.warning(
         audit_line({.subject = "",
                     .peer = peer.name,
@@ -128,12 +128,12 @@ Task<Result<bool>> TlsDomain::is_of_another(int fd, StopToken stop) {
 }
 
 Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& /*reactor*/, int fd,
-                                                       Stranger& stranger, StopToken stop) {
+                                                       PendingPeer& pending, StopToken stop) {
     const auto refuse = [&](const Error& error, const std::string& why) {
-        say_refused(stranger, !why.empty() ? why
-                              : error.code == Code::disconnected
-                                  ? "it disconnected during the TLS handshake"
-                                  : "it did not finish the TLS handshake in time");
+        say_refused(pending, !why.empty() ? why
+                             : error.code == Code::disconnected
+                                 ? "it disconnected during the TLS handshake"
+                                 : "it did not finish the TLS handshake in time");
         return fail(error);
     };
     const auto of_another = co_await is_of_another(fd, stop);
@@ -141,12 +141,12 @@ Task<Result<std::unique_ptr<Stream>>> TlsDomain::begin(Reactor& /*reactor*/, int
     if (*of_another) co_return refuse({Code::unsupported}, "it uses another provider, without TLS");
     Report report;
     std::unique_ptr<TlsStream> stream;
-    const auto shaken = co_await shake_hands(fd, stream, stranger, stop, report);
+    const auto shaken = co_await shake_hands(fd, stream, pending, stop, report);
     if (!shaken) {
         const std::string why = stream != nullptr ? stream->secure().why() : std::string();
         co_return refuse(shaken.error(), why.empty() ? report.text() : "TLS: " + why);
     }
-    stranger.peer.subject = stream->secure().peer_subject();
+    pending.peer.subject = stream->secure().peer_subject();
     co_return stream;
 }
 

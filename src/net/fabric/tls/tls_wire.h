@@ -2,8 +2,8 @@
 // as long as the socket takes them. The rest waits for it.
 //
 // The hang-up of the socket means that the peer is gone: within moments if the process died, within
-// ten seconds if the machine did, within 30 s if it did while bytes were on their way to it. What
-// arrived before the hang-up is received first.
+// ten seconds if the machine did, within 30 s if it did while bytes were on their way to it. Bytes
+// that arrived before the hang-up are received first.
 #pragma once
 #include <memory>
 

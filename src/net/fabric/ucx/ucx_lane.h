@@ -1,8 +1,8 @@
 // UcxLane: an endpoint of UCX and what is being sent on it.
 //
-// UCX 1.13 over tcp must not drop an endpoint that still has something to send. What is left of it
-// crashes when the peer's socket breaks: UCX handles "readable" and "writable" of one event, and
-// the first frees what the second uses. So wind_up() flushes before it closes.
+// UCX 1.13 over tcp must not drop an endpoint that still has something to send. If it does, UCX
+// crashes when the peer's socket breaks: it handles "readable" and "writable" of one event, and the
+// first frees what the second uses. So wind_up() flushes before it closes.
 //
 // UCX calls back in the middle of its own work. Nothing is closed from such a call.
 #pragma once

@@ -189,7 +189,7 @@ std::unique_ptr<ControlClient> Rig::client(const std::string& name) {
     return std::move(*made);
 }
 
-SessionWish Rig::wanted(Uuid client) {
+SessionOptions Rig::wanted(Uuid client) {
     return {.client = client,
             .purpose = session::Purpose::link,
             .pool = "pool",

@@ -154,7 +154,7 @@ class Rig {
     [[nodiscard]] std::unique_ptr<ControlClient> client(const std::string& name = "alice");
     // Certificates "host-0", …, and their tenant "batch".
     std::vector<std::string> hosts_of_one_tenant(int count);
-    [[nodiscard]] static SessionWish wanted(Uuid client = alice);
+    [[nodiscard]] static SessionOptions wanted(Uuid client = alice);
     // Opens a session and mounts its container "c".
     OpenedSession open(ControlClient& client);
     session::MountId mount(ControlClient& client, session::SessionId session,

@@ -262,7 +262,7 @@ Task<Result<Namespace>> Namespace::open(Reactor& reactor, std::string path, Repo
     space.fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (space.fd < 0) co_return cannot_open(path, errno, report);
     close_in_forked_child(space.fd);
-    // The lock first: it names its owner.
+    // Takes the lock first, because its refusal names the owner.
     auto opened = co_await lock_exclusively(reactor, space.fd, path, report);
     if (opened) {
         const auto claimed = claim_block_device(path, *block, report);

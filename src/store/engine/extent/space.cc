@@ -158,8 +158,8 @@ void SpaceMap::unreserve(uint32_t number, uint64_t blocks) {
 }
 
 // The first run at or after `from`; it is followed no further than `enough` blocks.
-SpaceMap::Found SpaceMap::next_run(const Device& device, uint64_t from, uint64_t end,
-                                   uint64_t enough) {
+SpaceMap::FreeRun SpaceMap::next_run(const Device& device, uint64_t from, uint64_t end,
+                                     uint64_t enough) {
     const auto& bits = device.available_bits;
     uint64_t at = from;
     while (at < end) {
@@ -184,7 +184,7 @@ SpaceMap::Found SpaceMap::next_run(const Device& device, uint64_t from, uint64_t
 
 namespace {
 
-bool longer(const SpaceMap::Found& a, const SpaceMap::Found& b) {
+bool longer(const SpaceMap::FreeRun& a, const SpaceMap::FreeRun& b) {
     return a.blocks != b.blocks ? a.blocks > b.blocks : a.first < b.first;
 }
 
@@ -193,8 +193,8 @@ bool longer(const SpaceMap::Found& a, const SpaceMap::Found& b) {
 // The longest runs of those offered, a bounded number.
 class SpaceMap::Longest {
   public:
-    explicit Longest(std::vector<Found>& runs) : runs_(runs) { runs_.clear(); }
-    void offer(Found run) {
+    explicit Longest(std::vector<FreeRun>& runs) : runs_(runs) { runs_.clear(); }
+    void offer(FreeRun run) {
         if (runs_.size() == kept_max) {
             if (!longer(run, runs_.front())) return;
             std::ranges::pop_heap(runs_, longer);  // the shortest
@@ -203,12 +203,12 @@ class SpaceMap::Longest {
         runs_.push_back(run);
         std::ranges::push_heap(runs_, longer);
     }
-    void only(Found run) { runs_.assign(1, run); }
+    void only(FreeRun run) { runs_.assign(1, run); }
 
     static constexpr size_t kept_max = 64;
 
   private:
-    std::vector<Found>& runs_;
+    std::vector<FreeRun>& runs_;
 };
 
 // Offers the runs in [from, end) that are in no victim. True if one run is enough: it is then the
@@ -227,7 +227,7 @@ bool SpaceMap::look(const Device& device, uint64_t from, uint64_t end, uint64_t 
             while (stop < end && !is_victim(device, stop)) stop += section_blocks_;
             stop = std::min(stop, end);
         }
-        const Found run = next_run(device, from, stop, blocks);
+        const FreeRun run = next_run(device, from, stop, blocks);
         if (run.blocks == blocks) {
             longest.only(run);
             return true;
@@ -246,7 +246,7 @@ bool SpaceMap::find_clear(Device& device, uint64_t blocks, For use) const {
     if (device.clear <= left) return false;
     const size_t sections = device.sections.size();
     const size_t first = device.cursor / section_blocks_;
-    std::vector<Found>& found = device.found;
+    std::vector<FreeRun>& found = device.found;
     found.clear();
     uint64_t sum = 0;
     for (size_t i = 0; i < sections && sum < blocks && found.size() < Longest::kept_max; ++i) {
@@ -270,7 +270,7 @@ bool SpaceMap::find_clear(Device& device, uint64_t blocks, For use) const {
 // sections, otherwise as few runs as the window after the cursor allows. They are in order from the
 // cursor on.
 void SpaceMap::search(Device& device, uint64_t blocks, For use) const {
-    std::vector<Found>& found = device.found;
+    std::vector<FreeRun>& found = device.found;
     Longest longest(found);
     const uint64_t window = window_for(blocks);
     // Window by window, until one has a run.
@@ -298,7 +298,7 @@ void SpaceMap::search(Device& device, uint64_t blocks, For use) const {
     uint64_t sum = 0;
     for (; count < found.size() && sum < blocks; ++count) sum += found[count].blocks;
     found.resize(count);
-    std::ranges::sort(found, {}, [&](const Found& run) {
+    std::ranges::sort(found, {}, [&](const FreeRun& run) {
         return std::pair(run.first < device.cursor, run.first);
     });
     device.next_found = 0;
@@ -311,9 +311,9 @@ void SpaceMap::look_ahead(uint32_t number, uint64_t blocks) {
 }
 
 // The next of the found runs, at most `blocks` blocks of it.
-SpaceMap::Found SpaceMap::take_found(Device& device, uint64_t blocks) {
-    Found& run = device.found[device.next_found];
-    const Found taken{run.first, std::min(run.blocks, blocks)};
+SpaceMap::FreeRun SpaceMap::take_found(Device& device, uint64_t blocks) {
+    FreeRun& run = device.found[device.next_found];
+    const FreeRun taken{run.first, std::min(run.blocks, blocks)};
     run.first += taken.blocks;
     run.blocks -= taken.blocks;
     if (run.blocks == 0) ++device.next_found;
@@ -337,7 +337,7 @@ void SpaceMap::allocate(uint32_t number, uint64_t blocks, std::vector<BlockRun>&
     while (blocks > 0) {
         if (device.found_blocks == 0) search(device, blocks, use);
         ROS2S_CHECK(device.found_blocks > 0);
-        const Found run = take_found(device, blocks);
+        const FreeRun run = take_found(device, blocks);
         for (uint64_t i = 0; i < run.blocks; ++i) {
             clear(device.available_bits, run.first + i);
             count_available(device, run.first + i, false);
@@ -432,7 +432,7 @@ void SpaceMap::give_back(BlockAddress first, uint64_t blocks) {
 
 uint64_t SpaceMap::choose_victims(uint32_t number, uint64_t gain, uint64_t moves_max) {
     Device& device = devices_[number];
-    // Sections by their used blocks. Those with more would cost more than they gain.
+    // Sections by their used blocks. Moving a section with more would cost more than it gains.
     const uint32_t used_max = section_blocks_ / 8 * 7;
     std::vector<uint32_t> with(used_max + 1);
     const auto is_candidate = [&](size_t section) {

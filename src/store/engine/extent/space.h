@@ -59,7 +59,7 @@ class SpaceMap {
     static constexpr uint64_t clear_left_share = 16;
 
     // Contiguous blocks of one device.
-    struct Found {
+    struct FreeRun {
         uint64_t first = 0, blocks = 0;
     };
 
@@ -189,7 +189,7 @@ class SpaceMap {
         std::vector<uint8_t> sections;
         uint64_t clear = 0, victims = 0;  // sections
         // Available runs in the order in which allocate() takes from them.
-        std::vector<Found> found;
+        std::vector<FreeRun> found;
         size_t next_found = 0;
         uint64_t found_blocks = 0;  // not yet taken
 
@@ -208,8 +208,8 @@ class SpaceMap {
     void touch(uint32_t device, uint64_t block);
     void emit(Region at);
     void give_back(BlockAddress first, uint64_t blocks);
-    [[nodiscard]] static Found next_run(const Device& device, uint64_t from, uint64_t end,
-                                        uint64_t enough);
+    [[nodiscard]] static FreeRun next_run(const Device& device, uint64_t from, uint64_t end,
+                                          uint64_t enough);
     class Longest;
     void search(Device& device, uint64_t blocks, For use = For::update) const;
     bool look(const Device& device, uint64_t from, uint64_t end, uint64_t blocks,
@@ -221,7 +221,7 @@ class SpaceMap {
     void count_available(Device& device, uint64_t block, bool more) const;
     void count_word(std::vector<uint16_t>& sections, uint64_t block, uint64_t word) const;
     void forget_victims(Device& device) const;
-    [[nodiscard]] static Found take_found(Device& device, uint64_t blocks);
+    [[nodiscard]] static FreeRun take_found(Device& device, uint64_t blocks);
 
     uint32_t section_blocks_ = 256;
     std::vector<Device> devices_;

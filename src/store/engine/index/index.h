@@ -138,8 +138,7 @@ class Index {
 
     // Errors of get and scan: io, corrupt, no_memory (the cache's budget), closed.
     [[nodiscard]] virtual Result<std::optional<std::string>> get(std::string_view key) = 0;
-    // What get() would return, if memory is enough to know it, without the disk. Empty: only get()
-    // can tell, also that it fails.
+    // The result of get(), if memory has it. Reads no disk. Empty: call get(), which may also fail.
     [[nodiscard]] virtual std::optional<std::optional<std::string>> get_cached(
         std::string_view key) = 0;
     [[nodiscard]] virtual Result<IndexPage> scan(const IndexScan& scan) = 0;

@@ -31,12 +31,12 @@ class FuzzedPeer {
                           .operations_max = 4};
         victim = std::make_unique<PacketEndpoint>(reactor, counters, flusher,
                                                   PacketEndpoint::normalized(limits),
-                                                  PacketSession{.provider = "fuzzed",
-                                                                .domain = 7,
-                                                                .session = 9,
-                                                                .peer = hello,
-                                                                .peer_name = "peer",
-                                                                .initiates = initiates},
+                                                  PacketConnection{.provider = "fuzzed",
+                                                                   .domain = 7,
+                                                                   .session = 9,
+                                                                   .peer = hello,
+                                                                   .peer_name = "peer",
+                                                                   .initiates = initiates},
                                                   std::move(wire));
     }
     void get_grant() {

@@ -52,8 +52,8 @@ struct Attacker {
     [[nodiscard]] Bytes ring_to_server() const {
         return control.subspan(control_page_bytes, layout.to_server_bytes);
     }
-    [[nodiscard]] SharedGrant& grant(uint32_t slot) const {
-        return reinterpret_cast<SharedGrant*>(control.data() + grants_offset(layout))[slot];
+    [[nodiscard]] SharedRegionEntry& grant(uint32_t slot) const {
+        return reinterpret_cast<SharedRegionEntry*>(control.data() + grants_offset(layout))[slot];
     }
     // Writes one entry at the tail and moves the tail by `advance`.
     void write_entry(const Packet& header, ConstBytes bytes, uint64_t advance);

@@ -1,6 +1,6 @@
-// Strangers: the resources that unauthenticated peers of all listeners may use together, and which
-// connection is closed to make room for another one.
-#include "strangers.h"
+// PendingPeers: the resources that unauthenticated peers of all listeners may use together, and
+// which connection is closed to make room for another one.
+#include "pending_peers.h"
 
 #include <gtest/gtest.h>
 
@@ -19,21 +19,21 @@ using namespace std::chrono_literals;
 
 Peer at_host(const std::string& host) { return {.name = host, .host = host}; }
 
-class PendingPeers : public testing::Test {
+class PendingPeerLimits : public testing::Test {
   protected:
     sim::World world{1};
-    Strangers strangers{world.core(), 8};
+    PendingPeers pending_peers{world.core(), 8};
     // Listeners.
-    std::array<Strangers::Share, 9> shares = [] {
-        std::array<Strangers::Share, 9> all;
+    std::array<PendingPeers::Share, 9> shares = [] {
+        std::array<PendingPeers::Share, 9> all;
         for (auto& share : all) share.most = 6;
         return all;
     }();
-    std::vector<std::unique_ptr<Stranger>> present;
+    std::vector<std::unique_ptr<PendingPeer>> present;
 
-    Stranger& arrive(size_t listener, const std::string& host) {
+    PendingPeer& arrive(size_t listener, const std::string& host) {
         return *present.emplace_back(
-            std::make_unique<Stranger>(strangers, shares[listener], at_host(host)));
+            std::make_unique<PendingPeer>(pending_peers, shares[listener], at_host(host)));
     }
     [[nodiscard]] size_t left(const std::string& host) const {
         size_t count = 0;
@@ -42,7 +42,7 @@ class PendingPeers : public testing::Test {
     }
 };
 
-TEST_F(PendingPeers, FullListenerEvictsFloodingAddress) {
+TEST_F(PendingPeerLimits, FullListenerEvictsFloodingAddress) {
     for (int i = 0; i < 4; ++i) arrive(0, "flood");
     arrive(0, "one");
     arrive(0, "two");
@@ -53,43 +53,44 @@ TEST_F(PendingPeers, FullListenerEvictsFloodingAddress) {
     EXPECT_EQ(shares[0].now, 6U);
 }
 
-TEST_F(PendingPeers, FloodAtOneListenerLeavesRoomAtOthers) {
-    Stranger& client = arrive(2, "client");
+TEST_F(PendingPeerLimits, FloodAtOneListenerLeavesRoomAtOthers) {
+    PendingPeer& client = arrive(2, "client");
     for (int i = 0; i < 100; ++i) arrive(i % 2, "flood " + std::to_string(i));
     EXPECT_FALSE(client.makes_room);
     EXPECT_FALSE(arrive(3, "another client").makes_room);
-    EXPECT_EQ(strangers.size(), 8U);
+    EXPECT_EQ(pending_peers.size(), 8U);
     EXPECT_EQ(shares[2].now + shares[3].now, 2U);
 }
 
 // The flooding address and the client have one connection at each listener.
-TEST_F(PendingPeers, AddressAtAllListenersIsEvictedFirst) {
+TEST_F(PendingPeerLimits, AddressAtAllListenersIsEvictedFirst) {
     for (size_t listener = 0; listener < 8; ++listener) arrive(listener, "flood");
-    Stranger& client = arrive(3, "client");
+    PendingPeer& client = arrive(3, "client");
     for (size_t i = 0; i < 100; ++i) arrive(i % 9, "flood");
     EXPECT_FALSE(client.makes_room);
-    EXPECT_EQ(strangers.size(), 8U);
+    EXPECT_EQ(pending_peers.size(), 8U);
     EXPECT_EQ(left("flood"), 7U);
 }
 
-TEST_F(PendingPeers, AdmittedPeerDoesNotCount) {
-    Stranger& admitted = arrive(0, "client");
+TEST_F(PendingPeerLimits, AdmittedPeerDoesNotCount) {
+    PendingPeer& admitted = arrive(0, "client");
     admitted.leave();
     for (int i = 0; i < 100; ++i) arrive(0, "client");
     EXPECT_FALSE(admitted.makes_room);
-    EXPECT_EQ(strangers.size(), 6U);
+    EXPECT_EQ(pending_peers.size(), 6U);
     present.clear();
-    EXPECT_EQ(strangers.size(), 0U);
+    EXPECT_EQ(pending_peers.size(), 0U);
     EXPECT_EQ(shares[0].now, 0U);
 }
 
 Task<> refuse_many(Reactor& core) {
-    Strangers strangers(core);
-    Strangers::Share share{.most = 64}, another{.most = 64};
-    Stranger one(strangers, share, at_host("one")), two(strangers, another, at_host("two"));
+    PendingPeers pending_peers(core);
+    PendingPeers::Share share{.most = 64}, another{.most = 64};
+    PendingPeer one(pending_peers, share, at_host("one")),
+        two(pending_peers, another, at_host("two"));
     uint64_t written = 0;
     for (int i = 0; i < 50; ++i) {
-        for (Stranger* const each : {&one, &two}) written += each->take_line() == 0U;
+        for (PendingPeer* const each : {&one, &two}) written += each->take_line() == 0U;
     }
     EXPECT_EQ(written, 20U);
     co_await sleep_for(core, 1s);
@@ -111,30 +112,30 @@ constexpr Duration step = 1ms;
 constexpr Duration with_rest = 4 * step;
 constexpr uint64_t steps_per_second = 250;
 
-Task<> step_on(Reactor& core, Strangers& strangers, Strangers::Share& at, Flood& flood) {
-    Stranger stranger(strangers, at, at_host("flood"));
-    while (co_await stranger.begin_step(flood.stop.token())) {
+Task<> step_on(Reactor& core, PendingPeers& pending_peers, PendingPeers::Share& at, Flood& flood) {
+    PendingPeer pending(pending_peers, at, at_host("flood"));
+    while (co_await pending.begin_step(flood.stop.token())) {
         ++flood.steps;
         co_await sleep_for(core, step);
-        co_await stranger.end_step();
+        co_await pending.end_step();
     }
 }
 
 Task<> flood_listeners(Reactor& core) {
     constexpr size_t listeners = 7, at_each = 20, own_steps = 3;
-    Strangers strangers(core);
-    std::array<Strangers::Share, listeners + 1> shares;
+    PendingPeers pending_peers(core);
+    std::array<PendingPeers::Share, listeners + 1> shares;
     for (auto& share : shares) share.most = 64;
     Flood flood;
     Nursery nursery(core, listeners * at_each);
     for (size_t i = 0; i < listeners * at_each; ++i) {
-        co_await nursery.spawn(step_on(core, strangers, shares[i % listeners], flood));
+        co_await nursery.spawn(step_on(core, pending_peers, shares[i % listeners], flood));
     }
     co_await sleep_for(core, 1s);
     EXPECT_LE(flood.steps, steps_per_second + 1) << "a quarter of the time, of all listeners";
     EXPECT_GE(flood.steps, steps_per_second - 1);
     {
-        Stranger client(strangers, shares.back(), at_host("client"));
+        PendingPeer client(pending_peers, shares.back(), at_host("client"));
         const Time begun = core.now();
         for (size_t i = 0; i < own_steps; ++i) {
             EXPECT_TRUE(co_await client.begin_step({}));
@@ -156,19 +157,19 @@ TEST(PendingPeerSteps, ListenersShareQuarterOfTime) {
 
 // ---- accepted connections
 
-Task<> accept_on(Strangers& strangers, uint64_t& accepted) {
+Task<> accept_on(PendingPeers& pending_peers, uint64_t& accepted) {
     for (int i = 0; i < 100; ++i) {
         ++accepted;
-        co_await strangers.pace_accepts();
+        co_await pending_peers.pace_accepts();
     }
 }
 
 Task<> accept_at_many(Reactor& core) {
     constexpr size_t listeners = 10;
-    Strangers strangers(core);
+    PendingPeers pending_peers(core);
     std::array<uint64_t, listeners> accepted{};
     Nursery nursery(core, listeners);
-    for (uint64_t& each : accepted) co_await nursery.spawn(accept_on(strangers, each));
+    for (uint64_t& each : accepted) co_await nursery.spawn(accept_on(pending_peers, each));
     uint64_t before = 0;
     while (nursery.running() > 0) {
         co_await yield(core);

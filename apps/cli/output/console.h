@@ -1,4 +1,4 @@
-// Session: the output of one run of the program, for a person or a program. Standard output has
+// Console: the output of one run of the program, for a person or a program. Standard output has
 // either sentences or, with --json, one JSON value. Progress and errors go to standard error.
 #pragma once
 #include <fmt/core.h>
@@ -12,9 +12,9 @@
 
 namespace ros2s::cli {
 
-class Session {
+class Console {
   public:
-    explicit Session(bool json);
+    explicit Console(bool json);
 
     [[nodiscard]] bool json() const { return json_; }
     // A line for people; nothing with --json.

@@ -1,11 +1,12 @@
-// Strangers: the peers of all listeners of a process that have connected and are not admitted yet.
-// Their number and the processor time of their handshakes have one bound for all listeners, so that
-// many listeners do not cost more than one.
+// PendingPeers: the peers of all listeners of a process that have connected and are not admitted
+// yet. Their number and the processor time of their handshakes have one bound for all listeners, so
+// that many listeners do not cost more than one.
 //
 // Invariants
-// - A listener has at most Share::most strangers, and all have at most `most`. If there is one too
+// - A listener has at most Share::most pending peers, and all have at most `most`. If there is one
+// too
 //   many, one makes room: of the listener, if it has too many, else of the listeners that have
-//   most. Of these the address with the most strangers at the listener, then in all, loses its
+//   most. Of these the address with the most of them at the listener, then in all, loses its
 //   oldest one.
 // - One handshake takes a step at a time. After it, three times its duration belongs to other work.
 //   The listener whose last step was longest ago has the next one.
@@ -27,18 +28,18 @@
 
 namespace ros2s::fabric {
 
-class Stranger;
+class PendingPeer;
 
-class Strangers {
+class PendingPeers {
   public:
     static constexpr size_t most_of_process = 512;
-    explicit Strangers(Reactor& reactor, size_t most = most_of_process) noexcept
+    explicit PendingPeers(Reactor& reactor, size_t most = most_of_process) noexcept
         : reactor_(reactor), most_(most), accepting_(reactor, 1) {}
-    ~Strangers() { ROS2S_CHECK(present_.empty() && waiting_.empty()); }
-    Strangers(const Strangers&) = delete;
-    Strangers& operator=(const Strangers&) = delete;
+    ~PendingPeers() { ROS2S_CHECK(present_.empty() && waiting_.empty()); }
+    PendingPeers(const PendingPeers&) = delete;
+    PendingPeers& operator=(const PendingPeers&) = delete;
 
-    // A listener's. Outlives its strangers.
+    // A listener's. Outlives its pending peers.
     struct Share {
         size_t most = 0;
         size_t now = 0;
@@ -51,7 +52,7 @@ class Strangers {
     [[nodiscard]] size_t size() const noexcept { return present_.size(); }
 
   private:
-    friend class Stranger;
+    friend class PendingPeer;
     using Address = std::tuple<const Share*, int64_t, std::string>;  // null: at all listeners
     using Counts = std::map<Address, size_t>;
 
@@ -64,10 +65,10 @@ class Strangers {
 
     Reactor& reactor_;
     const size_t most_;
-    std::list<Stranger*> present_;  // in the order of their arrival
+    std::list<PendingPeer*> present_;  // in the order of their arrival
     Counts counts_;
-    std::list<Stranger*> waiting_;  // for their next step
-    const Stranger* stepping_ = nullptr;
+    std::list<PendingPeer*> waiting_;  // for their next step
+    const PendingPeer* stepping_ = nullptr;
     uint64_t steps_ = 0;
     Semaphore accepting_;
     uint64_t accepted_ = 0;
@@ -77,13 +78,13 @@ class Strangers {
 };
 
 // One of them, and its handshake. It counts until it was admitted, makes room, or is destroyed.
-class Stranger {
+class PendingPeer {
   public:
     // It may make room at once: look at `stop`.
-    Stranger(Strangers& all, Strangers::Share& at, Peer who);
-    ~Stranger() { leave(); }
-    Stranger(const Stranger&) = delete;
-    Stranger& operator=(const Stranger&) = delete;
+    PendingPeer(PendingPeers& all, PendingPeers::Share& at, Peer who);
+    ~PendingPeer() { leave(); }
+    PendingPeer(const PendingPeer&) = delete;
+    PendingPeer& operator=(const PendingPeer&) = delete;
     // It was admitted.
     void leave() noexcept;
 
@@ -100,15 +101,15 @@ class Stranger {
     bool makes_room = false;  // its handshake is being ended for another one
 
   private:
-    friend class Strangers;
+    friend class PendingPeers;
     [[nodiscard]] auto rank() const noexcept {
         return std::tuple(at_.now, here_->second, anywhere_->second);
     }
 
-    Strangers& all_;
-    Strangers::Share& at_;
+    PendingPeers& all_;
+    PendingPeers::Share& at_;
     bool counts_ = true;
-    Strangers::Counts::iterator here_, anywhere_;
+    PendingPeers::Counts::iterator here_, anywhere_;
     Event turn_;
     Time began_{};
 };

@@ -1,4 +1,4 @@
-// GrantTable: the ranges that one side of a connection lets the other access. It decides about
+// RegionTable: the ranges that one side of a connection lets the other access. It decides about
 // every put and get. Where the grantor's own code copies (sim, ucx over tcp), the table is checked
 // for each chunk, so that a revocation takes effect in the middle of a transfer.
 //
@@ -20,7 +20,7 @@
 namespace ros2s::fabric {
 
 // One entry: what was granted. It has plain numbers only, so that a provider may keep it elsewhere.
-struct Grant {
+struct RegionEntry {
     uint64_t address = 0;  // in the provider's terms; here of the first byte in memory
     uint64_t length = 0;
     uint64_t lease = 0;
@@ -32,15 +32,16 @@ struct Grant {
 
 // The one rule, for every provider: may `count` bytes at `offset` be accessed with `right`?
 // check_claim() checks the key's own integrity, domain and session first.
-[[nodiscard]] std::expected<void, Refusal> check_grant(const Grant& grant, const RemoteKey& key,
-                                                       uint64_t offset, uint64_t count,
-                                                       Rights right, Time now) noexcept;
+[[nodiscard]] std::expected<void, Refusal> check_entry(const RegionEntry& entry,
+                                                       const RemoteKey& key, uint64_t offset,
+                                                       uint64_t count, Rights right,
+                                                       Time now) noexcept;
 [[nodiscard]] std::expected<void, Refusal> check_claim(const RemoteKey& key, uint64_t domain,
                                                        uint64_t session) noexcept;
 
-class GrantTable {
+class RegionTable {
   public:
-    GrantTable(uint64_t domain, uint64_t session, uint32_t slots_max)
+    RegionTable(uint64_t domain, uint64_t session, uint32_t slots_max)
         : domain_(domain), session_(session), slots_max_(slots_max) {}
 
     // Errors: no_memory (slots_max are in use; detail = slots_max).
@@ -60,7 +61,7 @@ class GrantTable {
     uint64_t session_;
     uint32_t slots_max_;
     size_t live_ = 0;
-    std::vector<Grant> slots_;
+    std::vector<RegionEntry> slots_;
     std::vector<uint32_t> free_;
 };
 

@@ -1,4 +1,4 @@
-#include "ros2s/fabric/strangers.h"
+#include "ros2s/fabric/pending_peers.h"
 
 #include <algorithm>
 #include <utility>
@@ -7,17 +7,17 @@
 
 namespace ros2s::fabric {
 
-Task<> Strangers::pace_accepts() {
+Task<> PendingPeers::pace_accepts() {
     co_await accepting_.acquire();
     const SemaphoreHold hold(accepting_);
     if (++accepted_ % accepts_per_turn == 0) co_await yield(reactor_);
 }
 
-void Strangers::make_room(const Share& at) noexcept {
+void PendingPeers::make_room(const Share& at) noexcept {
     const bool only_here = at.now > at.most;
     if (!only_here && present_.size() <= most_) return;
-    Stranger* chosen = nullptr;
-    for (Stranger* const each : present_) {
+    PendingPeer* chosen = nullptr;
+    for (PendingPeer* const each : present_) {
         if (only_here && &each->at_ != &at) continue;
         if (chosen == nullptr || each->rank() > chosen->rank()) chosen = each;
     }
@@ -26,18 +26,18 @@ void Strangers::make_room(const Share& at) noexcept {
     chosen->stop.request_stop();
 }
 
-void Strangers::next_step() noexcept {
+void PendingPeers::next_step() noexcept {
     if (stepping_ != nullptr || waiting_.empty()) return;
     const auto next = std::ranges::min_element(
-        waiting_, {}, [](const Stranger* each) { return each->at_.last_step; });
-    Stranger& chosen = **next;
+        waiting_, {}, [](const PendingPeer* each) { return each->at_.last_step; });
+    PendingPeer& chosen = **next;
     waiting_.erase(next);
     stepping_ = &chosen;
     chosen.at_.last_step = ++steps_;
     chosen.turn_.wake_all();
 }
 
-Stranger::Stranger(Strangers& all, Strangers::Share& at, Peer who)
+PendingPeer::PendingPeer(PendingPeers& all, PendingPeers::Share& at, Peer who)
     : peer(std::move(who)),
       all_(all),
       at_(at),
@@ -51,7 +51,7 @@ Stranger::Stranger(Strangers& all, Strangers::Share& at, Peer who)
     all_.make_room(at_);
 }
 
-void Stranger::leave() noexcept {
+void PendingPeer::leave() noexcept {
     if (!std::exchange(counts_, false)) return;
     --at_.now;
     for (const auto& count : {here_, anywhere_}) {
@@ -60,7 +60,7 @@ void Stranger::leave() noexcept {
     std::erase(all_.present_, this);
 }
 
-Task<Result<>> Stranger::begin_step(StopToken until) {
+Task<Result<>> PendingPeer::begin_step(StopToken until) {
     const WakeOnStop wake(until, turn_);
     all_.waiting_.push_back(this);
     all_.next_step();
@@ -75,18 +75,18 @@ Task<Result<>> Stranger::begin_step(StopToken until) {
     co_return Result<>{};
 }
 
-Task<> Stranger::end_step() {
+Task<> PendingPeer::end_step() {
     const Duration took = all_.reactor_.now() - began_;
-    co_await sleep_for(all_.reactor_, Strangers::rest_per_step * took);
+    co_await sleep_for(all_.reactor_, PendingPeers::rest_per_step * took);
     all_.stepping_ = nullptr;
     all_.next_step();
 }
 
-std::optional<uint64_t> Stranger::take_line() noexcept {
+std::optional<uint64_t> PendingPeer::take_line() noexcept {
     const auto second =
         std::chrono::floor<std::chrono::seconds>(all_.reactor_.now().time_since_epoch()).count();
     if (second != std::exchange(all_.second_, second)) all_.lines_ = 0;
-    if (all_.lines_ < Strangers::lines_per_second) {
+    if (all_.lines_ < PendingPeers::lines_per_second) {
         ++all_.lines_;
         return std::exchange(all_.left_out_, 0);
     }

@@ -1,4 +1,4 @@
-#include "session.h"
+#include "console.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,14 +14,14 @@
 
 namespace ros2s::cli {
 
-Session::Session(bool json) : json_(json), on_terminal_(isatty(STDOUT_FILENO) == 1) {}
+Console::Console(bool json) : json_(json), on_terminal_(isatty(STDOUT_FILENO) == 1) {}
 
-std::string Session::name(std::string_view text) const {
+std::string Console::name(std::string_view text) const {
     return on_terminal_ ? printable(text) : std::string(text);
 }
 
 // finish() detects failures.
-void Session::put(std::string_view lines) const {
+void Console::put(std::string_view lines) const {
     for (const auto part : std::views::split(lines, '\n')) {
         const std::string line = name(std::string_view(part));
         (void)std::fwrite(line.data(), 1, line.size(), stdout);
@@ -30,15 +30,15 @@ void Session::put(std::string_view lines) const {
     if (lines.empty()) (void)std::fputc('\n', stdout);
 }
 
-void Session::say(std::string_view line) const {
+void Console::say(std::string_view line) const {
     if (!json_) put(line);
 }
 
-void Session::answer(const Json& value) const {
+void Console::answer(const Json& value) const {
     if (json_) put(value.text());
 }
 
-void Session::complain(std::string_view sentence) const {
+void Console::complain(std::string_view sentence) const {
     // Earlier output comes first, also if both go to one file.
     std::fflush(stdout);
     if (json_) {
@@ -48,7 +48,7 @@ void Session::complain(std::string_view sentence) const {
     }
 }
 
-void Session::warn(std::string_view sentence) const {
+void Console::warn(std::string_view sentence) const {
     std::fflush(stdout);
     if (json_) {
         fmt::print(stderr, "{}\n", Json::object({{"warning", sentence}}).text());
@@ -57,7 +57,7 @@ void Session::warn(std::string_view sentence) const {
     }
 }
 
-bool Session::finish() const {
+bool Console::finish() const {
     const bool failed_before = std::ferror(stdout) != 0;
     const int failure = std::fflush(stdout) != 0 ? errno : 0;
     if (!failed_before && failure == 0) return true;
