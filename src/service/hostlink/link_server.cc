@@ -50,16 +50,6 @@ Task<> LinkServer::session_ending(session::Session& session) {
     co_return;
 }
 
-namespace {
-
-// Requests that give something back are done for every user.
-bool needs_rights(const rpc::Request& request) {
-    const auto method = static_cast<Method>(request.method());
-    return method != Method::close && method != Method::forget;
-}
-
-}  // namespace
-
 Task<> LinkServer::serve(rpc::Request& request) {
     std::unique_ptr<Scratch> scratch;
     if (unused_.empty()) {
@@ -68,10 +58,14 @@ Task<> LinkServer::serve(rpc::Request& request) {
         scratch = std::move(unused_.back());
         unused_.pop_back();
     }
+    const MethodRow* const method = find_method(request.method());
     Result<> done;
-    if (!sessions_.rights().hold() && needs_rights(request)) [[unlikely]]
+    if (method == nullptr) {
+        done = fail(Code::unsupported);
+    } else if (!method->has(gives_back) && !sessions_.rights().hold()) [[unlikely]] {
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
-    if (done) done = co_await answer(request, *scratch);
+    }
+    if (done) done = co_await (this->*method->handler)(request, *scratch);
     if (!done) co_await request.fail(done.error());
     // For people both methods are writes.
     const bool in_pieces = request.method() == static_cast<uint16_t>(Method::write_pieces);
@@ -82,26 +76,6 @@ Task<> LinkServer::serve(rpc::Request& request) {
     }
 }
 
-namespace {
-
-// Most bodies have a node after the mount; the others have a handle.
-bool has_handle(Method method) {
-    switch (method) {
-        case Method::read:
-        case Method::write:
-        case Method::write_pieces:
-        case Method::sync:
-        case Method::punch_hole:
-        case Method::seek:
-        case Method::readdir:
-        case Method::readdir_many:
-        case Method::close: return true;
-        default: return false;
-    }
-}
-
-}  // namespace
-
 void LinkServer::refused(const rpc::Request& request, const Error& why) {
     const session::Session* const session = sessions_.look({request.guest().session});
     if (session == nullptr) return;
@@ -110,10 +84,11 @@ void LinkServer::refused(const rpc::Request& request, const Error& why) {
     Decoder body(request.body());
     const session::MountId id{body.number<uint64_t>()};
     const fs::NodeId second{body.number<uint64_t>()};
-    const bool has_node = body.ok() && !has_handle(static_cast<Method>(request.method()));
+    const MethodRow* const method = find_method(request.method());
+    const bool shows_node = body.ok() && method != nullptr && method->has(has_node);
     AuditObject object{.pool = who.pool};
     if (const session::Mount* const mount = mounts_.look(*session, id)) {
-        object = mount->object(has_node ? second : fs::NodeId{});
+        object = mount->object(shows_node ? second : fs::NodeId{});
     }
     sessions_.audit().write(
         event_of(*session, session::action_of(work(request)), object, AuditDecision::refused, why,
@@ -126,43 +101,6 @@ size_t LinkServer::kept_bytes() const {
     size_t bytes = 0;
     for (const auto& each : unused_) bytes += each->bytes();
     return bytes;
-}
-
-admission::Work LinkServer::work(const rpc::Request& request) const {
-    switch (static_cast<Method>(request.method())) {
-        case Method::sync:
-        case Method::punch_hole:
-        case Method::make_directory:
-        case Method::make_node:
-        case Method::symlink:
-        case Method::link:
-        case Method::unlink:
-        case Method::remove_directory:
-        case Method::rename:
-        case Method::set_attributes:
-        case Method::set_xattr:
-        case Method::remove_xattr:
-        case Method::create_many:
-        case Method::unlink_many:
-        case Method::create: return admission::Work::change;
-        default: return rpc::Service::work(request);
-    }
-}
-
-// Answers with an error if nothing was answered yet.
-Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
-    switch (static_cast<Method>(request.method())) {
-        case Method::read: return read(request, scratch);
-        case Method::write:
-        case Method::write_pieces:
-        case Method::punch_hole: return update(request, scratch);
-        case Method::sync: return sync(request);
-        case Method::seek: return seek(request);
-        case Method::readdir: return readdir(request, scratch);
-        case Method::readdir_many: return readdir_many(request, scratch);
-        case Method::read_many: return read_many(request, scratch);
-        default: return names(request, scratch);
-    }
 }
 
 Result<LinkServer::MountInUse> LinkServer::enter(const rpc::Request& request,
@@ -377,19 +315,18 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
     co_return StoredReplies::Reply{.bytes = *written};
 }
 
-Task<Result<>> LinkServer::seek(rpc::Request& request) {
+Task<Result<>> LinkServer::seek(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     if (file.length > static_cast<uint64_t>(fs::SeekFor::hole)) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY_ASSIGN(const uint64_t found,
                         co_await entered.fs().seek(request.call(), file.handle, file.offset,
                                                    static_cast<fs::SeekFor>(file.length)));
-    Buffer body;
-    co_await request.reply(rpc::build(body, moved_fields, MovedBody{.bytes = found}));
+    co_await request.reply(rpc::build(scratch.answer, moved_fields, MovedBody{.bytes = found}));
     co_return Result<>{};
 }
 
-Task<Result<>> LinkServer::sync(rpc::Request& request) {
+Task<Result<>> LinkServer::sync(rpc::Request& request, Scratch& /*scratch*/) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));

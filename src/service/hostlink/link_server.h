@@ -2,6 +2,8 @@
 // come from the control plane, which uses the same tables. Requests about names go through
 // session::MountNames, as the control plane's do.
 //
+// What differs between methods is in one table (link_methods.cc).
+//
 //     request ─ session ─ mount, handle, rights ─ FileSystem ─ payload into or out of the host's
 //     windows ─ answer
 //
@@ -97,7 +99,27 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         fs::Window window;
         [[nodiscard]] bool in_place() const { return window.shared; }
     };
-    Task<Result<>> answer(rpc::Request& request, Scratch& scratch);
+    // Answers, or returns the error to answer with.
+    using Handler = Task<Result<>> (LinkServer::*)(rpc::Request&, Scratch&);
+    enum Property : unsigned {
+        plain = 0,
+        has_node = 1,    // behind the mount, for audit lines; others have a handle or a path there
+        is_change = 2,   // for admission
+        gives_back = 4,  // needs no rights: it is done for every user
+    };
+    struct MethodRow {
+        Method method;
+        std::string_view name;  // for metrics and people
+        unsigned properties;
+        Handler handler;
+        // The most memory that the reply's body may need, with what it is made from. Null: little.
+        uint64_t (*reply_bytes)(const rpc::Request&) = nullptr;
+        [[nodiscard]] bool has(Property property) const { return (properties & property) != 0; }
+    };
+    static const std::array<MethodRow, method_count> methods;
+    static const MethodRow* find_method(uint16_t number);  // null: there is none
+    static std::span<const std::string_view> method_names();
+
     Result<MountInUse> enter(const rpc::Request& request, session::MountId mount);
     Result<MountInUse> enter(const rpc::Request& request, const FileBody& file);
     // The user as whom it acts. Errors: denied, with an audit line.
@@ -120,19 +142,18 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<StoredReplies::Reply> apply(rpc::Request& request, const MountInUse& entered,
                                      const FileBody& file, fs::Window payload,
                                      object::Checksums& checksums);
-    Task<Result<>> seek(rpc::Request& request);
-    Task<Result<>> sync(rpc::Request& request);
-    // Requests about names that change nothing, and then all others.
-    Task<Result<>> names(rpc::Request& request, Scratch& scratch);
-    // Requests that are done once: opening files, and changes of names and attributes.
-    Task<Result<>> changes(rpc::Request& request, Scratch& scratch);
-    // Decodes the body, and answers with the result of `apply(names, call, parts of it ...)`.
-    template <class Body, class... Parts>
-    Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto apply, Parts Body::*... parts);
-    // The same for an update, which is done once.
-    template <class Body, class... Parts>
-    Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto apply,
-                          Parts Body::*... parts);
+    Task<Result<>> seek(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> sync(rpc::Request& request, Scratch& scratch);
+    // Decodes the body, and answers with the result of `apply(names, call, body)`.
+    template <auto apply>
+    Task<Result<>> ask(rpc::Request& request, Scratch& scratch);
+    // The same for a request that is done once: opens a file, or changes names or attributes.
+    template <auto apply>
+    Task<Result<>> change(rpc::Request& request, Scratch& scratch);
+    template <auto apply>
+    static constexpr Handler asks = &LinkServer::ask<apply>;
+    template <auto apply>
+    static constexpr Handler changes = &LinkServer::change<apply>;
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
@@ -145,7 +166,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     session::Mounts& mounts_;
     const Placement placement_;
     LinkServerMetrics metrics_;
-    rpc::MethodTimes times_{method_names};
+    rpc::MethodTimes times_{method_names()};
     StoredReplies replies_;
     SliceTurns summing_;
     std::vector<std::unique_ptr<Scratch>> unused_;
