@@ -23,6 +23,7 @@
 #include <memory>
 #include <vector>
 
+#include "ros2s/fs/payload_checksums.h"
 #include "ros2s/hostlink/stored_replies.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/method_times.h"
@@ -74,16 +75,17 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
   private:
     // Memory of a request, reused by the next one, unless it is large.
     struct Scratch {
+        explicit Scratch(SliceTurns& turns) : checksums(turns) {}
         static constexpr size_t kept_max = 64;
         static constexpr size_t kept_bytes_max = size_t{64} << 10;
         // Without texts in `items`, which are removed before it is kept.
         [[nodiscard]] size_t bytes() const {
-            return answer.capacity() + crcs.capacity() * sizeof(crcs[0]) +
+            return answer.capacity() + checksums.pieces.capacity() * sizeof(uint32_t) +
                    items.capacity() * sizeof(items[0]);
         }
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
-        object::Checksums crcs;
+        fs::PayloadChecksums checksums;
         fs::UserClaim user;
     };
     // The session and the mount of a request, held while it runs.
@@ -130,18 +132,13 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
     Task<Result<Payload>> sink(rpc::Request& request);
     Task<Result<Payload>> source(rpc::Request& request);
-    // Compares the payload of a write with the host's checksums, unless the file system does.
-    // `checksums`: of its pieces, for the file system; computed if the host did not send them.
-    // Errors: corrupt, cancelled, deadline.
-    Task<Result<>> check(rpc::Request& request, const MountInUse& entered, const FileBody& file,
-                         ConstBytes bytes, object::Checksums& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
     Task<StoredReplies::Reply> apply(rpc::Request& request, const MountInUse& entered,
                                      const FileBody& file, fs::Window payload,
-                                     object::Checksums& checksums);
+                                     fs::PayloadChecksums& checksums);
     Task<Result<>> seek(rpc::Request& request, Scratch& scratch);
     Task<Result<>> sync(rpc::Request& request, Scratch& scratch);
     // Decodes the body, and answers with the result of `apply(names, call, body)`.
