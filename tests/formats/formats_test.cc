@@ -367,7 +367,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
         row("33 write pieces", field_text<f::FileBody, Checksums>(f::pieces_fields), moved),
         row("34 seek", file, moved),
     };
-    const std::string last = std::to_string(f::method_names.size()) + ' ';
+    const std::string last = std::to_string(f::method_count) + ' ';
     EXPECT_TRUE(rows.back().starts_with("| " + last)) << "no row for the method " << last;
     for (std::string& row : rows) name_parts(row, parts);
     for (const auto& [name, fields] : parts) rows.push_back(row(name, fields));

@@ -14,7 +14,8 @@ namespace ros2s {
 class Trace;
 namespace fs {
 struct Caller;
-}
+struct PayloadChecksums;
+}  // namespace fs
 
 // Names an update uniquely, over connections and restarts of every process on its path. The library
 // that starts the update creates the name, and all layers pass it on unchanged. See
@@ -37,6 +38,9 @@ struct Call {
     Trace* trace = nullptr;
     const UpdateName* update = nullptr;  // null: the caller will not repeat the request
     const fs::Caller* caller = nullptr;  // for its user; null: for the program itself
+    // Of one pread() or pwrite(), for a process that passes the bytes on. Null: it ends or begins
+    // here.
+    fs::PayloadChecksums* checksums = nullptr;
     // Counters of what the request makes others look at. Null: they are not counted.
     uint64_t* names_walked = nullptr;    // names of paths
     uint64_t* entries_looked = nullptr;  // keys of a store, of lists and queries and conditions

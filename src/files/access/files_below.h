@@ -24,21 +24,9 @@ class FilesBelow : public fs::FileSystem {
                                  uint64_t offset) override {
         return inner_.pread(call, handle, into, offset);
     }
-    Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
-                                           uint64_t offset, std::optional<uint32_t>& crc) override {
-        return inner_.pread_forwarded(call, handle, into, offset, crc);
-    }
     Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, Window from,
                                   uint64_t offset) override {
         return inner_.pwrite(call, handle, from, offset);
-    }
-    Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle, Window from,
-                                            uint64_t offset,
-                                            object::Checksums& checksums) override {
-        return inner_.pwrite_forwarded(call, handle, from, offset, checksums);
-    }
-    [[nodiscard]] bool compares_checksums(FileHandle handle) const override {
-        return inner_.compares_checksums(handle);
     }
     Task<Result<>> fsync(const Call& call, FileHandle handle) override {
         return inner_.fsync(call, handle);

@@ -7,6 +7,7 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_use.h"
+#include "ros2s/fs/payload_checksums.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::daos {
@@ -141,6 +142,9 @@ Task<Result<uint64_t>> DaosFileSystem::pwrite(const Call& call, FileHandle handl
     if (file->flags.append) ROS2S_CO_TRY(check_first(call));
     if (!from.is_local()) co_return fail(Code::unsupported);
     const fs::FileUse use(file);
+    if (call.checksums != nullptr) {
+        ROS2S_CO_TRY(co_await fs::compare_checksums(call, from.bytes(), offset));
+    }
     Locks locks;
     if (file->flags.append) {
         ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));

@@ -8,6 +8,7 @@
 
 #include "local_directory.h"
 #include "ros2s/fs/file_use.h"
+#include "ros2s/fs/payload_checksums.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/process_limits.h"
 
@@ -200,6 +201,9 @@ Task<Result<uint64_t>> LocalDirectory::pwrite(const Call& call, FileHandle handl
     if (!from.is_local()) co_return fail(Code::unsupported);
     if (offset > INT64_MAX || from.length > INT64_MAX - offset) {
         co_return fail(Code::too_large, INT64_MAX);
+    }
+    if (call.checksums != nullptr) {
+        ROS2S_CO_TRY(co_await fs::compare_checksums(call, from.bytes(), offset));
     }
     uint64_t done = 0;
     while (done < from.length) {

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "dfs_mount.h"
+#include "payload_checksums.h"
 #include "ros2s/base/crc32c.h"
-#include "ros2s/object/checksum.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
@@ -79,18 +79,6 @@ Result<> add_checksums(std::span<const FetchItem> items, uint64_t bytes, uint32_
 
 Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Window into,
                                        uint64_t offset) {
-    return read_file(call, handle, into, offset, nullptr);
-}
-
-Task<Result<uint64_t>> DfsMount::pread_forwarded(const Call& call, FileHandle handle, Window into,
-                                                 uint64_t offset, std::optional<uint32_t>& crc) {
-    crc.reset();
-    const bool has_checksums = store_.features().checksums;
-    return read_file(call, handle, into, offset, has_checksums ? &crc : nullptr);
-}
-
-Task<Result<uint64_t>> DfsMount::read_file(const Call& call, FileHandle handle, Window into,
-                                           uint64_t offset, std::optional<uint32_t>* crc) {
     const Span span(call.trace, reactor_, "fs.pread");
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
@@ -98,7 +86,10 @@ Task<Result<uint64_t>> DfsMount::read_file(const Call& call, FileHandle handle, 
     if (!file->flags.read) co_return fail(Code::denied);
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
-    if (crc != nullptr) *crc = 0;
+    uint32_t* crc = nullptr;
+    if (call.checksums != nullptr && store_.features().checksums) {
+        crc = &call.checksums->whole.emplace(0);
+    }
     if (into.length == 0) co_return 0;
 
     uint64_t bytes = into.length;
@@ -111,7 +102,7 @@ Task<Result<uint64_t>> DfsMount::read_file(const Call& call, FileHandle handle, 
             ROS2S_CO_TRY_ASSIGN(bytes,
                                 co_await finish_short_read(call, *file, into, offset, {&item, 1}));
         }
-        if (crc != nullptr) ROS2S_CO_TRY(add_checksums({&item, 1}, bytes, **crc));
+        if (crc != nullptr) ROS2S_CO_TRY(add_checksums({&item, 1}, bytes, *crc));
     } else {
         ROS2S_CO_TRY_ASSIGN(bytes, co_await read_chunks(call, *file, into, offset, crc));
     }
@@ -126,7 +117,7 @@ Task<Result<uint64_t>> DfsMount::read_file(const Call& call, FileHandle handle, 
 
 // A read over several chunks: one batch, or several if there are more chunks than a batch takes.
 Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, Window into,
-                                             uint64_t offset, std::optional<uint32_t>* crc) {
+                                             uint64_t offset, uint32_t* crc) {
     uint64_t done = 0;
     std::vector<FetchItem> items;
     while (done < into.length) {
@@ -150,7 +141,7 @@ Task<Result<uint64_t>> DfsMount::read_chunks(const Call& call, OpenFile& file, W
             ROS2S_CO_TRY_ASSIGN(
                 bytes, co_await finish_short_read(call, file, part, offset + batch_begin, items));
         }
-        if (crc != nullptr) ROS2S_CO_TRY(add_checksums(items, bytes, **crc));
+        if (crc != nullptr) ROS2S_CO_TRY(add_checksums(items, bytes, *crc));
         if (bytes < part.length) co_return batch_begin + bytes;
     }
     co_return into.length;
@@ -205,27 +196,18 @@ Task<Result<uint64_t>> DfsMount::finish_short_read(const Call& call, OpenFile& f
 
 Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Window from,
                                         uint64_t offset) {
-    return write_file(call, handle, from, offset, nullptr);
-}
-
-// The pieces of an append depend on its offset, which is known only later.
-bool DfsMount::compares_checksums(FileHandle handle) const {
-    const OpenFile* const file = handles_.find(handle);
-    return file != nullptr && !file->flags.append;
-}
-
-Task<Result<uint64_t>> DfsMount::pwrite_forwarded(const Call& call, FileHandle handle, Window from,
-                                                  uint64_t offset, object::Checksums& checksums) {
-    return write_file(call, handle, from, offset, &checksums);
-}
-
-Task<Result<uint64_t>> DfsMount::write_file(const Call& call, FileHandle handle, Window from,
-                                            uint64_t offset, object::Checksums* checksums) {
     const Span span(call.trace, reactor_, "fs.pwrite");
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    object::Checksums* checksums = nullptr;
+    if (call.checksums != nullptr) {
+        checksums = &call.checksums->pieces;
+        // The pieces of an append are known only when its place is.
+        if (file->flags.append || !call.checksums->fit(offset, from.length)) [[unlikely]]
+            ROS2S_CO_TRY(co_await compare_checksums(call, from.bytes(), offset));
+    }
     if (from.length == 0) co_return 0;
     if (offset > file_bytes_max || from.length > file_bytes_max - offset) {
         co_return fail(Code::too_large, file_bytes_max);

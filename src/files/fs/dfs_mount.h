@@ -94,13 +94,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> close(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
-    Task<Result<uint64_t>> pread_forwarded(const Call&, FileHandle handle, Window into,
-                                           uint64_t offset, std::optional<uint32_t>& crc) override;
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
-    Task<Result<uint64_t>> pwrite_forwarded(const Call&, FileHandle handle, Window from,
-                                            uint64_t offset, object::Checksums& checksums) override;
-    [[nodiscard]] bool compares_checksums(FileHandle handle) const override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
@@ -370,17 +365,13 @@ class DfsMount final : public Dfs {
                               const Attributes& attributes);
 
     // ---- dfs_io.cc
-    // With `crc`: forwarded, and *crc is set.
-    Task<Result<uint64_t>> read_file(const Call& call, FileHandle handle, Window into,
-                                     uint64_t offset, std::optional<uint32_t>* crc);
+    // With `crc`: of bytes that are forwarded; it is continued.
     Task<Result<uint64_t>> read_chunks(const Call& call, OpenFile& file, Window into,
-                                       uint64_t offset, std::optional<uint32_t>* crc);
+                                       uint64_t offset, uint32_t* crc);
     // Items that are read once more are replaced.
     Task<Result<uint64_t>> finish_short_read(const Call& call, OpenFile& file, Window into,
                                              uint64_t offset, std::span<FetchItem> items);
-    // `checksums`: those of pwrite_forwarded(), if any.
-    Task<Result<uint64_t>> write_file(const Call& call, FileHandle handle, Window from,
-                                      uint64_t offset, object::Checksums* checksums);
+    // `checksums`: of the call, if it has them.
     Task<Result<>> write_chunk(const Call& call, NodeState& state, Window from, uint64_t offset,
                                object::Checksums* checksums);
     Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,

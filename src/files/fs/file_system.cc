@@ -1,5 +1,7 @@
 #include "file_system.h"
 
+#include "payload_checksums.h"
+
 namespace ros2s::fs {
 
 Result<> check_name(std::string_view name) {
@@ -26,6 +28,19 @@ bool begin_read(ReadManyItem& item) {
     }
     if (item.status && !item.window.is_local()) item.status = fail(Code::unsupported);
     return item.status.has_value();
+}
+
+Task<Result<>> compare_checksums(const Call& call, ConstBytes bytes, uint64_t offset) {
+    PayloadChecksums& sums = *call.checksums;
+    // The pieces depend on nothing else of an offset, which may be any number here.
+    const uint64_t within = offset % block_bytes;
+    ROS2S_CO_TRY(
+        co_await object::array_checksums_in_slices(sums.turns, call, within, bytes, sums.pieces));
+    if (object::combined_checksum(within, bytes.size(), sums.pieces) == sums.whole) {
+        co_return Result<>{};
+    }
+    sums.differed = true;
+    co_return fail(Code::corrupt);
 }
 
 }  // namespace ros2s::fs

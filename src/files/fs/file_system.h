@@ -308,32 +308,19 @@ class FileSystem : public Namespace {
     virtual Task<> close_all() = 0;
 
     // ---- the bytes of files
-    // Bytes read: less than the window only at the end of the file.
+    // Bytes read: less than the window only at the end of the file. If the call has checksums
+    // (payload_checksums.h), its caller passes the bytes on to a process that verifies them. If the
+    // store has their checksums, `whole` is computed from these, and this side does not verify the
+    // bytes. Otherwise `whole` stays empty.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
-    // As pread(), for a caller that passes the bytes on to a process that verifies them. If it sets
-    // `crc`, this side has not verified the bytes: `crc` is computed from the checksums in the
-    // store. Otherwise the caller computes one.
-    virtual Task<Result<uint64_t>> pread_forwarded(const Call& call, FileHandle handle, Window into,
-                                                   uint64_t offset, std::optional<uint32_t>& crc) {
-        crc.reset();
-        return pread(call, handle, into, offset);
-    }
     // All or nothing per chunk. Returns the bytes written: less than the window only if the rest
     // failed after the beginning was written. A call with the rest returns its error. Durable on
-    // return, if the file system promises that (LocalFs: on fsync).
+    // return, if the file system promises that (LocalFs: on fsync). If the call has checksums,
+    // another process sent the bytes with them. Bytes that differ from them are refused
+    // (`corrupt`): by the store, which compares its copy, or else here.
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
-    // As pwrite(), for bytes that another process sent with their checksums: one CRC32C per piece
-    // of the file (object/checksum.h). If compares_checksums(), the store compares its copy of the
-    // bytes with them, and refuses a mismatch (`corrupt`). Otherwise the caller must compare
-    // before. When the task is done, the vector has its original contents.
-    virtual Task<Result<uint64_t>> pwrite_forwarded(const Call& call, FileHandle handle,
-                                                    Window from, uint64_t offset,
-                                                    object::Checksums& /*checksums*/) {
-        return pwrite(call, handle, from, offset);
-    }
-    [[nodiscard]] virtual bool compares_checksums(FileHandle) const { return false; }
     // Makes everything durable that was acknowledged for this file, and the file's creation.
     virtual Task<Result<>> fsync(const Call&, FileHandle handle) = 0;
     // The range becomes a hole and reads as zeros (trim). The size does not change.

@@ -5,6 +5,7 @@
 
 #include "link_ask.h"
 #include "ros2s/base/crc32c.h"
+#include "ros2s/fs/payload_checksums.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/runtime/slices.h"
 
@@ -139,6 +140,9 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
     ROS2S_CO_TRY(check_local(from));
     ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
     const ConstBytes whole = from.bytes();
+    if (call.checksums != nullptr) {
+        ROS2S_CO_TRY(co_await fs::compare_checksums(call, whole, offset));
+    }
     const uint64_t most = channel_.welcome().payload_bytes_max;
     file->unsynced = true;
     // An append must be one request.

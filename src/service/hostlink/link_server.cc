@@ -50,28 +50,22 @@ Task<> LinkServer::session_ending(session::Session& session) {
     co_return;
 }
 
-namespace {
-
-// Requests that give something back are done for every user.
-bool needs_rights(const rpc::Request& request) {
-    const auto method = static_cast<Method>(request.method());
-    return method != Method::close && method != Method::forget;
-}
-
-}  // namespace
-
 Task<> LinkServer::serve(rpc::Request& request) {
     std::unique_ptr<Scratch> scratch;
     if (unused_.empty()) {
-        scratch = std::make_unique<Scratch>();
+        scratch = std::make_unique<Scratch>(summing_);
     } else {
         scratch = std::move(unused_.back());
         unused_.pop_back();
     }
+    const MethodRow* const method = find_method(request.method());
     Result<> done;
-    if (!sessions_.rights().hold() && needs_rights(request)) [[unlikely]]
+    if (method == nullptr) {
+        done = fail(Code::unsupported);
+    } else if (!method->has(gives_back) && !sessions_.rights().hold()) [[unlikely]] {
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
-    if (done) done = co_await answer(request, *scratch);
+    }
+    if (done) done = co_await (this->*method->handler)(request, *scratch);
     if (!done) co_await request.fail(done.error());
     // For people both methods are writes.
     const bool in_pieces = request.method() == static_cast<uint16_t>(Method::write_pieces);
@@ -82,26 +76,6 @@ Task<> LinkServer::serve(rpc::Request& request) {
     }
 }
 
-namespace {
-
-// Most bodies have a node after the mount; the others have a handle.
-bool has_handle(Method method) {
-    switch (method) {
-        case Method::read:
-        case Method::write:
-        case Method::write_pieces:
-        case Method::sync:
-        case Method::punch_hole:
-        case Method::seek:
-        case Method::readdir:
-        case Method::readdir_many:
-        case Method::close: return true;
-        default: return false;
-    }
-}
-
-}  // namespace
-
 void LinkServer::refused(const rpc::Request& request, const Error& why) {
     const session::Session* const session = sessions_.look({request.guest().session});
     if (session == nullptr) return;
@@ -110,10 +84,11 @@ void LinkServer::refused(const rpc::Request& request, const Error& why) {
     Decoder body(request.body());
     const session::MountId id{body.number<uint64_t>()};
     const fs::NodeId second{body.number<uint64_t>()};
-    const bool has_node = body.ok() && !has_handle(static_cast<Method>(request.method()));
+    const MethodRow* const method = find_method(request.method());
+    const bool shows_node = body.ok() && method != nullptr && method->has(has_node);
     AuditObject object{.pool = who.pool};
     if (const session::Mount* const mount = mounts_.look(*session, id)) {
-        object = mount->object(has_node ? second : fs::NodeId{});
+        object = mount->object(shows_node ? second : fs::NodeId{});
     }
     sessions_.audit().write(
         event_of(*session, session::action_of(work(request)), object, AuditDecision::refused, why,
@@ -126,43 +101,6 @@ size_t LinkServer::kept_bytes() const {
     size_t bytes = 0;
     for (const auto& each : unused_) bytes += each->bytes();
     return bytes;
-}
-
-admission::Work LinkServer::work(const rpc::Request& request) const {
-    switch (static_cast<Method>(request.method())) {
-        case Method::sync:
-        case Method::punch_hole:
-        case Method::make_directory:
-        case Method::make_node:
-        case Method::symlink:
-        case Method::link:
-        case Method::unlink:
-        case Method::remove_directory:
-        case Method::rename:
-        case Method::set_attributes:
-        case Method::set_xattr:
-        case Method::remove_xattr:
-        case Method::create_many:
-        case Method::unlink_many:
-        case Method::create: return admission::Work::change;
-        default: return rpc::Service::work(request);
-    }
-}
-
-// Answers with an error if nothing was answered yet.
-Task<Result<>> LinkServer::answer(rpc::Request& request, Scratch& scratch) {
-    switch (static_cast<Method>(request.method())) {
-        case Method::read: return read(request, scratch);
-        case Method::write:
-        case Method::write_pieces:
-        case Method::punch_hole: return update(request, scratch);
-        case Method::sync: return sync(request);
-        case Method::seek: return seek(request);
-        case Method::readdir: return readdir(request, scratch);
-        case Method::readdir_many: return readdir_many(request, scratch);
-        case Method::read_many: return read_many(request, scratch);
-        default: return names(request, scratch);
-    }
 }
 
 Result<LinkServer::MountInUse> LinkServer::enter(const rpc::Request& request,
@@ -191,10 +129,12 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
     Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
     const Span span(trace, reactor_, "dpu.in_place");
-    std::optional<uint32_t> crc;
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
-                        co_await entered.fs().pread_forwarded(request.call(), file.handle,
-                                                              payload.window, file.offset, crc));
+    std::optional<uint32_t>& crc = scratch.checksums.whole;
+    crc.reset();
+    Call call = request.call();
+    call.checksums = &scratch.checksums;
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, co_await entered.fs().pread(
+                                                  call, file.handle, payload.window, file.offset));
     const ConstBytes found = payload.window.bytes().first(bytes);
     if (!crc) {
         ROS2S_CO_TRY_ASSIGN(crc, found.size() <= slice_bytes
@@ -227,32 +167,40 @@ Digest digest_of(const rpc::Request& request, const FileBody& file) {
     return digest.add(request.payload_bytes());
 }
 
-// Returns the body of an update. `checksums`: of the payload's pieces, if it has them; otherwise
-// none.
-Result<FileBody> read_update(const rpc::Request& request, object::Checksums& checksums) {
-    checksums.clear();
-    if (request.method() != static_cast<uint16_t>(Method::write_pieces)) {
-        return rpc::read_body<FileBody>(request.body(), file_fields);
-    }
+// Returns the body of an update, and the checksums of its payload. The host does not send those of
+// the pieces if it does not know them: the offset of an append.
+Result<FileBody> read_update(const rpc::Request& request, fs::PayloadChecksums& checksums) {
+    checksums.differed = false;
+    checksums.pieces.clear();
     FileBody file;
-    ROS2S_TRY(rpc::read(request.body(), pieces_fields, file, checksums));
+    if (request.method() != static_cast<uint16_t>(Method::write_pieces)) {
+        ROS2S_TRY_ASSIGN(file, rpc::read_body<FileBody>(request.body(), file_fields));
+    } else {
+        ROS2S_TRY(rpc::read(request.body(), pieces_fields, file, checksums.pieces));
+    }
+    // The pieces depend on nothing else of an offset, which may be any number here.
     const uint64_t offset = file.offset % block_bytes, bytes = request.payload_bytes();
-    if (object::piece_count(offset, bytes) != checksums.size()) return fail(Code::corrupt);
-    file.crc = object::combined_checksum(offset, bytes, checksums);
+    const uint64_t pieces = object::piece_count(offset, bytes);
+    if (request.method() == static_cast<uint16_t>(Method::write_pieces)) {
+        if (pieces != checksums.pieces.size()) return fail(Code::corrupt);
+        file.crc = object::combined_checksum(offset, bytes, checksums.pieces);
+    } else if (pieces == 1) {
+        checksums.pieces = {file.crc};
+    }
+    checksums.whole = file.crc;
     return file;
 }
 
 }  // namespace
 
 Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
-    ROS2S_CO_TRY_ASSIGN(const FileBody file, read_update(request, scratch.crcs));
+    ROS2S_CO_TRY_ASSIGN(const FileBody file, read_update(request, scratch.checksums));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     if (entered.mount->read_only()) co_return fail(Code::read_only);
     const rpc::OperationId id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     // The update has not begun yet: if it is lost here, the client may send it again.
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request));
-    ROS2S_CO_TRY(co_await check(request, entered, file, payload.window.bytes(), scratch.crcs));
     const session::SessionId session = entered.session->id;
     const uint64_t digest =
         digest_of(request, file).add(file.mount.value).add(file.handle.value).value();
@@ -263,7 +211,7 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     if (stored != nullptr) {
         reply = *stored;
     } else {
-        reply = co_await apply(request, entered, file, payload.window, scratch.crcs);
+        reply = co_await apply(request, entered, file, payload.window, scratch.checksums);
         replies_.end(session, id, reply);
         if (reply.status) count(payload, reply.bytes);
     }
@@ -307,28 +255,6 @@ Task<Result<LinkServer::Payload>> LinkServer::source(rpc::Request& request) {
     co_return payload;
 }
 
-// The checksums of the pieces go down to the store, which compares them. If the host sent one for
-// several pieces (the offset of an append was not known to it), it is compared here, with those of
-// the pieces, which the store needs.
-Task<Result<>> LinkServer::check(rpc::Request& request, const MountInUse& entered,
-                                 const FileBody& file, ConstBytes bytes,
-                                 object::Checksums& checksums) {
-    // The pieces depend on nothing else of an offset, which may be any number here.
-    const uint64_t offset = file.offset % block_bytes;
-    const uint64_t pieces = object::piece_count(offset, bytes.size());
-    if (pieces > 0 && entered.fs().compares_checksums(file.handle)) {
-        if (pieces == 1) checksums = {file.crc};
-        if (checksums.size() == pieces) co_return Result<>{};
-    }
-    ROS2S_CO_TRY(co_await object::array_checksums_in_slices(summing_, request.call(), offset, bytes,
-                                                            checksums));
-    if (object::combined_checksum(offset, bytes.size(), checksums) != file.crc) {
-        metrics_.bad_checksums.add();
-        co_return fail(Code::corrupt);
-    }
-    co_return Result<>{};
-}
-
 Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes bytes) {
     uint32_t crc = crc32c({});
     ROS2S_CO_TRY(co_await in_slices(summing_, call, bytes.size(), [&](size_t at, size_t count) {
@@ -339,7 +265,7 @@ Task<Result<uint32_t>> LinkServer::long_checksum(const Call& call, ConstBytes by
 
 Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountInUse& entered,
                                              const FileBody& file, fs::Window payload,
-                                             object::Checksums& checksums) {
+                                             fs::PayloadChecksums& checksums) {
     fs::FileSystem& fs = entered.fs();
     // The host's own name for the update goes to the store, whose stored reply outlives this
     // process.
@@ -356,18 +282,19 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
                     .stop = entered.session->revoked.token(),
                     .tenant = request.call().tenant,
                     .trace = request.call().trace,
-                    .update = &name};
+                    .update = &name,
+                    .checksums = &checksums};
     if (request.method() == static_cast<uint16_t>(Method::punch_hole)) {
         co_return StoredReplies::Reply{
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};
     }
     const Span span(payload.shared ? call.trace : nullptr, reactor_, "dpu.in_place");
-    const auto written =
-        co_await fs.pwrite_forwarded(call, file.handle, payload, file.offset, checksums);
+    const auto written = co_await fs.pwrite(call, file.handle, payload, file.offset);
     if (!written) {
-        // The store found it. Was it wrong when it arrived here?
-        if (written.error().code == Code::corrupt && payload.length <= block_bytes &&
-            crc32c(payload.bytes()) != file.crc) {
+        // If the store found it: was it wrong when it arrived here?
+        if (checksums.differed ||
+            (written.error().code == Code::corrupt && payload.length <= block_bytes &&
+             crc32c(payload.bytes()) != file.crc)) {
             metrics_.bad_checksums.add();
         }
         co_return StoredReplies::Reply{.status = fail(written.error())};
@@ -377,19 +304,18 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
     co_return StoredReplies::Reply{.bytes = *written};
 }
 
-Task<Result<>> LinkServer::seek(rpc::Request& request) {
+Task<Result<>> LinkServer::seek(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     if (file.length > static_cast<uint64_t>(fs::SeekFor::hole)) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY_ASSIGN(const uint64_t found,
                         co_await entered.fs().seek(request.call(), file.handle, file.offset,
                                                    static_cast<fs::SeekFor>(file.length)));
-    Buffer body;
-    co_await request.reply(rpc::build(body, moved_fields, MovedBody{.bytes = found}));
+    co_await request.reply(rpc::build(scratch.answer, moved_fields, MovedBody{.bytes = found}));
     co_return Result<>{};
 }
 
-Task<Result<>> LinkServer::sync(rpc::Request& request) {
+Task<Result<>> LinkServer::sync(rpc::Request& request, Scratch& /*scratch*/) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     ROS2S_CO_TRY(co_await entered.fs().fsync(request.call(), file.handle));
@@ -434,7 +360,7 @@ Task<Result<>> LinkServer::read_many(rpc::Request& request, Scratch& scratch) {
 Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, Bytes memory) {
     uint64_t payload = 0;
     SliceCount slices(reactor_);
-    scratch.crcs.clear();
+    scratch.checksums.pieces.clear();
     for (fs::ReadManyItem& item : scratch.items) {
         if (!item.status) item.bytes = 0;
         const ConstBytes found = item.window.bytes().first(item.bytes);
@@ -443,10 +369,11 @@ Task<Result<>> LinkServer::reply_items(rpc::Request& request, Scratch& scratch, 
                             found.size() <= slice_bytes
                                 ? crc32c(found)
                                 : co_await long_checksum(request.call(), found));
-        scratch.crcs.push_back(crc);
+        scratch.checksums.pieces.push_back(crc);
         payload += item.bytes;
     }
-    const ConstBytes body = encode_read_answers(scratch.answer, scratch.items, scratch.crcs);
+    const ConstBytes body =
+        encode_read_answers(scratch.answer, scratch.items, scratch.checksums.pieces);
     metrics_.reads.add(scratch.items.size());
     metrics_.read_bytes.add(payload);
     if (request.fits_inline(body.size(), payload)) {

@@ -2,6 +2,8 @@
 // come from the control plane, which uses the same tables. Requests about names go through
 // session::MountNames, as the control plane's do.
 //
+// What differs between methods is in one table (link_methods.cc).
+//
 //     request ─ session ─ mount, handle, rights ─ FileSystem ─ payload into or out of the host's
 //     windows ─ answer
 //
@@ -21,6 +23,7 @@
 #include <memory>
 #include <vector>
 
+#include "ros2s/fs/payload_checksums.h"
 #include "ros2s/hostlink/stored_replies.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/method_times.h"
@@ -72,16 +75,17 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
   private:
     // Memory of a request, reused by the next one, unless it is large.
     struct Scratch {
+        explicit Scratch(SliceTurns& turns) : checksums(turns) {}
         static constexpr size_t kept_max = 64;
         static constexpr size_t kept_bytes_max = size_t{64} << 10;
         // Without texts in `items`, which are removed before it is kept.
         [[nodiscard]] size_t bytes() const {
-            return answer.capacity() + crcs.capacity() * sizeof(crcs[0]) +
+            return answer.capacity() + checksums.pieces.capacity() * sizeof(uint32_t) +
                    items.capacity() * sizeof(items[0]);
         }
         Buffer answer;
         std::vector<fs::ReadManyItem> items;
-        object::Checksums crcs;
+        fs::PayloadChecksums checksums;
         fs::UserClaim user;
     };
     // The session and the mount of a request, held while it runs.
@@ -97,7 +101,27 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
         fs::Window window;
         [[nodiscard]] bool in_place() const { return window.shared; }
     };
-    Task<Result<>> answer(rpc::Request& request, Scratch& scratch);
+    // Answers, or returns the error to answer with.
+    using Handler = Task<Result<>> (LinkServer::*)(rpc::Request&, Scratch&);
+    enum Property : unsigned {
+        plain = 0,
+        has_node = 1,    // behind the mount, for audit lines; others have a handle or a path there
+        is_change = 2,   // for admission
+        gives_back = 4,  // needs no rights: it is done for every user
+    };
+    struct MethodRow {
+        Method method;
+        std::string_view name;  // for metrics and people
+        unsigned properties;
+        Handler handler;
+        // The most memory that the reply's body may need, with what it is made from. Null: little.
+        uint64_t (*reply_bytes)(const rpc::Request&) = nullptr;
+        [[nodiscard]] bool has(Property property) const { return (properties & property) != 0; }
+    };
+    static const std::array<MethodRow, method_count> methods;
+    static const MethodRow* find_method(uint16_t number);  // null: there is none
+    static std::span<const std::string_view> method_names();
+
     Result<MountInUse> enter(const rpc::Request& request, session::MountId mount);
     Result<MountInUse> enter(const rpc::Request& request, const FileBody& file);
     // The user as whom it acts. Errors: denied, with an audit line.
@@ -108,31 +132,25 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
     Task<Result<Payload>> sink(rpc::Request& request);
     Task<Result<Payload>> source(rpc::Request& request);
-    // Compares the payload of a write with the host's checksums, unless the file system does.
-    // `checksums`: of its pieces, for the file system; computed if the host did not send them.
-    // Errors: corrupt, cancelled, deadline.
-    Task<Result<>> check(rpc::Request& request, const MountInUse& entered, const FileBody& file,
-                         ConstBytes bytes, object::Checksums& checksums);
     [[nodiscard]] Result<Payload> in_place(Result<fabric::Mapping> mapping);
     void count(const Payload& payload, uint64_t bytes) {
         (payload.in_place() ? metrics_.host_bytes : metrics_.dpu_bytes).add(bytes);
     }
     Task<StoredReplies::Reply> apply(rpc::Request& request, const MountInUse& entered,
                                      const FileBody& file, fs::Window payload,
-                                     object::Checksums& checksums);
-    Task<Result<>> seek(rpc::Request& request);
-    Task<Result<>> sync(rpc::Request& request);
-    // Requests about names that change nothing, and then all others.
-    Task<Result<>> names(rpc::Request& request, Scratch& scratch);
-    // Requests that are done once: opening files, and changes of names and attributes.
-    Task<Result<>> changes(rpc::Request& request, Scratch& scratch);
-    // Decodes the body, and answers with the result of `apply(names, call, parts of it ...)`.
-    template <class Body, class... Parts>
-    Task<Result<>> ask(rpc::Request& request, Scratch& scratch, auto apply, Parts Body::*... parts);
-    // The same for an update, which is done once.
-    template <class Body, class... Parts>
-    Task<Result<>> change(rpc::Request& request, Scratch& scratch, auto apply,
-                          Parts Body::*... parts);
+                                     fs::PayloadChecksums& checksums);
+    Task<Result<>> seek(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> sync(rpc::Request& request, Scratch& scratch);
+    // Decodes the body, and answers with the result of `apply(names, call, body)`.
+    template <auto apply>
+    Task<Result<>> ask(rpc::Request& request, Scratch& scratch);
+    // The same for a request that is done once: opens a file, or changes names or attributes.
+    template <auto apply>
+    Task<Result<>> change(rpc::Request& request, Scratch& scratch);
+    template <auto apply>
+    static constexpr Handler asks = &LinkServer::ask<apply>;
+    template <auto apply>
+    static constexpr Handler changes = &LinkServer::change<apply>;
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
@@ -145,7 +163,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     session::Mounts& mounts_;
     const Placement placement_;
     LinkServerMetrics metrics_;
-    rpc::MethodTimes times_{method_names};
+    rpc::MethodTimes times_{method_names()};
     StoredReplies replies_;
     SliceTurns summing_;
     std::vector<std::unique_ptr<Scratch>> unused_;

@@ -146,6 +146,19 @@ Task<> refused_requests(Stage& stage) {
 }
 TEST(HostLink, RefusedRequestsAreAudited) { Stage().run(refused_requests); }
 
+Task<> refused_path(Stage& stage) {
+    stage.dpu.log.clear();
+    const std::string path(40, 'a');
+    const auto refused =
+        co_await stage.other.link->open_path({}, path, {.creates = true, .mode = 0644});
+    EXPECT_EQ(refused.error().code, Code::read_only);
+    EXPECT_EQ(stage.dpu.log.size(), 1U);
+    if (stage.dpu.log.empty()) co_return;
+    const std::string& line = stage.dpu.log.back();
+    EXPECT_TRUE(line.contains("container=container decision=refused")) << line;
+}
+TEST(HostLink, RefusedPathIsAuditedWithoutNode) { Stage().run(refused_path); }
+
 // A session that its client ends waits for its updates, until it is revoked as well.
 Task<> revoked_while_it_ends(Stage& stage) {
     using namespace std::chrono_literals;
@@ -509,7 +522,7 @@ TEST(HostLink, RepeatedNameChangeIsDoneOnce) { Stage().run(changes_that_come_aga
 // ---- false data -----------------------------------------------------------------------------
 
 Task<> nonsense(Stage& stage) {
-    constexpr uint16_t last = method_names.size();
+    constexpr uint16_t last = method_count;
     for (uint16_t method = 0; method <= last + 1; ++method) {
         const auto refused = co_await ask(stage.host, static_cast<Method>(method), as_bytes("?"));
         EXPECT_FALSE(refused) << method;

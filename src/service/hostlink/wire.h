@@ -59,24 +59,7 @@ enum class Method : uint16_t {
     write_pieces = 33,
     seek = 34,
 };
-// By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 34> method_names{"read",           "write",
-                                                               "sync",           "punch_hole",
-                                                               "lookup",         "get_attributes",
-                                                               "readdir",        "read_many",
-                                                               "make_directory", "make_node",
-                                                               "symlink",        "link",
-                                                               "unlink",         "remove_directory",
-                                                               "rename",         "read_link",
-                                                               "set_attributes", "get_xattr",
-                                                               "set_xattr",      "remove_xattr",
-                                                               "list_xattrs",    "open",
-                                                               "create",         "close",
-                                                               "forget",         "space",
-                                                               "walk",           "open_path",
-                                                               "lookup_many",    "create_many",
-                                                               "unlink_many",    "readdir_many",
-                                                               "write_pieces",   "seek"};
+inline constexpr size_t method_count = 34;  // their numbers begin with 1
 
 using rpc::Buffer;
 

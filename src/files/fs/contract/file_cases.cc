@@ -1,6 +1,7 @@
 // Contents: reading and writing at any offset, holes, truncation, trimming.
 #include <algorithm>
 
+#include "ros2s/fs/payload_checksums.h"
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -57,6 +58,31 @@ Task<> write_block(Fixture& f, FileHandle handle, char mark, uint64_t offset, ui
 Task<> read_block(Fixture& f, FileHandle handle, uint64_t offset, uint64_t length, bool& torn) {
     const string bytes = co_await f.read(handle, offset, length);
     if (bytes != string(bytes.size(), bytes.empty() ? ' ' : bytes[0])) torn = true;
+}
+
+// Writes bytes that another process sent, with the checksum of `summed`.
+Task<Result<uint64_t>> write_forwarded(Fixture& f, FileHandle handle, string bytes, string summed,
+                                       uint64_t offset) {
+    SliceTurns turns(f.reactor);
+    PayloadChecksums checksums(turns);
+    checksums.whole = crc32c(as_bytes(summed));
+    if (object::piece_count(offset, bytes.size()) == 1) checksums.pieces = {*checksums.whole};
+    Call call = f.call;
+    call.checksums = &checksums;
+    co_return co_await f.fs.pwrite(call, handle, Window::local(as_bytes(bytes)), offset);
+}
+Task<> check_read_forwarded(Fixture& f, FileHandle handle, const string& wanted) {
+    SliceTurns turns(f.reactor);
+    PayloadChecksums checksums(turns);
+    Call call = f.call;
+    call.checksums = &checksums;
+    string found(wanted.size() + 1, '?');
+    const Bytes into(reinterpret_cast<std::byte*>(found.data()), found.size());
+    EXPECT_OK(co_await f.fs.pread(call, handle, Window::local(into), 0));
+    found.pop_back();
+    EXPECT_EQ(found, wanted);
+    const uint32_t crc = crc32c(as_bytes(wanted));
+    EXPECT_EQ(checksums.whole.value_or(crc), crc);
 }
 
 constexpr Case file_table[] = {
@@ -125,6 +151,25 @@ constexpr Case file_table[] = {
          EXPECT_EQ(all.substr(5 * chunk + 17), "end");
          EXPECT_EQ(std::ranges::count(all, '\0'), static_cast<long>(all.size() - 8));
          co_await f.close(handle);
+     }},
+    {"BytesThatDifferFromTheirChecksumAreRefused",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "old");
+         for (const OpenFlags flags : {f.writing, f.appending}) {
+             const FileHandle handle = co_await f.open(node, flags);
+             string contents = co_await f.read(handle, 0, 100'000);
+             for (const size_t size : {3, 4096, 20'000}) {
+                 const string bytes(size, 'a'), other(size, 'b');
+                 EXPECT_FAILS(corrupt, co_await write_forwarded(f, handle, other, bytes, 0));
+                 EXPECT_TRUE(co_await f.read(handle, 0, 100'000) == contents) << size;
+                 EXPECT_OK(co_await write_forwarded(f, handle, bytes, bytes, 0));
+                 const uint64_t at = flags.append ? contents.size() : 0;
+                 contents.resize(std::max(contents.size(), at + size));
+                 contents.replace(at, size, bytes);
+                 co_await check_read_forwarded(f, handle, contents);
+             }
+             co_await f.close(handle);
+         }
      }},
     {"WriteAtOneTebibyteUsesLittleSpace",
      [](Fixture& f) -> Task<> {
