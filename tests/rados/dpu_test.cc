@@ -176,7 +176,7 @@ TEST_F(RadosDpu, RenameInterruptedByDpuDeathIsDoneOnce) {
     fs::FileSystem& files = host->file_system();
     const fs::NodeId here = make_directory(files, "here"), there = make_directory(files, "there");
     for (const char* const step : {"Coordinator::execute", "Coordinator::prepare",
-                                   "Coordinator::apply", "RadosStore::start_tidying"}) {
+                                   "Coordinator::apply", "Tidier::start"}) {
         SCOPED_TRACE(step);
         const auto made = run_blocking(*reactor, [&] {
             return files.create(call, here, "file", 0600, {.write = true, .exclusive = true}, {});
@@ -221,7 +221,7 @@ TEST_F(RadosDpu, InterruptedRenameIsCompletedByTheNext) {
     for (const auto& [step, is_done] : {Strike{"Coordinator::decide", false},
                                         {"Coordinator::prepare", false},
                                         {"Coordinator::commit", false},
-                                        {"RadosStore::apply_rest", true},
+                                        {"Publisher::apply_rest", true},
                                         {"Coordinator::apply", true}}) {
         SCOPED_TRACE(step);
         strike_rename(here, there, fmt::format("ros2s::rados::{}", step));

@@ -203,13 +203,13 @@ class RadosTrial {
         if (report_.clients_dropped == 0) (void)must("repeated", fail_of(repeated));
         if (!repeated) work.give_up();
     }
-    Task<Result<>> sweep_by(RadosClient& sweeper, RadosStore::Orphans* seen) {
+    Task<Result<>> sweep_by(RadosClient& sweeper, rados::Orphans* seen) {
         Report report;
         co_return co_await sweeper.store().sweep(no_call, container_, report, seen);
     }
     Task<> drop_replies(RadosClient& sweeper) {
         const size_t before = rados::replies_in(cluster_);
-        RadosStore::Orphans seen;
+        rados::Orphans seen;
         for (int i = 0; i < 2; ++i) {
             (void)must("a sweep", co_await sweep_by(sweeper, &seen));
             co_await sleep_for(world_.core(), reply_age + std::chrono::hours(1));

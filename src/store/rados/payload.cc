@@ -1,48 +1,22 @@
-// The bytes of a transaction's arrays: cut into runs, which go into data objects or, if they are
-// short, into the omap of their object.
+#include "payload.h"
+
 #include <algorithm>
 
 #include "ros2s/object/checksum.h"
 #include "segment.h"
-#include "updating.h"
 
 namespace ros2s::rados {
-namespace {
 
 using namespace object;
 
-constexpr size_t crowded_max = 4096;
-
-}  // namespace
-
-DataId RadosStore::next_data(bool is_inline) {
-    const auto now = static_cast<uint64_t>(reactor_.wall_time().time_since_epoch().count());
-    if (is_inline) return {.time = now, .store = 0, .number = reactor_.secrets().next()};
-    return {.time = now, .store = number_, .number = ++data_written_};
+DataId PayloadWriter::next_data(bool is_inline) {
+    const auto now = static_cast<uint64_t>(env_.reactor.wall_time().time_since_epoch().count());
+    if (is_inline) return {.time = now, .store = 0, .number = env_.reactor.secrets().next()};
+    return {.time = now, .store = env_.store, .number = ++written_};
 }
 
-bool RadosStore::has_room_inline(const ObjectName& object) const {
-    return !crowded_.contains(object);
-}
-
-void RadosStore::note_room(const ObjectName& object, const Pending& stored) {
-    for (const auto& [key, value] : stored.set) {
-        if (key != inline_key) continue;
-        InlineBytes count;
-        if (decode(value, count) && count.bytes >= inline_bytes_in_all) {
-            if (crowded_.size() >= crowded_max) crowded_.clear();
-            crowded_.insert(object);
-        } else {
-            crowded_.erase(object);
-        }
-    }
-    if (std::ranges::find(stored.remove, inline_key, &Pending::Key::key) != stored.remove.end()) {
-        crowded_.erase(object);
-    }
-}
-
-Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
-                                        const Transaction& transaction, Payload& payload) {
+Task<Result<>> PayloadWriter::send(const Call& call, std::string space,
+                                   const Transaction& transaction, Payload& payload) {
     for (size_t i = 0; i < transaction.operations.size(); ++i) {
         const Operation& operation = transaction.operations[i];
         if (operation.kind == Operation::Kind::put && !operation.checksums.empty() &&
@@ -56,14 +30,13 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
         }
         uint64_t offset = operation.extent.offset;
         size_t piece = 0;
-        const bool may_inline = has_room_inline({space, object_name(operation.object)});
+        const bool may_inline = heads_.has_room_inline({space, object_name(operation.object)});
         while (!bytes.empty()) {
-            ROS2S_CO_TRY(call.check(reactor_));
+            ROS2S_CO_TRY(call.check(env_.reactor));
             const size_t length =
                 std::min<uint64_t>(bytes.size(), segment_bytes - offset % segment_bytes);
             const bool is_inline = length <= inline_bytes_max && may_inline;
-            Run run{
-                .data = next_data(is_inline), .offset = offset, .length = length, .checksums = {}};
+            Run run{.data = {}, .offset = offset, .length = length, .checksums = {}};
             array_checksums(offset, bytes.first(length), run.checksums);
             if (!operation.checksums.empty() &&
                 !std::ranges::equal(
@@ -74,13 +47,11 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
             piece += run.checksums.size();
             payload.runs.push_back({i, std::move(run), {}});
             if (is_inline) {
+                payload.runs.back().run.data = next_data(true);
                 payload.runs.back().bytes = bytes.first(length);
             } else {
-                const DataId data = payload.runs.back().run.data;
-                payload.all[operation.object].push_back(data);
-                co_await payload.writes.spawn(write_run({space, data_name(operation.object, data)},
-                                                        bytes.first(length),
-                                                        payload.results.emplace_back()));
+                co_await send_run(space, operation.object, payload.runs.back().run,
+                                  bytes.first(length), payload);
             }
             bytes = bytes.subspan(length);
             offset += length;
@@ -89,9 +60,17 @@ Task<Result<>> RadosStore::send_payload(const Call& call, std::string space,
     co_return Result<>{};
 }
 
-Task<> RadosStore::write_run(ObjectName name, ConstBytes bytes, Result<>& result) {
+Task<> PayloadWriter::send_run(std::string space, ObjectId object, Run& run, ConstBytes bytes,
+                               Payload& payload) {
+    run.data = next_data(false);
+    payload.all[object].push_back(run.data);
+    return payload.writes.spawn(write_run({std::move(space), data_name(object, run.data)}, bytes,
+                                          payload.results.emplace_back()));
+}
+
+Task<> PayloadWriter::write_run(ObjectName name, ConstBytes bytes, Result<>& result) {
     const Change change{.object = std::move(name), .data = bytes};
-    result = co_await data_.apply(change);
+    result = co_await env_.data.apply(change);
 }
 
 }  // namespace ros2s::rados

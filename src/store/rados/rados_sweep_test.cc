@@ -103,7 +103,7 @@ Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& 
     const std::string old(100, 'o'), bytes(40'000, 'n');
     Result<object::Commit> done = fail(Code::io);
     if (!is_new_file) co_await write_file(*writer, container->id, old, done);
-    RadosStore::Orphans seen;
+    Orphans seen;
     {
         Nursery nursery(reactor, 1);
         held.hold(keys_of_a_publication);
@@ -190,7 +190,7 @@ Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
         co_await RadosStore::open({}, world.core(), pool, pool, {.keeps_replies = false}, report));
     const auto container = co_await store->create_container({}, {.label = "c"});
     co_await leave_data(world, pool, container->id);
-    RadosStore::Orphans seen;
+    Orphans seen;
     for (const size_t left : {1, 1, 0}) {  // it is too young, is seen, and still there
         EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
         EXPECT_EQ(data_in(cluster), left);
@@ -330,7 +330,7 @@ Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) 
     co_await write_file(*store, container->id, "x", done);
     co_await leave_data(world, pool, container->id);
     co_await sleep_for(world.core(), std::chrono::minutes(61));
-    RadosStore::Orphans seen;
+    Orphans seen;
     EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));
     co_await sleep_for(world.core(), std::chrono::minutes(61));
     held.refuse(1000);
@@ -494,7 +494,7 @@ Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
     EXPECT_EQ(co_await send(idle, 0, 1, false), "done");
     EXPECT_EQ(co_await send(idle, 0, 2, true), "done");
     EXPECT_EQ(co_await send(idle, 0, 2, false), "replayed") << "it was done again";
-    RadosStore::Orphans seen;
+    Orphans seen;
     uint64_t sequence = 0;
     for (const size_t left : {1, 2, 1}) {  // the busy one's stays
         EXPECT_TRUE(co_await store->sweep({}, container->id, report, &seen));

@@ -1,10 +1,11 @@
-// Fetch, list and query of RadosStore.
+#include "reader.h"
+
 #include <algorithm>
 #include <set>
 
-#include "rados_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::rados {
 namespace {
@@ -16,7 +17,6 @@ constexpr size_t reads_at_once = 32;
 constexpr int rereads_max = 100;
 constexpr size_t names_at_once = 1024;
 
-constexpr size_t shared_keys_max = 256;
 constexpr uint64_t gap_max = 65536;  // more hidden bytes are not read along
 
 template <class Part>
@@ -45,39 +45,19 @@ uint64_t bad_end_of(const Run& run, uint64_t from, ConstBytes bytes) {
 
 }  // namespace
 
-Task<Result<ReadReply>> RadosStore::read_unlocked(const Call& call, Read read, Head& head) {
-    read.keys.emplace_back(head_key);
-    while (true) {
-        ROS2S_CO_TRY(call.check(reactor_));
-        auto reply = co_await metadata_.read(read);
-        head = {};
-        if (!reply && reply.error().code == Code::not_found) co_return ReadReply{};
-        if (!reply) co_return reply;
-        const auto value = reply->values.find(head_key);
-        if (value == reply->values.end()) co_return fail(Code::corrupt);
-        ROS2S_CO_TRY(decode(value->second, head));
-        if (head.lock.transaction.is_nil()) co_return reply;
-        ROS2S_CO_TRY_ASSIGN(const bool has_changed,
-                            co_await coordinator_.apply_if_committed(
-                                read.object.space, read.object.name, head, value->second));
-        if (!has_changed) co_return reply;
-    }
-}
-
 // ---- fetch ---------------------------------------------------------------------------------
 
-Task<Result<>> RadosStore::fetch(const Call& call, ContainerId container,
-                                 std::span<FetchItem> items) {
+Task<Result<>> Reader::fetch(const Call& call, ContainerId container, std::span<FetchItem> items) {
     ROS2S_CHECK(items.size() <= fetch_items_max);
-    ROS2S_CO_TRY(call.check(reactor_));
-    ROS2S_CO_TRY(co_await check_container(call, container));
+    ROS2S_CO_TRY(call.check(env_.reactor));
+    ROS2S_CO_TRY(co_await containers_.check(call, container));
     Result<> failure;
     const std::string space = space_of(container);
     if (items.size() == 1) {
         co_await fetch_item(call, space, items[0], failure);
         co_return failure;
     }
-    Nursery nursery(reactor_, reads_at_once);
+    Nursery nursery(env_.reactor, reads_at_once);
     for (FetchItem& item : items) {
         co_await nursery.spawn(fetch_item(call, space, item, failure));
     }
@@ -85,8 +65,7 @@ Task<Result<>> RadosStore::fetch(const Call& call, ContainerId container,
     co_return failure;
 }
 
-Task<> RadosStore::fetch_item(const Call& call, std::string space, FetchItem& item,
-                              Result<>& failure) {
+Task<> Reader::fetch_item(const Call& call, std::string space, FetchItem& item, Result<>& failure) {
     if (!begin_fetch(item)) co_return;
     for (int i = 0; i < rereads_max; ++i) {
         const auto done = co_await fetch_once(call, space, item);
@@ -102,7 +81,7 @@ Task<> RadosStore::fetch_item(const Call& call, std::string space, FetchItem& it
 }
 
 // The parts of an extent that have bytes, over several segments.
-struct RadosStore::Parts {
+struct Reader::Parts {
     struct Part {
         const Run* run = nullptr;
         Extent extent;
@@ -127,50 +106,14 @@ struct RadosStore::Parts {
     Parts(const Segment& segment, Extent extent) { add(segment, extent); }
 };
 
-// A request that several fetches share. All of them began before it.
-struct RadosStore::SharedRead {
-    explicit SharedRead(Reactor& reactor) : done(reactor) {}
-    std::set<std::string> keys;
-    Result<ReadReply> reply = fail(Code::io);
-    Event done;
-};
-
-// Reads the head, and the keys.
-Task<> RadosStore::read_shared(ObjectName object, std::vector<std::string> keys,
-                               std::shared_ptr<SharedRead>& read) {
-    auto& open = shared_reads_[object];
-    const bool leads = open == nullptr || open->keys.size() >= shared_keys_max;
-    if (leads) open = std::make_shared<SharedRead>(reactor_);
-    read = open;
-    read->keys.insert(keys.begin(), keys.end());
-    if (!leads) {
-        co_await read->done;
-        co_return;
-    }
-    const auto hold = co_await read_turns_.lock({object.space + object.name});
-    const auto at = shared_reads_.find(object);
-    if (at != shared_reads_.end() && at->second == read) shared_reads_.erase(at);
-    Read all{.object = std::move(object), .keys = {head_key}};
-    all.keys.insert(all.keys.end(), read->keys.begin(), read->keys.end());
-    read->reply = co_await metadata_.read(all);
-    read->done.set();
-}
-
-Task<Result<ReadReply>> RadosStore::read_with_others(ObjectName object,
-                                                     std::vector<std::string> keys) {
-    std::shared_ptr<SharedRead> shared;
-    co_await read_shared(std::move(object), std::move(keys), shared);
-    co_return shared->reply;
-}
-
 // Parts of one run that are near each other are read by one request.
-Task<> RadosStore::read_parts(std::string space, ObjectId object, Extent extent, const Parts& parts,
-                              Bytes window, std::vector<Result<>>& results) {
+Task<> Reader::read_parts(std::string space, ObjectId object, Extent extent, const Parts& parts,
+                          Bytes window, std::vector<Result<>>& results) {
     fill_holes(extent, parts.all, window);
     results.resize(parts.all.size());  // as many requests at most
     std::map<const Run*, std::vector<Target>> by_run;
     size_t count = 0;
-    Nursery nursery(reactor_, reads_at_once);
+    Nursery nursery(env_.reactor, reads_at_once);
     const auto start = [&](const Run& run, std::vector<Target> targets) {
         return nursery.spawn(read_run({space, data_name(object, run.data)}, run, std::move(targets),
                                       results[count++]));
@@ -187,21 +130,21 @@ Task<> RadosStore::read_parts(std::string space, ObjectId object, Extent extent,
     co_await nursery.join();
 }
 
-Task<> RadosStore::read_all(std::string space, ObjectId object, Extent extent, const Parts& parts,
-                            Bytes window, std::vector<Result<>>& results) {
+Task<> Reader::read_all(std::string space, ObjectId object, Extent extent, const Parts& parts,
+                        Bytes window, std::vector<Result<>>& results) {
     std::shared_ptr<SharedRead> shared;
-    Nursery nursery(reactor_, 2);
+    Nursery nursery(env_.reactor, 2);
     if (!parts.inline_keys.empty()) {
         co_await nursery.spawn(
-            read_shared({space, object_name(object)}, parts.inline_keys, shared));
+            heads_.read_shared({space, object_name(object)}, parts.inline_keys, shared));
     }
     co_await nursery.spawn(read_parts(space, object, extent, parts, window, results));
     co_await nursery.join();
     if (shared != nullptr) take_inline(parts, extent, shared->reply, window, results);
 }
 
-Task<Result<>> RadosStore::read_visible(std::string space, ObjectId object, const Segment& segment,
-                                        Extent extent, Bytes into) {
+Task<Result<>> Reader::read_visible(std::string space, ObjectId object, const Segment& segment,
+                                    Extent extent, Bytes into) {
     const Parts parts(segment, extent);
     std::vector<Result<>> results;
     co_await read_all(space, object, extent, parts, into, results);
@@ -211,8 +154,8 @@ Task<Result<>> RadosStore::read_visible(std::string space, ObjectId object, cons
     co_return Result<>{};
 }
 
-void RadosStore::take_inline(const Parts& parts, Extent extent, const Result<ReadReply>& reply,
-                             Bytes window, std::vector<Result<>>& results) const {
+void Reader::take_inline(const Parts& parts, Extent extent, const Result<ReadReply>& reply,
+                         Bytes window, std::vector<Result<>>& results) {
     for (const auto& [run, part] : parts.all) {
         if (!run->data.is_inline()) continue;
         results.push_back(take_bytes(*run, part, reply,
@@ -220,8 +163,8 @@ void RadosStore::take_inline(const Parts& parts, Extent extent, const Result<Rea
     }
 }
 
-Result<> RadosStore::take_bytes(const Run& run, Extent part, const Result<ReadReply>& reply,
-                                Bytes into) {
+Result<> Reader::take_bytes(const Run& run, Extent part, const Result<ReadReply>& reply,
+                            Bytes into) {
     if (!reply) return fail(reply.error());
     const auto value = reply->values.find(bytes_key(run.data));
     if (value == reply->values.end()) return fail(Code::not_found);
@@ -236,18 +179,19 @@ Result<> RadosStore::take_bytes(const Run& run, Extent part, const Result<ReadRe
 }
 
 // The object has this head, and with it the facts are still true.
-bool RadosStore::are_true(const ObjectName& object, const std::vector<std::string>& keys,
-                          const Facts& facts, const Result<ReadReply>& reply) const {
+bool Reader::are_true(const ObjectName& object, const std::vector<std::string>& keys,
+                      const Facts& facts, const Result<ReadReply>& reply) const {
     if (!reply) return false;
     const auto head = reply->values.find(head_key);
     if (head == reply->values.end()) return false;
     // The bytes of arrays may be in the omap.
     const bool is_array = facts[0]->entry.is_array;
-    return seen_.has_head(object, head->second, is_array) && seen_.of(object, keys) == facts;
+    return heads_.seen.has_head(object, head->second, is_array) &&
+           heads_.seen.of(object, keys) == facts;
 }
 
 // Of a single value, or of nothing.
-Result<> RadosStore::take_value(const Fact& fact, FetchItem& item) {
+Result<> Reader::take_value(const Fact& fact, FetchItem& item) {
     const Bytes window = item.window.bytes().first(item.extent.length);
     if (fact.value.empty()) {
         std::ranges::fill(window, std::byte{0});
@@ -264,7 +208,7 @@ Result<> RadosStore::take_value(const Fact& fact, FetchItem& item) {
     return {};
 }
 
-Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, FetchItem& item) {
+Task<Result<bool>> Reader::fetch_once(const Call& call, std::string space, FetchItem& item) {
     const std::string key = entry_key(item.dkey, item.akey);
     Read read{.object = {space, object_name(item.object)}, .keys = {key}};
     if (item.extent.length > 0) {
@@ -277,13 +221,13 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
     std::vector<Result<>> results;
     // What the keys said last time is true if the object has the same head now. The bytes are read
     // beside the head.
-    Facts facts = seen_.of(read.object, read.keys);
+    Facts facts = heads_.seen.of(read.object, read.keys);
     bool are_known = !facts.empty();
     if (are_known) {
         const Parts parts(facts, item.extent);
         std::shared_ptr<SharedRead> shared;
-        Nursery nursery(reactor_, 2);
-        co_await nursery.spawn(read_shared(read.object, parts.inline_keys, shared));
+        Nursery nursery(env_.reactor, 2);
+        co_await nursery.spawn(heads_.read_shared(read.object, parts.inline_keys, shared));
         if (facts[0]->entry.is_array) {
             co_await nursery.spawn(
                 read_parts(space, item.object, item.extent, parts, window, results));
@@ -296,11 +240,11 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
     }
     if (!are_known) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await heads_.read_unlocked(call, read, head));
         ROS2S_CO_TRY_ASSIGN(facts, facts_of(read.keys, reply));
         if (const auto bytes = reply.values.find(head_key);
             bytes != reply.values.end() && head.lock.transaction.is_nil()) {
-            seen_.remember(read.object, bytes->second, read.keys, facts);
+            heads_.seen.remember(read.object, bytes->second, read.keys, facts);
         }
         results.clear();
         if (facts[0]->entry.is_array) {
@@ -330,14 +274,14 @@ Task<Result<bool>> RadosStore::fetch_once(const Call& call, std::string space, F
 
 // Whole pieces are read and verified in private memory. Errors: not_found; corrupt (detail: the end
 // of the bad block).
-Task<> RadosStore::read_run(ObjectName name, const Run& run, std::vector<Target> targets,
-                            Result<>& result) {
+Task<> Reader::read_run(ObjectName name, const Run& run, std::vector<Target> targets,
+                        Result<>& result) {
     const uint64_t first = targets.front().part.offset, last = targets.back().part.end();
     const uint64_t from = std::max(round_down(first, block_bytes), run.offset);
     const uint64_t end = std::min(round_up(last, block_bytes), run.offset + run.length);
     const AlignedBuffer memory(end - from);
     const Bytes bytes = memory.bytes().first(end - from);
-    const auto count = co_await data_.read_data(name, from - run.offset, bytes);
+    const auto count = co_await env_.data.read_data(name, from - run.offset, bytes);
     if (!count) {
         result = fail(count.error());
         co_return;
@@ -362,11 +306,11 @@ Task<> RadosStore::read_run(ObjectName name, const Run& run, std::vector<Target>
 
 // ---- list, query ---------------------------------------------------------------------------
 
-Task<Result<ListReply>> RadosStore::list(const Call& call, ContainerId container,
-                                         const ListRequest& request) {
+Task<Result<ListReply>> Reader::list(const Call& call, ContainerId container,
+                                     const ListRequest& request) {
     ROS2S_CO_TRY(validate(request));
-    ROS2S_CO_TRY(call.check(reactor_));
-    ROS2S_CO_TRY(co_await check_container(call, container));
+    ROS2S_CO_TRY(call.check(env_.reactor));
+    ROS2S_CO_TRY(co_await containers_.check(call, container));
     const std::string space = space_of(container);
     switch (request.what) {
         case ListRequest::What::objects: co_return co_await list_objects(call, space, request);
@@ -376,8 +320,8 @@ Task<Result<ListReply>> RadosStore::list(const Call& call, ContainerId container
     co_return co_await list_akeys(call, space, request);
 }
 
-Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string space,
-                                                 const ListRequest& request) {
+Task<Result<ListReply>> Reader::list_objects(const Call& call, std::string space,
+                                             const ListRequest& request) {
     // RADOS lists in the order of hashes: of all names, the first ones that are wanted are kept.
     const size_t most = std::min<size_t>(request.limit, names_at_once) + 1;
     std::optional<ObjectId> after;
@@ -385,9 +329,9 @@ Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string s
     ListReply reply;
     while (true) {
         std::set<ObjectId> first;
-        const auto listing = metadata_.list(space);
+        const auto listing = env_.metadata.list(space);
         while (true) {
-            ROS2S_CO_TRY(call.check(reactor_));
+            ROS2S_CO_TRY(call.check(env_.reactor));
             ROS2S_CO_TRY_ASSIGN(const auto names, co_await listing->next());
             if (names.empty()) break;
             for (const std::string& name : names) {
@@ -400,7 +344,7 @@ Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string s
         for (const ObjectId object : first) {
             Head head;
             const Read read{.object = {space, object_name(object)}, .keys = {}};
-            ROS2S_CO_TRY(co_await read_unlocked(call, read, head));
+            ROS2S_CO_TRY(co_await heads_.read_unlocked(call, read, head));
             after = object;
             if (head.entries == 0) continue;
             if (reply.entries.size() == std::min<size_t>(request.limit, names_at_once)) {
@@ -413,15 +357,15 @@ Task<Result<ListReply>> RadosStore::list_objects(const Call& call, std::string s
     }
 }
 
-Task<Result<ListReply>> RadosStore::list_dkeys(const Call& call, std::string space,
-                                               const ListRequest& request) {
+Task<Result<ListReply>> Reader::list_dkeys(const Call& call, std::string space,
+                                           const ListRequest& request) {
     ListReply reply;
     Read read = first_page({space, object_name(request.object)}, "e");
     if (request.after) read.range.after = end_of_prefix(entry_prefix({*request.after}));
     std::optional<ListEntry> current;  // its akeys may go on in the next page
     while (true) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             if (key == head_key) continue;
             const auto parsed = parse_entry_key(key);
@@ -449,14 +393,14 @@ Task<Result<ListReply>> RadosStore::list_dkeys(const Call& call, std::string spa
     co_return reply;
 }
 
-Task<Result<ListReply>> RadosStore::list_akeys(const Call& call, std::string space,
-                                               const ListRequest& request) {
+Task<Result<ListReply>> Reader::list_akeys(const Call& call, std::string space,
+                                           const ListRequest& request) {
     ListReply reply;
     Read read = first_page({space, object_name(request.object)}, entry_prefix(request.dkey));
     if (request.after) read.range.after = entry_key(request.dkey, {*request.after});
     while (true) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             if (key == head_key) continue;
             const auto parsed = parse_entry_key(key);
@@ -475,38 +419,36 @@ Task<Result<ListReply>> RadosStore::list_akeys(const Call& call, std::string spa
     }
 }
 
-Task<Result<QueryReply>> RadosStore::query(const Call& call, ContainerId container, ObjectId object,
-                                           const Akey& akey) {
+Task<Result<QueryReply>> Reader::query(const Call& call, ContainerId container, ObjectId object,
+                                       const Akey& akey) {
     ROS2S_CO_TRY(validate(akey));
-    ROS2S_CO_TRY(call.check(reactor_));
-    ROS2S_CO_TRY(co_await check_container(call, container));
+    ROS2S_CO_TRY(call.check(env_.reactor));
+    ROS2S_CO_TRY(co_await containers_.check(call, container));
     const ObjectName name{space_of(container), object_name(object)};
     co_return co_await query_object(call, name, akey);
 }
 
-Task<Result<QueryReply>> RadosStore::query_object(const Call& call, ObjectName name,
-                                                  const Akey& akey) {
+Task<Result<QueryReply>> Reader::query_object(const Call& call, ObjectName name, const Akey& akey) {
     const Read read = query_read(name, akey);
     while (true) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
         ROS2S_CO_TRY_ASSIGN(const auto facts, co_await finish_query(call, name, akey, found, head));
         if (facts) co_return *facts;
     }
 }
 
-Read RadosStore::query_read(ObjectName object, const Akey& akey) {
+Read Reader::query_read(ObjectName object, const Akey& akey) {
     const std::string prefix = reverse_prefix(akey);
     return {.object = std::move(object),
             .keys = {column_key(akey)},
             .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = 1}};
 }
 
-// `found` is what query_read() reads. Nothing: the object has changed meanwhile.
-Task<Result<std::optional<QueryReply>>> RadosStore::finish_query(const Call& call, ObjectName name,
-                                                                 const Akey& akey,
-                                                                 const ReadReply& found,
-                                                                 const Head& head) {
+Task<Result<std::optional<QueryReply>>> Reader::finish_query(const Call& call, ObjectName name,
+                                                             const Akey& akey,
+                                                             const ReadReply& found,
+                                                             const Head& head) {
     QueryReply reply;
     const auto value = found.values.find(column_key(akey));
     if (value != found.values.end()) {
@@ -527,7 +469,7 @@ Task<Result<std::optional<QueryReply>>> RadosStore::finish_query(const Call& cal
         Head again;
         const Read entry_read{.object = name, .keys = {key}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply second,
-                            co_await read_unlocked(call, entry_read, again));
+                            co_await heads_.read_unlocked(call, entry_read, again));
         // If the object has changed between the two, they do not belong together.
         if (again.change != head.change) co_return std::nullopt;
         Entry entry;
@@ -539,7 +481,7 @@ Task<Result<std::optional<QueryReply>>> RadosStore::finish_query(const Call& cal
     }
     const auto head_bytes = found.values.find(head_key);
     if (head_bytes != found.values.end() && head.lock.transaction.is_nil()) {
-        seen_.remember(name, head_bytes->second, akey, reply);
+        heads_.seen.remember(name, head_bytes->second, akey, reply);
     }
     co_return reply;
 }

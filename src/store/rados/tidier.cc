@@ -1,35 +1,44 @@
-// What changes leave behind is removed after them: data that nothing names any more, records of it,
-// objects without entries.
+#include "tidier.h"
+
 #include <algorithm>
 #include <deque>
-
-#include "rados_store.h"
 
 namespace ros2s::rados {
 namespace {
 
 constexpr size_t garbage_max = 65536;  // of one object, that waits for its removal
-constexpr size_t removals_at_once = 8;
+constexpr size_t removals_at_once = 8, removals_max = 64;
+// Decisions that wait for the next change of their object.
+constexpr size_t ended_of_one_max = 64, ended_deciders_max = 1024, ended_at_once = 32;
 
 }  // namespace
 
 using namespace object;
 
-Task<> RadosStore::remove_data(std::string space, ObjectId object, std::vector<DataId> data) {
+Tidier::Tidier(const Env& env) : env_(env), removals_(env.reactor, removals_max) {}
+
+Task<> Tidier::close() {
+    for (auto& [name, keys] : std::exchange(ended_decisions_, {})) {
+        co_await removals_.spawn(forget_keys(name, std::move(keys)));
+    }
+    co_await removals_.join();
+}
+
+Task<> Tidier::remove_data(std::string space, ObjectId object, std::vector<DataId> data) {
     for (const DataId& id : data) {
         const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
-        (void)co_await data_.apply(remove);  // the sweep removes what remains
+        (void)co_await env_.data.apply(remove);  // the sweep removes what remains
     }
 }
 
-void RadosStore::drop(const std::string& space, std::map<ObjectId, std::vector<DataId>>& data) {
+void Tidier::drop(const std::string& space, std::map<ObjectId, std::vector<DataId>>& data) {
     for (auto& [object, ids] : data) {
-        (void)tidying_.try_spawn(remove_data(space, object, std::move(ids)));
+        (void)removals_.try_spawn(remove_data(space, object, std::move(ids)));
     }
     data.clear();
 }
 
-void RadosStore::start_tidying(std::string space, ObjectId object, const Pending& pending) {
+void Tidier::start(std::string space, ObjectId object, const Pending& pending) {
     // An object without entries has none of its akeys' facts either if it was punched, or if
     // conditions alone have made it: then nothing was ever changed in it, and it has no epoch.
     bool has_facts = false, is_unchanged = false;
@@ -49,20 +58,45 @@ void RadosStore::start_tidying(std::string space, ObjectId object, const Pending
     (void)leave({std::move(space), object_name(object)}, std::move(left));
 }
 
-bool RadosStore::leave(const ObjectName& name, Leftovers left) {
+// One that has no room is found by the sweep.
+void Tidier::forget_record(const ObjectName& log, std::string key) {
+    (void)leave(log, {.garbage = {std::move(key)}, .dead_head = {}});
+}
+
+void Tidier::note_ended(const ObjectName& decider, std::vector<std::string> keys) {
+    if (keys.empty()) return;
+    std::vector<std::string>& all = ended_decisions_[decider];
+    std::ranges::move(keys, std::back_inserter(all));
+    if (all.size() >= ended_of_one_max && leave(decider, {.garbage = all, .dead_head = {}})) {
+        ended_decisions_.erase(decider);
+    }
+    if (ended_decisions_.size() < ended_deciders_max) return;
+    for (size_t i = 0; i < ended_at_once; ++i) {
+        const auto first = ended_decisions_.begin();
+        if (!leave(first->first, {.garbage = first->second, .dead_head = {}})) return;
+        ended_decisions_.erase(first);
+    }
+}
+
+std::vector<std::string> Tidier::take_ended(const ObjectName& decider) {
+    const auto found = ended_decisions_.extract(decider);
+    return found.empty() ? std::vector<std::string>() : std::move(found.mapped());
+}
+
+bool Tidier::leave(const ObjectName& name, Leftovers left) {
     const auto [at, is_new] = leftovers_.try_emplace(name);
     // What has no room is left to the sweep.
     if (at->second.garbage.size() < garbage_max) {
         std::ranges::move(left.garbage, std::back_inserter(at->second.garbage));
     }
     if (!left.dead_head.empty()) at->second.dead_head = std::move(left.dead_head);
-    if (!is_new || tidying_.try_spawn(tidy(name))) return true;
+    if (!is_new || removals_.try_spawn(tidy(name))) return true;
     leftovers_.erase(name);
     return false;
 }
 
 // One change forgets all that was removed meanwhile.
-Task<> RadosStore::tidy(ObjectName name) {
+Task<> Tidier::tidy(ObjectName name) {
     while (true) {
         const auto at = leftovers_.find(name);
         if (at->second.garbage.empty() && at->second.dead_head.empty()) {
@@ -73,7 +107,7 @@ Task<> RadosStore::tidy(ObjectName name) {
         Change forget{.object = name};
         std::deque<Result<>> results;
         {
-            Nursery nursery(reactor_, removals_at_once);
+            Nursery nursery(env_.reactor, removals_at_once);
             for (const std::string& key : left.garbage) {
                 Result<>& result = results.emplace_back();
                 // Others are records of transactions.
@@ -88,23 +122,23 @@ Task<> RadosStore::tidy(ObjectName name) {
         if (!left.dead_head.empty() && forget.remove.size() == left.garbage.size()) {
             const Change remove{
                 .object = name, .equal = {{head_key, left.dead_head}}, .remove_object = true};
-            if (co_await metadata_.apply(remove)) {
+            if (co_await env_.metadata.apply(remove)) {
                 ended_decisions_.erase(name);
                 continue;
             }
         }
-        if (!forget.remove.empty()) (void)co_await metadata_.apply(forget);
+        if (!forget.remove.empty()) (void)co_await env_.metadata.apply(forget);
     }
 }
 
-Task<> RadosStore::forget_keys(ObjectName name, std::vector<std::string> keys) {
+Task<> Tidier::forget_keys(ObjectName name, std::vector<std::string> keys) {
     const Change forget{.object = std::move(name), .remove = std::move(keys)};
-    (void)co_await metadata_.apply(forget);
+    (void)co_await env_.metadata.apply(forget);
 }
 
-Task<> RadosStore::remove_one(ObjectName data, Result<>& result) {
+Task<> Tidier::remove_one(ObjectName data, Result<>& result) {
     const Change remove{.object = std::move(data), .remove_object = true};
-    result = co_await data_.apply(remove);
+    result = co_await env_.data.apply(remove);
     if (!result && result.error().code == Code::not_found) result = {};
 }
 

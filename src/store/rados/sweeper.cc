@@ -1,10 +1,9 @@
-// Removes what crashes have left in a container.
+#include "sweeper.h"
+
 #include <algorithm>
 #include <ranges>
 #include <set>
 #include <utility>
-
-#include "rados_store.h"
 
 namespace ros2s::rados {
 
@@ -17,27 +16,37 @@ constexpr int touches_max = 16;             // of one object
 
 using namespace object;
 
+void Sweeper::start() {
+    if (env_.options.sweep_every > Duration()) ROS2S_CHECK(sweeping_.try_spawn(keep_sweeping()));
+}
+
+Task<> Sweeper::close() {
+    closing_.request_stop();
+    return sweeping_.join();
+}
+
 // The first one is at a random time, so that clients that start together do not sweep together.
-Task<> RadosStore::keep_sweeping() {
+Task<> Sweeper::keep_sweeping() {
     const Call call{.stop = closing_.token()};
-    const auto every = static_cast<uint64_t>(options_.sweep_every.count());
-    Duration pause{reactor_.random().below(every) + 1};
+    const auto every = static_cast<uint64_t>(env_.options.sweep_every.count());
+    Duration pause{env_.reactor.random().below(every) + 1};
     SeenOrphans seen;
-    while (co_await sleep_for(reactor_, pause, call.stop)) {
+    while (co_await sleep_for(env_.reactor, pause, call.stop)) {
         Report report;
         const auto swept = co_await sweep_all(call, seen, report);
-        pause = options_.sweep_every;
+        pause = env_.options.sweep_every;
         sweeps_.add();
         if (swept || call.stop.stop_requested()) continue;
         failed_sweeps_.add();
-        options_.log.warning(
+        env_.options.log.warning(
             "cannot remove the remains of crashed clients in {} ({}): the next attempt is in {} s",
-            path(), report.text(), std::chrono::duration_cast<std::chrono::seconds>(pause).count());
+            env_.metadata.description(), report.text(),
+            std::chrono::duration_cast<std::chrono::seconds>(pause).count());
     }
 }
 
-Task<Result<>> RadosStore::sweep_all(const Call& call, SeenOrphans& seen, Report& report) {
-    const auto containers = co_await list_containers(call);
+Task<Result<>> Sweeper::sweep_all(const Call& call, SeenOrphans& seen, Report& report) {
+    const auto containers = co_await containers_.list(call);
     if (!containers) co_return report.fail(containers.error(), describe(containers.error()));
     Result<> all;
     auto before = std::exchange(seen, {});  // those of containers that are gone are forgotten
@@ -52,14 +61,14 @@ Task<Result<>> RadosStore::sweep_all(const Call& call, SeenOrphans& seen, Report
     co_return all;
 }
 
-void RadosStore::visit_metrics(const MetricVisitor& visit) const {
+void Sweeper::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_rados_sweeps_total", "Sweeps for remains of crashed clients in the cluster",
           sweeps_.value());
     visit("ros2store_rados_failed_sweeps_total", "Sweeps that failed", failed_sweeps_.value());
 }
 
-Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report& report,
-                                 Orphans* seen) {
+Task<Result<>> Sweeper::sweep(const Call& call, ContainerId container, Report& report,
+                              Orphans* seen) {
     std::string name;
     const auto swept = co_await sweep_container(call, container, seen, name);
     if (swept) co_return swept;
@@ -68,9 +77,9 @@ Task<Result<>> RadosStore::sweep(const Call& call, ContainerId container, Report
                           space_of(container), describe(swept.error()));
 }
 
-Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId container, Orphans* seen,
-                                           std::string& failed) {
-    ROS2S_CO_TRY(co_await check_container(call, container));
+Task<Result<>> Sweeper::sweep_container(const Call& call, ContainerId container, Orphans* seen,
+                                        std::string& failed) {
+    ROS2S_CO_TRY(co_await containers_.check(call, container));
     const std::string space = space_of(container);
     Result<> first;
     std::string damaged;
@@ -85,16 +94,16 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
         if (!is_damage || first) first = swept;
         return is_damage;
     };
-    const WallTime limit = reactor_.wall_time() - orphan_age;
+    const WallTime limit = env_.reactor.wall_time() - orphan_age;
     const auto before = static_cast<uint64_t>(limit.time_since_epoch().count());
     // Old data, by object; as much at once as a transaction may have operations, times a few.
     constexpr size_t data_max = 65536;
-    const auto listing = data_.list(space);
+    const auto listing = env_.data.list(space);
     std::map<ObjectId, std::vector<DataId>> old;
     Orphans still;
     size_t count = 0;
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_));
+        ROS2S_CO_TRY(call.check(env_.reactor));
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await listing->next());
         for (const std::string& name : names) {
             const auto data = parse_data_name(name);
@@ -115,16 +124,16 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
         }
         if (names.empty()) break;
     }
-    const auto objects = metadata_.list(space);
+    const auto objects = env_.metadata.list(space);
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_));
+        ROS2S_CO_TRY(call.check(env_.reactor));
         ROS2S_CO_TRY_ASSIGN(const auto names, co_await objects->next());
         if (names.empty()) break;
         for (const std::string& name : names) {
             Result<> swept;
             if (const auto object = parse_object_name(name)) {
                 swept = co_await sweep_object(call, space, *object);
-            } else if (is_log_name(name) && name != log_name(number_)) {
+            } else if (is_log_name(name) && name != log_name(env_.store)) {
                 swept = co_await sweep_log(call, space, name, limit);
             } else if (is_replies_name(name) && seen != nullptr) {
                 swept = co_await sweep_replies(call, space, name, *seen, still);
@@ -138,24 +147,24 @@ Task<Result<>> RadosStore::sweep_container(const Call& call, ContainerId contain
     co_return first;
 }
 
-Task<Result<>> RadosStore::pace(const Call& call, size_t count) {
-    if (options_.sweep_rate == 0 || count == 0) co_return call.check(reactor_);
-    const auto pause = Duration(std::chrono::seconds(1)) * count / options_.sweep_rate;
-    co_await sleep_for(reactor_, pause, call.stop);
-    co_return call.check(reactor_);
+Task<Result<>> Sweeper::pace(const Call& call, size_t count) {
+    if (env_.options.sweep_rate == 0 || count == 0) co_return call.check(env_.reactor);
+    const auto pause = Duration(std::chrono::seconds(1)) * count / env_.options.sweep_rate;
+    co_await sleep_for(env_.reactor, pause, call.stop);
+    co_return call.check(env_.reactor);
 }
 
 // The store that made them is gone, or they would not be so old. One that is pending is aborted:
 // whoever meets its locks sees that it has no record. The log goes when it is empty, if nothing was
 // written to it meanwhile: each record comes with another mark.
-Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::string log,
-                                     WallTime before) {
+Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::string log,
+                                  WallTime before) {
     const ObjectName object{space, std::move(log)};
     const Read read{.object = object,
                     .keys = {mark_key},
                     .range = {.prefix = {}, .after = {}, .end = {}, .limit = keys_per_read}};
     while (true) {
-        const auto page = co_await metadata_.read(read);
+        const auto page = co_await env_.metadata.read(read);
         if (!page && page.error().code == Code::not_found) co_return Result<>{};
         if (!page) co_return fail(page.error());
         bool is_empty = true;
@@ -170,7 +179,7 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
             } else {
                 ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
                 const Change forget{.object = object, .equal = {{key, value}}, .remove = {key}};
-                const auto forgotten = co_await metadata_.apply(forget);
+                const auto forgotten = co_await env_.metadata.apply(forget);
                 if (!forgotten && forgotten.error().code != Code::condition_failed) {
                     co_return forgotten;
                 }
@@ -182,7 +191,7 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
         const Change remove{.object = object,
                             .equal = {{mark_key, mark == page->values.end() ? "" : mark->second}},
                             .remove_object = true};
-        const auto removed = co_await metadata_.apply(remove);
+        const auto removed = co_await env_.metadata.apply(remove);
         if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
         co_return removed;
     }
@@ -191,8 +200,8 @@ Task<Result<>> RadosStore::sweep_log(const Call& call, std::string space, std::s
 // Only the sweeper's steady clock counts, and each new record changes the mark. Records that are
 // pending, or committed with locked objects, are ended first, as those of a log. Then it is noted
 // that replies are removed: from then on a repetition by a client that is not known is refused.
-Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, std::string name,
-                                         const Orphans& seen, Orphans& still) {
+Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::string name,
+                                      const Orphans& seen, Orphans& still) {
     const ObjectName object{space, name};
     std::string marks, after = "s";
     while (true) {
@@ -200,7 +209,7 @@ Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, st
             .object = object,
             .keys = {made_key, mark_key},
             .range = {.prefix = "s", .after = after, .end = {}, .limit = keys_per_read}};
-        const auto page = co_await metadata_.read(read);
+        const auto page = co_await env_.metadata.read(read);
         if (!page && page.error().code == Code::not_found) co_return Result<>{};
         if (!page) co_return fail(page.error());
         Change remove{.object = object, .remove_object = true};
@@ -214,8 +223,8 @@ Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, st
             marks = now_marks;
             const auto before = seen.replies.find(name);
             const bool is_same = before != seen.replies.end() && before->second.marks == marks;
-            const Time since = is_same ? before->second.since : reactor_.now();
-            if (reactor_.now() - since < options_.reply_age) {
+            const Time since = is_same ? before->second.since : env_.reactor.now();
+            if (env_.reactor.now() - since < env_.options.reply_age) {
                 if (still.replies.size() < orphans_seen_max) still.replies[name] = {marks, since};
                 co_return Result<>{};
             }
@@ -241,8 +250,8 @@ Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, st
         }
         const Change note{
             .object = {space, dropped_name}, .set = {{mark_key, "1"}}, .even_if_full = true};
-        ROS2S_CO_TRY(co_await metadata_.apply(note));
-        const auto removed = co_await metadata_.apply(remove);
+        ROS2S_CO_TRY(co_await env_.metadata.apply(note));
+        const auto removed = co_await env_.metadata.apply(remove);
         if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
         co_return removed;
     }
@@ -250,9 +259,9 @@ Task<Result<>> RadosStore::sweep_replies(const Call& call, std::string space, st
 
 // Wall clocks differ. A writer publishes nothing that it began to write more than half of
 // orphan_age ago by its steady clock; what was seen for longer is not published any more.
-void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& still,
-                             std::set<DataId>& orphans) {
-    const Time now = reactor_.now();
+void Sweeper::keep_recent(ObjectId object, const Orphans& seen, Orphans& still,
+                          std::set<DataId>& orphans) {
+    const Time now = env_.reactor.now();
     std::erase_if(orphans, [&](const DataId& id) {
         const auto before = seen.data.find({object, id});
         const Time since = before == seen.data.end() ? now : before->second;
@@ -262,12 +271,12 @@ void RadosStore::keep_recent(ObjectId object, const Orphans& seen, Orphans& stil
     });
 }
 
-Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, ObjectId object,
-                                        std::set<DataId>& orphans) {
+Task<Result<>> Sweeper::forget_named(const Call& call, std::string space, ObjectId object,
+                                     std::set<DataId>& orphans) {
     Read read = first_page({space, object_name(object)}, "e");
     while (!orphans.empty()) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             const auto parsed = parse_entry_key(key);
             if (!parsed || !parsed->segment) continue;
@@ -282,18 +291,18 @@ Task<Result<>> RadosStore::forget_named(const Call& call, std::string space, Obj
 }
 
 // Writers of this store wait meanwhile, so the mutex is held for one attempt only.
-Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, ObjectId object) {
+Task<Result<bool>> Sweeper::touch(const Call& call, std::string space, ObjectId object) {
     const ObjectName name{space, object_name(object)};
     for (int i = 0; i < touches_max; ++i) {
         // Others that change it should not go on in step.
         if (i > 0) {
-            const auto pause = std::chrono::microseconds(100 + reactor_.random().below(5000));
-            co_await sleep_for(reactor_, pause, call.stop);
+            const auto pause = std::chrono::microseconds(100 + env_.reactor.random().below(5000));
+            co_await sleep_for(env_.reactor, pause, call.stop);
         }
-        const auto hold = co_await mutexes_.lock({space + name.name});
+        const auto hold = co_await heads_.mutexes.lock({space + name.name});
         Head head;
         const Read read{.object = name, .keys = {}};
-        ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
         const auto bytes = found.values.find(head_key);
         if (!head.lock.transaction.is_nil()) {
             // It may publish the data.
@@ -301,7 +310,7 @@ Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, Object
                 co_await coordinator_.resolve_lock(call, space, name.name, head, bytes->second));
             continue;
         }
-        head.change = reactor_.secrets().next();
+        head.change = env_.reactor.secrets().next();
         // If there is no such object, the sweep makes it and removes it again.
         Change change{.object = name, .set = {{head_key, encode(head)}}, .even_if_full = true};
         if (bytes == found.values.end()) {
@@ -309,7 +318,7 @@ Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, Object
         } else {
             change.equal = {{head_key, bytes->second}};
         }
-        const auto changed = co_await metadata_.apply(change);
+        const auto changed = co_await env_.metadata.apply(change);
         if (changed) co_return true;
         if (changed.error().code != Code::condition_failed) co_return fail(changed.error());
     }
@@ -322,9 +331,8 @@ Task<Result<bool>> RadosStore::touch(const Call& call, std::string space, Object
 // The object is changed before the data is removed. So a transaction that has planned to publish
 // the data, and was stopped for so long, fails; and one that plans afterwards publishes nothing
 // that is so old. What was published before the change is in the pages that are read after it.
-Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, ObjectId object,
-                                      std::vector<DataId> data, const Orphans* seen,
-                                      Orphans& still) {
+Task<Result<>> Sweeper::sweep_data(const Call& call, std::string space, ObjectId object,
+                                   std::vector<DataId> data, const Orphans* seen, Orphans& still) {
     std::set<DataId> orphans(data.begin(), data.end());
     ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
     if (seen != nullptr) keep_recent(object, *seen, still, orphans);
@@ -343,7 +351,7 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
     ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
     for (const DataId& id : orphans) {
         const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
-        const auto removed = co_await data_.apply(remove);
+        const auto removed = co_await env_.data.apply(remove);
         if (!removed && removed.error().code != Code::not_found) co_return removed;
     }
     co_return Result<>{};
@@ -352,14 +360,14 @@ Task<Result<>> RadosStore::sweep_data(const Call& call, std::string space, Objec
 // Removes what its garbage records name, decisions when they are applied, and notes when their
 // slots have the replies; then the object, if nothing else is in it. Writers of this store wait for
 // single changes of it only.
-Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, ObjectId object) {
+Task<Result<>> Sweeper::sweep_object(const Call& call, std::string space, ObjectId object) {
     const ObjectName name{space, object_name(object)};
     Read read{.object = name,
               .keys = {},
               .range = {.prefix = {}, .after = "f", .end = "h", .limit = keys_per_read}};
     while (true) {
         Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
         Change forget{.object = name};
         std::map<std::string, std::string> noted;
         for (const auto& [key, value] : page.values) {
@@ -373,7 +381,7 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
             }
             if (!key.starts_with(garbage_tag)) continue;
             const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
-            const auto removed = co_await data_.apply(remove);
+            const auto removed = co_await env_.data.apply(remove);
             if (!removed && removed.error().code != Code::not_found) co_return removed;
             forget.remove.push_back(key);
             ROS2S_CO_TRY(co_await pace(call, 1));
@@ -383,8 +391,8 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
         }
         if (!forget.remove.empty()) {
             // A transaction of this store may be looking for its decision.
-            const auto hold = co_await mutexes_.lock({space + name.name});
-            const auto forgotten = co_await metadata_.apply(forget);
+            const auto hold = co_await heads_.mutexes.lock({space + name.name});
+            const auto forgotten = co_await env_.metadata.apply(forget);
             if (!forgotten && forgotten.error().code != Code::not_found) co_return forgotten;
         }
         if (turn_page(read, page)) continue;
@@ -401,12 +409,12 @@ Task<Result<>> RadosStore::sweep_object(const Call& call, std::string space, Obj
 // The slots get the replies first. Then the notes that they were taken from are removed, if they
 // are still there, by a change of the head, as whenever replies go. If others are faster, the next
 // sweep does it.
-Task<Result<>> RadosStore::sweep_notes(const Call& call, Read page,
-                                       std::map<std::string, std::string> noted) {
-    ROS2S_CO_TRY(co_await store_notes(call, page.object.space, noted));
-    const auto hold = co_await mutexes_.lock({page.object.space + page.object.name});
+Task<Result<>> Sweeper::sweep_notes(const Call& call, Read page,
+                                    std::map<std::string, std::string> noted) {
+    ROS2S_CO_TRY(co_await replies_.store_notes(call, page.object.space, noted));
+    const auto hold = co_await heads_.mutexes.lock({page.object.space + page.object.name});
     Head head;
-    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, page, head));
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, page, head));
     if (found.values.empty() || !head.lock.transaction.is_nil()) co_return Result<>{};
     Change drop{
         .object = page.object, .equal = {{head_key, found.value(head_key)}}, .even_if_full = true};
@@ -414,38 +422,38 @@ Task<Result<>> RadosStore::sweep_notes(const Call& call, Read page,
         if (found.value(key) == value) drop.remove.push_back(key);
     }
     if (drop.remove.empty()) co_return Result<>{};
-    head.change = reactor_.secrets().next();
+    head.change = env_.reactor.secrets().next();
     drop.set = {{head_key, encode(head)}};
-    const auto dropped = co_await metadata_.apply(drop);
+    const auto dropped = co_await env_.metadata.apply(drop);
     if (dropped || dropped.error().code == Code::condition_failed) co_return Result<>{};
     co_return dropped;
 }
 
 // Transactions of this store that lock the object hold its mutex, and so are over now.
-Task<Result<>> RadosStore::unlock_object(const Call& call, ObjectName name) {
-    const auto hold = co_await mutexes_.lock({name.space + name.name});
+Task<Result<>> Sweeper::unlock_object(const Call& call, ObjectName name) {
+    const auto hold = co_await heads_.mutexes.lock({name.space + name.name});
     Head head;
     const Read read{.object = name, .keys = {}};
-    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
     if (head.lock.transaction.is_nil()) co_return Result<>{};
     co_return co_await coordinator_.resolve_lock(call, name.space, name.name, head,
                                                  found.value(head_key));
 }
 
-Task<Result<>> RadosStore::remove_if_empty(const Call& call, ObjectName name) {
-    const auto hold = co_await mutexes_.lock({name.space + name.name});
+Task<Result<>> Sweeper::remove_if_empty(const Call& call, ObjectName name) {
+    const auto hold = co_await heads_.mutexes.lock({name.space + name.name});
     // Facts, entries, decisions, garbage, or replies.
     const Read read{
         .object = name, .keys = {}, .range = {.prefix = {}, .after = "c", .end = "h", .limit = 1}};
     Head head;
-    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await read_unlocked(call, read, head));
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
     const auto bytes = found.values.find(head_key);
     if (found.values.size() != 1 || bytes == found.values.end()) co_return Result<>{};
     const bool is_dead = head.entries == 0 && head.lock.transaction.is_nil();
     if (!is_dead) co_return Result<>{};
     const Change remove{
         .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
-    const auto removed = co_await metadata_.apply(remove);
+    const auto removed = co_await env_.metadata.apply(remove);
     if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
     co_return removed;
 }

@@ -1,23 +1,20 @@
-// Chains of RadosStore. What is known of objects is taken for true, so that the items after it need
-// not wait. Then all of these objects are read at the same time.
-//
-// If an object has the head that is known, or the same values, nothing had changed when the chain
-// began. So each item is of a time that is not before that of an item that it refers to.
+#include "chain_reader.h"
+
 #include <algorithm>
 #include <map>
 #include <ranges>
 #include <set>
 
-#include "rados_store.h"
 #include "ros2s/object/chain.h"
 #include "ros2s/object/validate.h"
+#include "ros2s/runtime/nursery.h"
 
 namespace ros2s::rados {
 
 using namespace object;
 
 // What a chain knows of an object, and what it reads of it next.
-struct RadosStore::ChainedObject {
+struct ChainReader::ChainedObject {
     // Known, by key and by akey.
     std::map<std::string, std::shared_ptr<const Fact>> facts;
     std::map<std::string, QueryReply> queries;
@@ -31,7 +28,7 @@ struct RadosStore::ChainedObject {
     bool is_other = false;  // than was guessed
 };
 
-struct RadosStore::Chained {
+struct ChainReader::Chain {
     std::span<FetchItem> items;
     std::span<Link> links;
     bool may_guess = false;
@@ -39,9 +36,8 @@ struct RadosStore::Chained {
     std::vector<bool> done;
 };
 
-Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
-                                       const Holder& holder, std::span<FetchItem> items,
-                                       std::span<Link> links) {
+Task<Result<bool>> ChainReader::fetch(const Call& call, ContainerId container, const Holder& holder,
+                                      std::span<FetchItem> items, std::span<Link> links) {
     ROS2S_CO_TRY(validate(items, links));
     std::set<std::string> pinned;
     const std::string space = space_of(container);
@@ -49,22 +45,22 @@ Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
         if (links[i].kind != Link::Kind::pin) continue;
         // Which object it is has to be known before the chain begins.
         if (links[i].object.is_set()) {
-            co_return co_await fetch_in_turn(*this, call, container, holder, items, links);
+            co_return false;
         }
         pinned.insert(space + object_name(items[i].object));
     }
-    ROS2S_CO_TRY(call.check(reactor_));
-    ROS2S_CO_TRY(co_await check_container(call, container));
+    ROS2S_CO_TRY(call.check(env_.reactor));
+    ROS2S_CO_TRY(co_await containers_.check(call, container));
     Result<bool> is_true = false;
     {
         // Transactions of this store that change the object hold the same mutex.
-        const auto hold = co_await mutexes_.lock({pinned.begin(), pinned.end()});
+        const auto hold = co_await heads_.mutexes.lock({pinned.begin(), pinned.end()});
         for (const bool may_guess : {true, false}) {
-            Chained chain{.items = items,
-                          .links = links,
-                          .may_guess = may_guess,
-                          .objects = {},
-                          .done = std::vector<bool>(items.size())};
+            Chain chain{.items = items,
+                        .links = links,
+                        .may_guess = may_guess,
+                        .objects = {},
+                        .done = std::vector<bool>(items.size())};
             is_true = co_await follow(call, space, chain);
             if (!is_true || *is_true) break;
         }
@@ -73,9 +69,8 @@ Task<Result<>> RadosStore::fetch_chain(const Call& call, ContainerId container,
             ROS2S_CO_TRY(pins_.add(container, items[i].object, holder));
         }
     }
-    if (is_true) co_return Result<>{};
-    // Which item it is that cannot be read.
-    co_return co_await fetch_in_turn(*this, call, container, holder, items, links);
+    // If one item cannot be read, it is not known here which one.
+    co_return is_true.has_value();
 }
 
 namespace {
@@ -86,9 +81,9 @@ bool is_ready(const std::vector<bool>& done, const Link::Reference& reference) {
 
 }  // namespace
 
-Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chained& chain) {
+Task<Result<bool>> ChainReader::follow(const Call& call, std::string space, Chain& chain) {
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_));
+        ROS2S_CO_TRY(call.check(env_.reactor));
         for (size_t i = 0; i < chain.items.size(); ++i) {
             if (chain.done[i]) continue;
             FetchItem& item = chain.items[i];
@@ -114,7 +109,7 @@ Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chain
             if (is_query) {
                 auto facts = object.queries.find(item.akey.bytes);
                 if (facts == object.queries.end() && chain.may_guess) {
-                    if (const auto seen = seen_.query(name, item.akey)) {
+                    if (const auto seen = heads_.seen.query(name, item.akey)) {
                         facts = object.queries.emplace(item.akey.bytes, *seen).first;
                         object.is_guessed = true;
                     }
@@ -130,7 +125,7 @@ Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chain
             const std::string key = entry_key(item.dkey, item.akey);
             auto fact = object.facts.find(key);
             if (fact == object.facts.end() && chain.may_guess) {
-                if (const Facts seen = seen_.of(name, {key}); !seen.empty()) {
+                if (const Facts seen = heads_.seen.of(name, {key}); !seen.empty()) {
                     fact = object.facts.emplace(key, seen[0]).first;
                     object.is_guessed = true;
                 }
@@ -140,18 +135,18 @@ Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chain
                 object.keys.insert(key);
             } else if (fact->second->entry.is_array) {
                 Result<> failure;
-                co_await fetch_item(call, space, item, failure);
+                co_await reader_.fetch_item(call, space, item, failure);
                 ROS2S_CO_TRY(std::move(failure));
             } else {
-                item.status = take_value(*fact->second, item);
+                item.status = Reader::take_value(*fact->second, item);
             }
         }
-        Nursery nursery(reactor_, chain_items_max);
+        Nursery nursery(env_.reactor, chain_items_max);
         bool is_any = false;
         for (auto& [id, object] : chain.objects) {
             if (!object.is_wanted()) continue;
             is_any = true;
-            co_await nursery.spawn(read_chained(call, space, id, object));
+            co_await nursery.spawn(read_object(call, space, id, object));
         }
         co_await nursery.join();
         for (const ChainedObject& object : chain.objects | std::views::values) {
@@ -163,7 +158,7 @@ Task<Result<bool>> RadosStore::follow(const Call& call, std::string space, Chain
 }
 
 // What was guessed is read again, with what is wanted beside it.
-Task<> RadosStore::read_chained(const Call& call, std::string space, ObjectId id,
+Task<> ChainReader::read_object(const Call& call, std::string space, ObjectId id,
                                 ChainedObject& object) {
     const ObjectName name{space, object_name(id)};
     Read read{.object = name, .keys = {object.keys.begin(), object.keys.end()}};
@@ -175,23 +170,23 @@ Task<> RadosStore::read_chained(const Call& call, std::string space, ObjectId id
     for (const std::string& akey : columns) read.keys.push_back(column_key({akey}));
     Result<ReadReply> reply = ReadReply{};
     if (object.columns.empty()) {
-        reply = co_await read_with_others(name, read.keys);
+        reply = co_await heads_.read_with_others(name, read.keys);
     } else {
         // The others probably have nothing: an object is a file or a directory.
-        read.range = query_read(name, {*object.columns.begin()}).range;
+        read.range = Reader::query_read(name, {*object.columns.begin()}).range;
         read.keys.emplace_back(head_key);
-        reply = co_await metadata_.read(read);
+        reply = co_await env_.metadata.read(read);
     }
     if (!reply && reply.error().code == Code::not_found) reply = ReadReply{};
-    object.result = reply ? co_await take_chained(call, read, object, std::move(*reply))
+    object.result = reply ? co_await take(call, read, object, std::move(*reply))
                           : Result<>(fail(reply.error()));
     object.is_guessed = false;
     object.keys.clear();
     object.columns.clear();
 }
 
-Task<Result<>> RadosStore::take_chained(const Call& call, const Read& read, ChainedObject& object,
-                                        ReadReply reply) {
+Task<Result<>> ChainReader::take(const Call& call, const Read& read, ChainedObject& object,
+                                 ReadReply reply) {
     const ObjectName& name = read.object;
     Head head;
     std::string head_bytes;
@@ -204,11 +199,11 @@ Task<Result<>> RadosStore::take_chained(const Call& call, const Read& read, Chai
     if (!head.lock.transaction.is_nil()) {
         // It is committed, and this store knows what it does.
         const bool asks = !object.keys.empty() || !object.columns.empty();
-        if (!asks && seen_.has_head(name, head_bytes, false)) {
+        if (!asks && heads_.seen.has_head(name, head_bytes, false)) {
             object.is_other = !is_still_seen(name, object);
             co_return Result<>{};
         }
-        ROS2S_CO_TRY_ASSIGN(reply, co_await read_unlocked(call, read, head));
+        ROS2S_CO_TRY_ASSIGN(reply, co_await heads_.read_unlocked(call, read, head));
         const auto found = reply.values.find(head_key);
         head_bytes = found == reply.values.end() ? "" : found->second;
     }
@@ -218,39 +213,40 @@ Task<Result<>> RadosStore::take_chained(const Call& call, const Read& read, Chai
     ROS2S_CO_TRY_ASSIGN(const Facts facts, facts_of(wanted, reply));
     if (is_free && object.is_guessed && !object.is_other) {
         for (const auto& [key, fact] : object.facts)
-            seen_.remember(name, head_bytes, {key}, {fact});
+            heads_.seen.remember(name, head_bytes, {key}, {fact});
         for (const auto& [akey, known] : object.queries) {
-            seen_.remember(name, head_bytes, {akey}, known);
+            heads_.seen.remember(name, head_bytes, {akey}, known);
         }
     }
-    if (is_free) seen_.remember(name, head_bytes, wanted, facts);
+    if (is_free) heads_.seen.remember(name, head_bytes, wanted, facts);
     for (size_t i = 0; i < wanted.size(); ++i) object.facts[wanted[i]] = facts[i];
     for (const std::string& akey : object.columns) {
         std::optional<QueryReply> found;
         const bool has_range = akey == *object.columns.begin();
         if (has_range || !reply.values.contains(column_key({akey}))) {
-            ROS2S_CO_TRY_ASSIGN(found, co_await finish_query(call, name, {akey}, reply, head));
+            ROS2S_CO_TRY_ASSIGN(found,
+                                co_await reader_.finish_query(call, name, {akey}, reply, head));
         }
         if (!found) {
-            ROS2S_CO_TRY_ASSIGN(found, co_await query_object(call, name, {akey}));
+            ROS2S_CO_TRY_ASSIGN(found, co_await reader_.query_object(call, name, {akey}));
         }
         object.queries[akey] = *found;
     }
     co_return Result<>{};
 }
 
-bool RadosStore::is_still_seen(const ObjectName& name, const ChainedObject& object) const {
+bool ChainReader::is_still_seen(const ObjectName& name, const ChainedObject& object) const {
     for (const auto& [key, fact] : object.facts) {
-        if (seen_.of(name, {key}) != Facts{fact}) return false;
+        if (heads_.seen.of(name, {key}) != Facts{fact}) return false;
     }
     return std::ranges::all_of(object.queries, [&](const auto& each) {
-        const auto seen = seen_.query(name, {each.first});
+        const auto seen = heads_.seen.query(name, {each.first});
         return seen && seen->last_epoch == each.second.last_epoch;
     });
 }
 
 // Each change of an akey gives its column another epoch.
-bool RadosStore::has_same(const ChainedObject& object, const ReadReply& reply) {
+bool ChainReader::has_same(const ChainedObject& object, const ReadReply& reply) {
     const auto value_of = [&reply](const std::string& key) {
         const auto found = reply.values.find(key);
         return found == reply.values.end() ? std::string_view() : std::string_view(found->second);

@@ -1,16 +1,8 @@
-// Replies to named transactions: each client's are in one object, a slot each. Writes that share
-// changes note theirs with the object that they change (docs/formats/rados.md). Later, many by one
-// change, they get into the slots.
-//
-// A note is removed from its object only after its slot has it, and with a change of the head.
-// Therefore a write was not applied if the object has no note for it and its slot, read after the
-// current head, has no reply. The same holds if only this store has changed the head since the slot
-// was read.
+#include "replies.h"
+
 #include <algorithm>
 #include <deque>
 #include <ranges>
-
-#include "updating.h"
 
 namespace ros2s::rados {
 namespace {
@@ -20,7 +12,8 @@ using namespace object;
 // How long a reply is in its object alone; and how long what was read of a slot is believed, while
 // nobody else changes the object. A request that arrives later than after both is stale everywhere.
 constexpr Duration reply_delay = std::chrono::seconds(1), slot_trust = std::chrono::seconds(1);
-constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384;
+constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384,
+                 finished_max = 65536;
 constexpr size_t slots_at_once = 64, clients_at_once = 16;
 constexpr int puts_max = 16;  // of one client's replies; each time some of its slots have changed
 
@@ -41,13 +34,27 @@ Result<std::optional<Commit>> judge(const Transaction& transaction, const Coordi
 
 }  // namespace
 
-RadosStore::SlotName RadosStore::slot_of(const std::string& space, const OperationId& id) {
+Task<> Replies::close() {
+    closing_.request_stop();
+    return storing_.join();
+}
+
+bool Replies::keeps(const Transaction& transaction) const {
+    return env_.options.keeps_replies && !transaction.id.client.is_nil();
+}
+
+void Replies::note_finished(const SlotName& name, const Uuid& transaction) {
+    if (finished_.size() >= finished_max) finished_.clear();
+    finished_[name] = transaction;
+}
+
+Replies::SlotName Replies::slot_of(const std::string& space, const OperationId& id) {
     return {{space, replies_name(id.owner, id.client)}, slot_key(id.slot)};
 }
 
-Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
-                                                             const Transaction& transaction,
-                                                             RecordLocation& location) {
+Task<Result<std::optional<Commit>>> Replies::stored_reply(const Call& call,
+                                                          const Transaction& transaction,
+                                                          RecordLocation& location) {
     ROS2S_CO_TRY_ASSIGN(const Coordination record,
                         co_await read_reply(call, transaction, location));
     const SlotName name{location.object, location.key};
@@ -67,8 +74,8 @@ Task<Result<std::optional<Commit>>> RadosStore::stored_reply(const Call& call,
     co_return reply;
 }
 
-Task<Result<Coordination>> RadosStore::read_reply(const Call& call, const Transaction& transaction,
-                                                  RecordLocation& location) {
+Task<Result<Coordination>> Replies::read_reply(const Call& call, const Transaction& transaction,
+                                               RecordLocation& location) {
     while (true) {
         ROS2S_CO_TRY_ASSIGN(Coordination record, co_await decided_reply(call, location));
         if (location.object_exists) co_return record;
@@ -76,50 +83,52 @@ Task<Result<Coordination>> RadosStore::read_reply(const Call& call, const Transa
     }
 }
 
-Task<Result<Coordination>> RadosStore::decided_reply(const Call& call, RecordLocation& location) {
-    const Time until = reactor_.now() + options_.patience;
+Task<Result<Coordination>> Replies::decided_reply(const Call& call, RecordLocation& location) {
+    const Time until = env_.reactor.now() + env_.options.patience;
     while (true) {
-        ROS2S_CO_TRY(call.check(reactor_));
-        const auto found = co_await read_with_others(location.object, {location.key, made_key});
+        ROS2S_CO_TRY(call.check(env_.reactor));
+        const auto found =
+            co_await heads_.read_with_others(location.object, {location.key, made_key});
         ROS2S_CO_TRY(take(location, found));
         Coordination record;
         if (location.bytes.empty()) co_return record;
         ROS2S_CO_TRY(decode(location.bytes, record));
         if (record.state != Coordination::State::pending) co_return record;
         // Another client's, or of one that is gone.
-        if (reactor_.now() >= until) {
+        if (env_.reactor.now() >= until) {
             ROS2S_CO_TRY(
                 co_await coordinator_.abort(location.object, location.key, location.bytes, record));
         } else {
-            co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
+            co_await sleep_for(env_.reactor,
+                               std::chrono::milliseconds(2 + env_.reactor.random().below(8)));
         }
     }
 }
 
 // The replies of a client that has none. Where replies were removed, some may have been its own.
-Task<Result<>> RadosStore::make_replies(const Transaction& transaction,
-                                        const RecordLocation& location) {
+Task<Result<>> Replies::make_replies(const Transaction& transaction,
+                                     const RecordLocation& location) {
     const bool may_return = !transaction.is_new || transaction.id.sequence > 1;
     bool are_dropped = false;
     if (may_return) {
         const Read read{.object = {location.object.space, dropped_name}, .keys = {mark_key}};
-        const auto found = co_await metadata_.read(read);
+        const auto found = co_await env_.metadata.read(read);
         if (!found && found.error().code != Code::not_found) co_return fail(found.error());
         are_dropped = found.has_value();
     }
     if (are_dropped && !transaction.is_new) co_return fail(Code::expired);
     const std::string made =
-        (are_dropped ? returned : first_time) + Uuid::make(reactor_.secrets()).to_string();
+        (are_dropped ? returned : first_time) + Uuid::make(env_.reactor.secrets()).to_string();
     const Change make{.object = location.object,
                       .expect = Change::Expect::absent,
                       .set = {{made_key, made}},
                       .even_if_full = true};
-    const auto done = co_await metadata_.apply(make);
+    const auto done = co_await env_.metadata.apply(make);
     if (!done && done.error().code != Code::condition_failed) co_return done;
     co_return Result<>{};
 }
 
-Task<Result<>> RadosStore::finish_slot(const SlotName& name, const Coordination& record) {
+Task<Result<>> Replies::finish_slot(const SlotName& name, const Coordination& record) {
     const auto finished = finished_.find(name);
     if (finished != finished_.end() && finished->second == record.transaction) {
         co_return Result<>{};
@@ -129,24 +138,24 @@ Task<Result<>> RadosStore::finish_slot(const SlotName& name, const Coordination&
 
 // ---- slots of writers ----------------------------------------------------------------------
 
-void RadosStore::distrust_slot(const SlotName& name) {
+void Replies::distrust(const SlotName& name) {
     if (const auto slot = slots_.find(name); slot != slots_.end()) slot->second.asked = 0;
 }
 
-void RadosStore::distrust_old_slots(const std::string& space, std::span<Member* const> members) {
-    for (const Member* each : members) {
+void Replies::distrust_old(const std::string& space, std::span<Update* const> members) {
+    for (const Update* each : members) {
         if (!each->notes_reply) continue;
         const auto slot = slots_.find(slot_of(space, each->transaction.id));
         if (slot == slots_.end()) continue;
-        if (reactor_.now() - slot->second.asked_at >= slot_trust) slot->second.asked = 0;
+        if (env_.reactor.now() - slot->second.asked_at >= slot_trust) slot->second.asked = 0;
     }
 }
 
-Task<bool> RadosStore::know_slots(std::string space, const Views& views,
-                                  std::span<Member* const> members) {
+Task<bool> Replies::know_slots(std::string space, const Views& views,
+                               std::span<Update* const> members) {
     bool are_known = true;
-    Nursery nursery(reactor_, slots_at_once);
-    for (Member* each : members) {
+    Nursery nursery(env_.reactor, slots_at_once);
+    for (Update* each : members) {
         if (!each->notes_reply || each->replay) continue;
         const uint64_t since = views.begin()->second.since();
         const auto slot = slots_.find(slot_of(space, each->transaction.id));
@@ -158,11 +167,11 @@ Task<bool> RadosStore::know_slots(std::string space, const Views& views,
     co_return are_known;
 }
 
-Task<> RadosStore::read_slot(std::string space, Member& member) {
+Task<> Replies::read_slot(std::string space, Update& member) {
     const SlotName name = slot_of(space, member.transaction.id);
     RecordLocation location{.object = name.first, .key = name.second, .bytes = {}};
-    const uint64_t moment = ++moments_;
-    const Time asked_at = reactor_.now();
+    const uint64_t moment = heads_.next_moment();
+    const Time asked_at = env_.reactor.now();
     auto record = co_await read_reply(member.call, member.transaction, location);
     if (record && record->sequence == member.transaction.id.sequence) {
         const auto finished = co_await finish_slot(name, *record);
@@ -188,8 +197,8 @@ Task<> RadosStore::read_slot(std::string space, Member& member) {
     if (record->sequence > slot.last.sequence) slot.last = std::move(*record);
 }
 
-Result<std::optional<Commit>> RadosStore::noted_reply(const std::string& space, View& view,
-                                                      const Member& member) const {
+Result<std::optional<Commit>> Replies::noted_reply(const std::string& space, View& view,
+                                                   const Update& member) const {
     const Transaction& transaction = member.transaction;
     Coordination noted;
     const std::string& value = view.get(reply_key(transaction.id));
@@ -206,7 +215,7 @@ Result<std::optional<Commit>> RadosStore::noted_reply(const std::string& space, 
 
 // ---- notes ---------------------------------------------------------------------------------
 
-void RadosStore::note_reply(const std::string& space, const Member& member) {
+void Replies::note(const std::string& space, const Update& member) {
     const Coordination& reply = member.reply;
     const SlotName name = slot_of(space, member.transaction.id);
     WriterSlot& slot = slots_[name];
@@ -221,10 +230,10 @@ void RadosStore::note_reply(const std::string& space, const Member& member) {
 }
 
 // A client whose replies take long does not delay others.
-Task<> RadosStore::store_replies() {
-    Nursery clients(reactor_, clients_at_once);
+Task<> Replies::store_replies() {
+    Nursery clients(env_.reactor, clients_at_once);
     for (bool is_last = false; !noted_.empty() && !is_last;) {
-        co_await sleep_for(reactor_, reply_delay, closing_.token());
+        co_await sleep_for(env_.reactor, reply_delay, closing_.token());
         is_last = closing_.stop_requested();
         if (is_last) co_await clients.join();
         std::vector<ObjectName> idle;
@@ -238,7 +247,7 @@ Task<> RadosStore::store_replies() {
     co_await clients.join();
 }
 
-Task<> RadosStore::store_noted(ObjectName replies) {
+Task<> Replies::store_noted(ObjectName replies) {
     // What is left at the end is found in the objects.
     if (closing_.stop_requested() && !is_answering_) co_return;
     clients_storing_.insert(replies);
@@ -266,18 +275,17 @@ Task<> RadosStore::store_noted(ObjectName replies) {
     if (notes->second.empty()) noted_.erase(notes);
 }
 
-Task<Result<>> RadosStore::put_replies(ObjectName replies,
-                                       std::map<std::string, Coordination> wanted,
-                                       std::set<SlotName>& stored) {
+Task<Result<>> Replies::put_replies(ObjectName replies, std::map<std::string, Coordination> wanted,
+                                    std::set<SlotName>& stored) {
     Result<> put;
     ReadReply before;
     for (int i = 0; i < puts_max; ++i) {
         Read read{.object = replies, .keys = {made_key}};
         for (const std::string& slot : wanted | std::views::keys) read.keys.push_back(slot);
-        const auto found = co_await metadata_.read(read);
+        const auto found = co_await env_.metadata.read(read);
         if (!found && found.error().code != Code::not_found) co_return fail(found.error());
         Change change{.object = replies,
-                      .set = {{mark_key, Uuid::make(reactor_.secrets()).to_string()}},
+                      .set = {{mark_key, Uuid::make(env_.reactor.secrets()).to_string()}},
                       .even_if_full = true};
         std::map<std::string, Coordination> rest;
         for (const auto& [slot, reply] : wanted) {
@@ -301,7 +309,7 @@ Task<Result<>> RadosStore::put_replies(ObjectName replies,
         }
         if (rest.empty()) co_return Result<>{};
         change.equal.emplace_back(made_key, found->value(made_key));
-        put = co_await metadata_.apply(change);
+        put = co_await env_.metadata.apply(change);
         if (put) {
             for (const std::string& slot : rest | std::views::keys) stored.emplace(replies, slot);
         }
@@ -312,8 +320,8 @@ Task<Result<>> RadosStore::put_replies(ObjectName replies,
     co_return put;
 }
 
-Task<Result<>> RadosStore::store_notes(const Call& call, std::string space,
-                                       std::map<std::string, std::string> noted) {
+Task<Result<>> Replies::store_notes(const Call& call, std::string space,
+                                    std::map<std::string, std::string> noted) {
     while (!noted.empty()) {
         const auto place = place_of_reply_key(noted.begin()->first);
         if (!place) co_return fail(Code::corrupt);
@@ -340,15 +348,15 @@ Task<Result<>> RadosStore::store_notes(const Call& call, std::string space,
     co_return Result<>{};
 }
 
-bool RadosStore::is_stored_note(const std::string& space, const View& view,
-                                const std::string& key) const {
+bool Replies::is_stored_note(const std::string& space, const View& view,
+                             const std::string& key) const {
     const auto notes = stored_notes_.find({space, object_name(view.object())});
     if (notes == stored_notes_.end()) return false;
     const auto note = notes->second.find(key);
     return note != notes->second.end() && note->second == view.stored(key);
 }
 
-void RadosStore::drop_stored_notes(const std::string& space, View& view) {
+void Replies::drop_stored_notes(const std::string& space, View& view) {
     const auto notes = stored_notes_.find({space, object_name(view.object())});
     if (notes == stored_notes_.end()) return;
     for (const auto& [key, value] : notes->second) {
@@ -357,7 +365,7 @@ void RadosStore::drop_stored_notes(const std::string& space, View& view) {
 }
 
 // Those that were replaced by a later one get there again.
-void RadosStore::forget_dropped_notes(const std::string& space, const View& view) {
+void Replies::forget_dropped_notes(const std::string& space, const View& view) {
     const auto notes = stored_notes_.find({space, object_name(view.object())});
     if (notes == stored_notes_.end()) return;
     std::erase_if(notes->second, [&view](const auto& each) {

@@ -1,0 +1,76 @@
+// Publisher: makes planned changes, and finds out whether those were made that returned an error. A
+// change of one object is one request. Those of several objects are a transaction of the
+// Coordinator, which one of the objects decides, or a record. Part of an open store. Used on one
+// core.
+//
+// Invariants
+// - Every change of an object is conditional on its head, so it fails if the object has changed
+//   since it was read.
+// - A change whose outcome is not known is not repeated, and its data is not removed.
+// - What a refused change says is not believed before the object, the decision or the data is seen.
+#pragma once
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "replies.h"
+#include "tidier.h"
+#include "update.h"
+
+namespace ros2s::rados {
+
+class Publisher {
+  public:
+    Publisher(const Env& env, Coordinator& coordinator, Heads& heads, Replies& replies,
+              Tidier& tidier);
+    // Joins what transactions do after they returned.
+    Task<> close() { return applying_.join(); }
+
+    // Makes the members' changes, which the views have. `location`: the slot of a named transaction
+    // that does not note its reply. `is_guess`: the views may be wrong. Errors: busy (an object has
+    // changed, nothing was done, and the caller starts again); too_large; those of Pool.
+    Task<Result<>> publish(const Call& call, std::string space, RecordLocation location,
+                           Views& views, std::span<Update* const> members, bool is_guess);
+
+  private:
+    struct Unapplied {
+        View view;  // as it was
+        Coordinator::Unapplied rest;
+    };
+    // Each makes the changes in one way. The last two return whether all objects are unlocked.
+    Task<Result<>> change_one(std::string space, const Participant& only, bool even_if_full);
+    Task<Result<>> change_by_decider(const Call& call, std::string space, Coordination record,
+                                     std::vector<Participant>& participants, size_t decider,
+                                     KeyMutexes::Hold& hold, bool even_if_full);
+    Task<Result<bool>> change_by_slot(const Call& call, std::string space, RecordLocation location,
+                                      Coordination record, std::vector<Participant> participants,
+                                      bool even_if_full);
+    Task<Result<bool>> change_by_log(const Call& call, std::string space, Coordination record,
+                                     std::vector<Participant> participants, bool even_if_full);
+    // The object is unlocked and has its changes. Takes its view.
+    void note_changed(const std::string& space, const Participant& changed, Views& views);
+    // The object that can decide a transaction without a name; end(): none can.
+    [[nodiscard]] static std::vector<Participant>::const_iterator decider_of(
+        const std::vector<Participant>& participants);
+    // Tests kill the process when it enters this.
+    [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
+                                        ObjectName decider, std::string key, KeyMutexes::Hold hold);
+    // Finds out whether a change that returned an error was applied. Returns success if it was.
+    // Errors: those of the change; deadline (it cannot be determined); those of Pool.
+    Task<Result<>> outcome_of(Error error, std::string space, std::span<Update* const> members);
+    // Whether a change with a failed condition published the members' data in the data pool. False
+    // if they have no data there.
+    Task<Result<bool>> has_published(std::string space, std::span<Update* const> members);
+    [[nodiscard]] Pending changes_of(const View& view, std::span<Update* const> members);
+
+    const Env& env_;
+    Coordinator& coordinator_;
+    Heads& heads_;
+    Replies& replies_;
+    Tidier& tidier_;
+    std::set<ObjectName> logs_;  // known to exist
+    Nursery applying_;           // apply_rest()
+};
+
+}  // namespace ros2s::rados
