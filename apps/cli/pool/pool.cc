@@ -139,7 +139,7 @@ Task<Result<>> pool_destroy(CommandContext context, PoolOptions options) {
     }
     ROS2S_CO_TRY(co_await destroy_with_services(context, pool.directory));
     context.console.say("removed {} from {}{}{}", name_of(pool), pool.directory, lost,
-                        lost.empty() ? "" : "; what of that is on another disk is still there");
+                        lost.empty() ? "" : "; device files on other disks were not removed");
     const std::vector<Json> missing(pool.missing.begin(), pool.missing.end());
     context.console.answer(Json::object({{"directory", pool.directory},
                                          {"pool", pool.pool.empty() ? Json() : Json(pool.pool)},

@@ -1,10 +1,10 @@
 // Quota: a bound that clients share without trusting each other. It counts by tenant, and within a
 // tenant by subject: a user of a machine, a certificate, or a mount.
 //
-// A tenant may have at most as much as it leaves free for all others, and a subject at most as much
-// as it leaves to its tenant's others. n tenants that take all they can have 1/(n + 1) each, and
-// the same is left for another client, such as an operator. In addition there are limits for one
-// subject, for one tenant and for all.
+// A tenant may take more only while it has no more than what is still free. So one tenant alone
+// gets half of the limit, n tenants 1/(n + 1) each, and the same is left for another client, such
+// as an operator. The subjects of a tenant share its part by the same rule. In addition there are
+// limits for one subject, for one tenant and for all.
 //
 // Owned by what has the bound. Threads: any, one at a time, which the owner ensures. It outlives
 // its shares.

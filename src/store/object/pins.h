@@ -7,9 +7,8 @@
 //
 // Sessions are those of a server's clients (ObjectStore::session_ended()). Session 0 is this
 // process. When a session ends, its pins stay for a while, because its client may reconnect in
-// another session and pin again. For the same reason a store that was just opened, and has lost all
-// pins, refuses `unpinned` for a while in the containers of the holders that it awaits: those that
-// may have had pins. It no longer awaits a holder that has pinned again what it had.
+// another session and pin again. A store that was just opened has lost all pins. For a while it
+// refuses `unpinned` in the containers of former holders that have not yet pinned again.
 //
 // A session that is over may leave very many pins. They have no effect, and are dropped in slices:
 // by session_ended(), add() and judge(), so that they go faster than new ones come.
