@@ -33,6 +33,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
+#include "second_creates.h"
 #include "write_handles.h"
 
 namespace ros2s::fuse {
@@ -104,6 +105,7 @@ class Server {
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     [[nodiscard]] CachedPages& cached_pages() noexcept { return cached_pages_; }
     [[nodiscard]] PageReads& page_reads() noexcept { return page_reads_; }
+    [[nodiscard]] SecondCreates& second_creates() noexcept { return second_creates_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
     // Logs that a time was cut to the range that can be stored. Both are seconds since 1970.
@@ -177,6 +179,7 @@ class Server {
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
     KnownDirectories directories_;
+    SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     std::unordered_map<uint64_t, int64_t> mappable_;  // handles by node
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
