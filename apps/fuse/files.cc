@@ -52,7 +52,7 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
             opened.handle, user, {.appends = flags.append, .keeps_set_ids = flags.keeps_set_ids});
         server.cached_pages().opened(opened.attributes.node);
     }
-    if (can_be_mapped_for_stores(file)) server.note_mappable(opened.attributes.node, 1);
+    server.note_handle(opened.attributes.node, can_be_mapped_for_stores(file), 1);
     file.fh = opened.handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
@@ -62,7 +62,7 @@ Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     const Call call;
     const auto closed = co_await server.write_handles().close(call, handle_of(file));
     if (writes_directly(server, file)) server.cached_pages().closed(node);
-    if (can_be_mapped_for_stores(file)) server.note_mappable(node, -1);
+    server.note_handle(node, can_be_mapped_for_stores(file), -1);
     co_return closed;
 }
 
