@@ -1,25 +1,21 @@
 // ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
 // on it. Exit status: 0 done, 1 the command failed, 2 the arguments are invalid, 130 interrupted.
 #include <sys/resource.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 #include <csignal>
 #include <cstdlib>
-#include <string_view>
 
 #include "arguments.h"
 #include "output/held_log.h"
 #include "pool/pool_location.h"
 #include "ros2s/api/acting_user.h"
+#include "ros2s/runtime/bounded_end.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::cli {
 namespace {
-
-constexpr int exit_interrupted = 130;
 
 // Ctrl-C, SIGTERM, or the end of the terminal (unless nohup ignores it) asks the running command to
 // stop and clean up. Only after Ctrl-C that may take more than a second: else a pool is as after
@@ -34,22 +30,12 @@ class Interrupts final : public Poller {
         action.sa_handler = [](int signal) {
             interrupted = 1;
             awake->wake();
-            if (signal == SIGINT) return;  // a person presses it again
-            constexpr itimerval clean_up_within{.it_interval = {},
-                                                .it_value = {.tv_sec = 0, .tv_usec = 800'000}};
-            ::setitimer(ITIMER_REAL, &clean_up_within, nullptr);
+            if (signal != SIGINT) begin_bounded_end();  // a person presses it again
         };
         action.sa_flags = static_cast<int>(SA_RESETHAND);
         sigaction(SIGINT, &action, nullptr);
         sigaction(SIGTERM, &action, nullptr);
-        struct sigaction late{};
-        late.sa_handler = [](int) {
-            constexpr std::string_view text =
-                "ros2store: interrupted: the command did not end within a second, and was ended\n";
-            [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
-            ::_exit(exit_interrupted);
-        };
-        sigaction(SIGALRM, &late, nullptr);
+        prepare_bounded_end("ros2store");
         sigaction(SIGHUP, nullptr, &hangup_);
         if (hangup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
     }
@@ -88,9 +74,16 @@ void raise_descriptor_limit() {
     }
 }
 
+// Beside a helper thread, for any command.
+constexpr uint64_t own_memory_bytes = uint64_t{16} << 20;
+
 int run(const Arguments& arguments) {
     const Console console(arguments.json);
     Report report;
+    if (!check_address_space(1, own_memory_bytes, "ros2store", report)) {
+        session.complain(report.text());
+        return 1;
+    }
     const auto user = api::acting_user(arguments.used_pools);
     if (user && !api::act_as(*user, report)) {
         console.complain(report.text());
@@ -136,7 +129,8 @@ int run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
     ros2s::cli::raise_descriptor_limit();
-    ros2s::ignore_file_size_signal();
+    ros2s::prepare_for_limits();
+    ros2s::end_without_memory();
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int status = 0;

@@ -52,7 +52,7 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
             opened.handle, user, {.appends = flags.append, .keeps_set_ids = flags.keeps_set_ids});
         server.cached_pages().opened(opened.attributes.node);
     }
-    if (can_be_mapped_for_stores(file)) server.note_mappable(opened.attributes.node, 1);
+    server.note_handle(opened.attributes.node, can_be_mapped_for_stores(file), 1);
     file.fh = opened.handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
@@ -62,14 +62,18 @@ Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     const Call call;
     const auto closed = co_await server.write_handles().close(call, handle_of(file));
     if (writes_directly(server, file)) server.cached_pages().closed(node);
-    if (can_be_mapped_for_stores(file)) server.note_mappable(node, -1);
+    server.note_handle(node, can_be_mapped_for_stores(file), -1);
     co_return closed;
 }
 
-// The kernel found no file at the name. Another mount has meanwhile put something else than a file
-// there, such as a symbolic link, which the kernel must follow. After ESTALE it looks the name up
-// again, but only once. A name that changes all the time is therefore given some time first.
-constexpr Duration other_kind_max = std::chrono::milliseconds(8);
+// Nobody looks a name up again after its second CREATE (second_creates.h). While the name is
+// something else than a file, that one is tried again for this time and this number of attempts:
+// the replies may be slow.
+constexpr Duration second_create_max = std::chrono::seconds(2);
+constexpr int second_create_attempts = 32;
+// Something was there, and is gone; or the file system cannot have such a name.
+constexpr int invalid_attempts_max = 4;
+constexpr Duration attempt_pause_max = std::chrono::milliseconds(8);
 
 Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId parent,
                   std::string name) {
@@ -82,18 +86,32 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
                    mode_t mode, fs::OpenFlags flags, fuse_file_info file) {
     const UserCall user(server, request);
     auto& file_system = server.file_system();
+    const pid_t thread = fuse_req_ctx(request)->pid;
+    const bool is_second = server.second_creates().take(thread, parent, name);
+    const Time until = server.reactor().now() + second_create_max;
     Result<fs::Opened> opened;
-    for (Duration wait = std::chrono::milliseconds(1); wait <= other_kind_max; wait *= 2) {
+    Duration pause = std::chrono::milliseconds(1);
+    int invalid_attempts = 0;
+    for (int attempt = 1;; ++attempt) {
         opened = co_await file_system.create(user.call, parent, name, mode, flags,
                                              owner_of(request, parent));
         if (opened) break;
         const Code code = opened.error().code;
-        if (code != Code::loop && code != Code::invalid) break;
-        // `invalid` may also be about a name that the file system cannot have.
-        if (code == Code::loop || co_await exists(file_system, user.call, parent, name)) {
+        const bool is_other_kind =
+            code == Code::loop ||
+            (code == Code::invalid && co_await exists(file_system, user.call, parent, name));
+        if (is_other_kind) {
             opened = fail(Code::stale);
+            if (!is_second) {
+                server.second_creates().add(thread, parent, name);
+                break;
+            }
+            if (attempt >= second_create_attempts && server.reactor().now() >= until) break;
+        } else if (code != Code::invalid || ++invalid_attempts == invalid_attempts_max) {
+            break;
         }
-        co_await sleep_for(server.reactor(), wait);
+        co_await sleep_for(server.reactor(), pause);
+        pause = std::min(2 * pause, attempt_pause_max);
     }
     if (!opened) {
         reply_error(request, co_await error_in(server, user.call, parent, opened.error()));

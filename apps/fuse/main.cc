@@ -14,6 +14,7 @@
 #include "ros2s/api/acting_user.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/pool/pool_directory.h"
+#include "ros2s/runtime/bounded_end.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
@@ -110,10 +111,13 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
     co_return mounted;
 }
 
-// The signal stays in the descriptor: a mount that began nevertheless ends by it.
+// The signal stays in the descriptor: a mount that began nevertheless ends by it. An opening that
+// hangs ends the program.
 Task<> stop_at_signal(PollWait& wait, StopSource& stop) {
     co_await wait.readable();
-    if (!wait.cancelled()) stop.request_stop();
+    if (wait.cancelled()) co_return;
+    begin_bounded_end();
+    stop.request_stop();
 }
 
 Task<Result<>> open_and_serve(const Options& options, const std::string& mount_point,
@@ -136,6 +140,7 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     co_await watching.join();
     Result<> served;
     if (opened) {
+        cancel_bounded_end();
         served = co_await serve(options, mount_point, environment, **opened, signals, root_mount,
                                 starter, report);
         co_await (*opened)->close();
@@ -145,6 +150,9 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     ::close(signals);
     co_return served;
 }
+
+// Beside a helper thread, for any mount.
+constexpr uint64_t own_memory_bytes = uint64_t{16} << 20;
 
 int run(const Options& options) {
     Report report;
@@ -157,6 +165,10 @@ int run(const Options& options) {
                      user ? api::acting_as(*user).c_str() : "");
         return 1;
     };
+    if (const auto fits = check_address_space(1, own_memory_bytes, "ros2store-fuse", report);
+        !fits) {
+        return failed(fits.error());
+    }
     const auto mount_point = prepare_mount_point(options.mount_point, options.allow_other, report);
     if (!mount_point) return failed(mount_point.error());
 
@@ -172,6 +184,7 @@ int run(const Options& options) {
     Starter starter;
     if (!options.foreground) starter.go_into_background();
     block_stop_signals();
+    prepare_bounded_end("ros2store-fuse");
     const auto reactor =
         api::create_reactor(options.uri, report, {.thread_name = "ros2store-fuse"});
     if (!reactor) return failed(reactor.error());
@@ -190,7 +203,8 @@ int run(const Options& options) {
 }  // namespace ros2s::fuse
 
 int main(int count, char** arguments) {
-    ros2s::ignore_file_size_signal();
+    ros2s::prepare_for_limits();
+    ros2s::end_without_memory();
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int exit_status = 0;

@@ -1,16 +1,13 @@
 #include "operations.h"
 
+#include <sys/stat.h>
+
 #include <cerrno>
 
 #include "request.h"
 #include "ros2s/fs/stat.h"
 
 namespace ros2s::fuse {
-
-struct stat to_stat(const fs::Attributes& attributes) noexcept {
-    // stdio writes in pieces of this size, and each write is a durable commit, so large is better.
-    return fs::to_stat(attributes, 128 * 1024);
-}
 
 void reply_error(fuse_req_t request, const Error& error) noexcept {
     const int number = to_errno(error);
@@ -41,11 +38,26 @@ Task<Error> error_in(Server& server, const Call& call, fs::NodeId directory, Err
     co_return is_gone ? Error{.code = Code::not_found} : error;
 }
 
+namespace {
+
+// A file without a name that is not open here was found by a name, which it has lost since. The
+// kernel links no file that has no links. The file system does (add_link).
+struct stat to_stat(const Server& server, const fs::Attributes& attributes) noexcept {
+    // stdio writes in pieces of this size, and each write is a durable commit, so large is better.
+    struct stat status = fs::to_stat(attributes, 128 * 1024);
+    const bool was_found =
+        attributes.links == 0 && !S_ISDIR(attributes.mode) && !server.is_open(attributes.node);
+    if (was_found) status.st_nlink = 1;
+    return status;
+}
+
+}  // namespace
+
 fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes) {
     server.note_attributes(attributes, true);
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
-    entry.attr = to_stat(attributes);
+    entry.attr = to_stat(server, attributes);
     entry.attr_timeout = server.cache_seconds();
     entry.entry_timeout = server.cache_seconds();
     return entry;
@@ -63,7 +75,7 @@ void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) 
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
     server.note_attributes(*result, false);
-    const struct stat status = to_stat(*result);
+    const struct stat status = to_stat(server, *result);
     fuse_reply_attr(request, &status, server.cache_seconds());
 }
 

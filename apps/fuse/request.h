@@ -1,7 +1,5 @@
 // Shared by all operations: the conversion of libfuse's request to ours, and the common replies.
 #pragma once
-#include <sys/stat.h>
-
 #include <optional>
 #include <vector>
 
@@ -47,8 +45,6 @@ struct UserCall {
     const fs::Caller caller;
     const Call call;
 };
-
-[[nodiscard]] struct stat to_stat(const fs::Attributes& attributes) noexcept;
 
 // The attributes of a directory that was removed while a program has it as working directory, if
 // `error` means that (known_directories.h).

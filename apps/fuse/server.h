@@ -33,6 +33,7 @@
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
+#include "second_creates.h"
 #include "write_handles.h"
 
 namespace ros2s::fuse {
@@ -104,6 +105,7 @@ class Server {
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     [[nodiscard]] CachedPages& cached_pages() noexcept { return cached_pages_; }
     [[nodiscard]] PageReads& page_reads() noexcept { return page_reads_; }
+    [[nodiscard]] SecondCreates& second_creates() noexcept { return second_creates_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
     // Logs that a time was cut to the range that can be stored. Both are seconds since 1970.
@@ -122,13 +124,19 @@ class Server {
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept;
-    // One more handle, or one less, with which a program can map the file to store to it.
-    void note_mappable(fs::NodeId node, int more) {
-        const auto found = mappable_.try_emplace(node.value).first;
-        found->second += more;
-        if (found->second == 0) mappable_.erase(found);
+    // One more handle of the file, or one less. `mappable`: a program can map the file with it to
+    // store to it.
+    void note_handle(fs::NodeId node, bool mappable, int more) {
+        const auto found = handles_.try_emplace(node.value).first;
+        found->second.all += more;
+        if (mappable) found->second.mappable += more;
+        if (found->second.all == 0) handles_.erase(found);
     }
-    [[nodiscard]] bool is_mappable(fs::NodeId node) const { return mappable_.contains(node.value); }
+    [[nodiscard]] bool is_open(fs::NodeId node) const { return handles_.contains(node.value); }
+    [[nodiscard]] bool is_mappable(fs::NodeId node) const {
+        const auto found = handles_.find(node.value);
+        return found != handles_.end() && found->second.mappable > 0;
+    }
     // The supplementary groups of the request's program, if they are needed or the file system
     // checks permissions. They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
@@ -177,8 +185,12 @@ class Server {
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
     KnownDirectories directories_;
+    SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
-    std::unordered_map<uint64_t, int64_t> mappable_;  // handles by node
+    struct Handles {
+        int64_t all = 0, mappable = 0;
+    };
+    std::unordered_map<uint64_t, Handles> handles_;  // by node
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot

@@ -226,6 +226,26 @@ TEST_F(FuseServer, StoreBesideWriteOfSamePageLosesNothing) {
               0);
 }
 
+// As one whose name another mount replaces between a look-up of link(2) and its request.
+TEST_F(FuseServer, FileThatLostItsNameLatelyIsLinkedUnlessItIsOpen) {
+    EXPECT_EQ(run(Sharing::shared, RingChoice::automatic,
+                  "python3 -B - $MOUNT <<'end'\n"
+                  "import errno, os, sys\n"
+                  "os.chdir(sys.argv[1])\n"
+                  "def link_after_unlink(flags, to):\n"
+                  "    os.mknod('a')\n"
+                  "    file = os.open('a', flags)\n"
+                  "    os.unlink('a')\n"
+                  "    links = os.fstat(file).st_nlink\n"
+                  "    try: os.link(f'/proc/self/fd/{file}', to, src_dir_fd=file)\n"
+                  "    except OSError as error: return links, error.errno\n"
+                  "    return links, os.stat(to).st_nlink\n"
+                  "assert link_after_unlink(os.O_PATH, 'b') == (1, 1)\n"
+                  "assert link_after_unlink(os.O_RDONLY, 'c') == (0, errno.ENOENT)\n"
+                  "end\n"),
+              0);
+}
+
 TEST_F(FuseServer, AnotherFileSystemIsServed) {
     Report report;
     auto reactor = OsReactor::create({}, report);

@@ -243,5 +243,73 @@ except OSError as error:
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+@unittest.skipUnless((BIN.parent / "python").is_dir(), "a sanitizer has the whole address space; no library is built")
+class AddressSpace(Refusal):
+    """Clients of daemons under ulimit -v: each works, or ends in time with a sentence that names the limit."""
+
+    MOST = 16_000  # MiB; enough for any number of cores
+
+    def setUp(self):
+        super().setUp()
+        self.pool = self.scratch / "pool"
+        self.addCleanup(run, "down", "--kill", self.pool, expect=None)
+        run("up", self.pool, "--size", "64M")
+        self.uris = [f"{scheme}:///pool/main?dir={self.pool}&timeout=5" for scheme in ("ros2s", "ros2s+dpu")]
+
+    def sweep(self, values, attempt):
+        """`attempt`: takes a limit, and returns what a program said, or an empty string if it worked."""
+        worked = False
+        for most in (*values, self.MOST):
+            begun = time.monotonic()
+            said = attempt(limited(AS=most * MIB))
+            self.assertLess(time.monotonic() - begun, 5 + SLACK_SECONDS, f"{most} MiB")
+            if said:
+                self.assertIn("ulimit -v", said, f"{most} MiB")
+                self.assertFalse(worked, f"{most} MiB: {said}, and less was enough")
+            worked = not said
+        self.assertTrue(worked)
+
+    def test_commands_of_clients(self):
+        (self.scratch / "large").write_bytes(os.urandom(8 * MIB))
+        for uri in self.uris:
+            def copy(lower, uri=uri):
+                done = run("cp", self.scratch / "large", uri.replace("main?", "main/large?"), expect=None,
+                           timeout=60, preexec_fn=lower)
+                self.assertIn(done.returncode, (0, 1), done.stderr)
+                return done.stderr
+            self.sweep((76, 90, 130, 230, 260, 300, 340, 450), copy)
+
+    def test_programs_with_the_library(self):
+        text = """
+import sys, ros2store
+try:
+    with ros2store.open(sys.argv[1]).open("x", "w+") as file:
+        file.pwrite(b"x" * 3000000, 0)
+except (OSError, ImportError) as error:
+    print(error)
+"""
+        for uri in self.uris:
+            def program(lower, uri=uri):
+                done = subprocess.run(["/usr/bin/python3", "-c", text, uri], capture_output=True, text=True,
+                                      timeout=60, check=False, preexec_fn=lower,
+                                      env={**os.environ, "PYTHONPATH": str(BIN.parent / "python")})
+                self.assertEqual(done.returncode, 0, done.stderr)
+                return done.stdout
+            self.sweep((50, 80, 150, 300, 500, 800, 1000), program)
+
+    def test_mounts(self):
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+        for uri in self.uris:
+            def mount(lower, uri=uri):
+                done = run("mount", uri, mount_point, expect=None, timeout=60, preexec_fn=lower)
+                if done.returncode == 0:
+                    (mount_point / "file").write_bytes(bytes(4 * MIB))
+                    self.assertEqual((mount_point / "file").read_bytes(), bytes(4 * MIB))
+                    subprocess.run(["umount", mount_point], check=True)
+                return done.stderr
+            self.sweep((90, 130, 240, 300, 340), mount)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -22,6 +22,7 @@ THREADED = (
     "src/service/control/audit.cc",     # gRPC's threads log
     "src/service/control/arrivals.",  # requests begin on gRPC's threads
     "src/service/control/answers.",     # and end there
+    "src/service/control/client_call.h",  # calls end on gRPC's threads, or are left to them
     "src/service/control/reflection_service.cc",  # the same
     "src/service/control/connections.",  # accepts for gRPC, whose handshakes begin on the accepting thread
     "src/service/control/test_support/test_rig",     # and so do its tests' servers

@@ -1,15 +1,21 @@
 #include "ros2s/runtime/process_limits.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <new>
 #include <semaphore>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -21,6 +27,17 @@ namespace {
 
 // Standard streams, rings and wake-ups, a pool's lock, devices and index, and connections.
 constexpr uint64_t descriptors_in_any_case = 32;
+
+// The C library gives each thread a heap of its own, which takes so much address space. This
+// variable bounds their number, the first thread's included.
+constexpr uint64_t heap_bytes = uint64_t{64} << 20;
+constexpr const char* heaps_variable = "MALLOC_ARENA_MAX";
+
+uint64_t heaps_of(size_t threads) noexcept {
+    const char* const text = std::getenv(heaps_variable);
+    const uint64_t most = text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+    return most == 0 ? threads : std::min<uint64_t>(threads, most - 1);
+}
 
 uint64_t limit_of(__rlimit_resource_t resource) noexcept {
     rlimit limit{};
@@ -107,7 +124,52 @@ uint64_t address_space_left() noexcept {
     return fits * step;
 }
 
-void ignore_file_size_signal() noexcept { (void)std::signal(SIGXFSZ, SIG_IGN); }
+uint64_t thread_stack_bytes() noexcept {
+    pthread_attr_t usual;
+    size_t bytes = size_t{8} << 20;
+    if (::pthread_getattr_default_np(&usual) != 0) return bytes;
+    ::pthread_attr_getstacksize(&usual, &bytes);
+    ::pthread_attr_destroy(&usual);
+    return bytes;
+}
+
+Result<> check_address_space(size_t threads, uint64_t bytes, const std::string& whose,
+                             Report& report) {
+    const uint64_t left = address_space_left();
+    const uint64_t without_heaps = threads * thread_stack_bytes() + bytes;
+    const uint64_t need = without_heaps + heaps_of(threads) * heap_bytes;
+    if (need <= left) return {};
+    const auto mib = [](uint64_t all) { return (all + (1 << 20) - 1) >> 20; };
+    const auto limit_for = [used = limit_of(RLIMIT_AS) - left](uint64_t more) {
+        return (used + more + 1023) >> 10;
+    };
+    std::string sentence = fmt::format(
+        "{} needs {} MiB more of address space, and {} MiB are left to this process: raise its "
+        "limit to this at least: ulimit -v {}",
+        whose, mib(need), mib(left), limit_for(need));
+    if (need > without_heaps) {
+        sentence += fmt::format("; with MALLOC_ARENA_MAX=1 in its environment, ulimit -v {}",
+                                limit_for(without_heaps));
+    }
+    return report.fail(fail_errno(ENOMEM).error(), sentence);
+}
+
+void prepare_for_limits() noexcept {
+    (void)std::signal(SIGXFSZ, SIG_IGN);
+    if (limit_of(RLIMIT_AS) == UINT64_MAX || std::getenv(heaps_variable) != nullptr) return;
+    // Programs that this one starts have the same limit.
+    if (::setenv(heaps_variable, "1", 0) == 0) ::mallopt(M_ARENA_MAX, 1);
+}
+
+void end_without_memory() noexcept {
+    std::set_new_handler([] {
+        constexpr std::string_view text =
+            "this program has no memory left, and ends: raise its limit on memory (ulimit -v, "
+            "MemoryMax=)\n";
+        [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+        ::_exit(1);
+    });
+}
 
 NoFileSizeSignal::NoFileSizeSignal() noexcept {
     const sigset_t set = file_size_signal();

@@ -33,8 +33,21 @@ namespace ros2s {
 // The largest piece of address space that is left under ulimit -v. UINT64_MAX: there is no limit.
 [[nodiscard]] uint64_t address_space_left() noexcept;
 
-// For programs of ours: a write beyond ulimit -f fails with EFBIG.
-void ignore_file_size_signal() noexcept;
+// Of it, a thread's stack takes so much.
+[[nodiscard]] uint64_t thread_stack_bytes() noexcept;
+
+// For libraries that wait for ever or end the process when address space is used up: that so much
+// is left as `threads` threads take, with their stacks and heaps, and `bytes` beside. `whose`: "a
+// client of a server". Errors: io (ENOMEM), reported with the limit that would do.
+[[nodiscard]] Result<> check_address_space(size_t threads, uint64_t bytes, const std::string& whose,
+                                           Report& report);
+
+// For programs of ours, before the first thread: a write beyond ulimit -f fails with EFBIG, and
+// under ulimit -v all threads share one heap.
+void prepare_for_limits() noexcept;
+
+// For programs of ours: one whose memory is used up ends with a sentence and status 1.
+void end_without_memory() noexcept;
 
 // For the library. While it exists, a write of this thread beyond ulimit -f fails with EFBIG, and
 // no signal is sent to the process. The handlers of the process are left as they are. For a few

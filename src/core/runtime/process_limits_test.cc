@@ -7,6 +7,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
+#include <string>
+#include <string_view>
 
 #include "ros2s/runtime/thread_pool.h"
 
@@ -84,7 +87,7 @@ TEST(ProcessLimits, ThreadsBeyondTheLimitAreRefused) {
     const Limited limited(RLIMIT_AS, address_space_used() + (rlim_t{1} << 20));
     EXPECT_EQ(to_errno(check_threads(16, "a library", report).error()), EAGAIN);
     EXPECT_NE(report.text().find("threads of a library"), std::string::npos) << report.text();
-    EXPECT_NE(report.text().find("ulimit -u"), std::string::npos) << report.text();
+    EXPECT_NE(report.text().find("ulimit -v"), std::string::npos) << report.text();
 }
 
 TEST(ProcessLimits, RemainingAddressSpaceIsMeasured) {
@@ -92,6 +95,33 @@ TEST(ProcessLimits, RemainingAddressSpaceIsMeasured) {
     const Limited limited(RLIMIT_AS, address_space_used() + (rlim_t{100} << 20));
     EXPECT_LE(address_space_left(), uint64_t{100} << 20);
     EXPECT_GE(address_space_left(), uint64_t{90} << 20);
+}
+
+TEST(ProcessLimits, MissingAddressSpaceIsReportedWithTheLimitThatWouldDo) {
+    constexpr uint64_t mib = uint64_t{1} << 20;
+    Report report;
+    EXPECT_TRUE(check_address_space(1000, 1000 * mib, "a library", report)) << report.text();
+    const rlim_t used = address_space_used();
+    const auto limit_that_would_do = [&](size_t threads, uint64_t bytes) {
+        const Limited limited(RLIMIT_AS, used + 100 * mib);
+        Report why;
+        EXPECT_EQ(to_errno(check_address_space(threads, bytes, "a library", why).error()), ENOMEM);
+        EXPECT_EQ(why.text().find("a library needs"), 0U) << why.text();
+        const std::string_view name = "ulimit -v ";
+        return std::stoull(why.text().substr(why.text().find(name) + name.size())) << 10;
+    };
+    const uint64_t stacks = 4 * thread_stack_bytes();
+    for (const char* heaps : {"", "1", "3"}) {
+        ::setenv("MALLOC_ARENA_MAX", heaps, 1);
+        const uint64_t need =
+            stacks + (*heaps == '\0' ? 4 : std::stoul(heaps) - 1) * 64 * mib + 100 * mib;
+        const uint64_t limit = limit_that_would_do(4, 100 * mib);
+        EXPECT_GE(limit, used + need);
+        EXPECT_LE(limit, used + need + 2 * mib);
+        const Limited limited(RLIMIT_AS, limit + mib);
+        EXPECT_TRUE(check_address_space(4, 100 * mib, "a library", report)) << report.text();
+    }
+    ::unsetenv("MALLOC_ARENA_MAX");
 }
 #endif
 

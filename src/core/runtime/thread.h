@@ -10,14 +10,18 @@
 #include <utility>
 
 #include "ros2s/base/result.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s {
 
 // "cannot start WHAT (REASON): raise …"
 [[nodiscard]] inline std::string no_thread(const std::string& what, const Error& error) {
-    return "cannot start " + what + " (" + describe(error) +
-           "): raise the limit on processes (ulimit -u), on tasks (TasksMax=, pids.max) or on "
-           "address space (ulimit -v)";
+    const std::string failed = "cannot start " + what + " (" + describe(error) + "): ";
+    if (address_space_left() < thread_stack_bytes()) {
+        return failed +
+               "no address space is left for its stack: raise this process's limit (ulimit -v)";
+    }
+    return failed + "raise the limit on processes (ulimit -u) or on tasks (TasksMax=, pids.max)";
 }
 
 template <class F>

@@ -39,18 +39,26 @@ class ControlCalls : public testing::Test {
         ended_.add();
     }
     Task<> mount_slow_after_a_step_back(const Call& call, grpc::Status& status) {
-        PendingCall pending(client_->parts(), call);
+        PendingCall pending(client_->parts(), call, v1::MountReply());
         pending.context().set_deadline(std::chrono::system_clock::now() + 24h);
         v1::MountRequest request;
         request.set_session(session_.value);
         request.set_container("slow");
-        v1::MountReply reply;
+        auto& reply = static_cast<v1::MountReply&>(pending.reply());
         v1::Mounts::Stub stub(client_->parts().channel);
         const auto begin = [&](const PendingCall::Done& done) {
             stub.async()->Mount(&pending.context(), &request, &reply, done);
         };
         co_await pending.run(begin);
         status = pending.status();
+    }
+    // What gRPC would call to end the call goes to `end`.
+    Task<> wait_unanswered(const Call& call, grpc::Status& status, PendingCall::Done& end) {
+        PendingCall pending(client_->parts(), call, v1::MountReply());
+        const auto begin = [&end](PendingCall::Done done) { end = std::move(done); };
+        co_await pending.run(begin);
+        status = pending.status();
+        ended_.add();
     }
     // Tries again while a limit refuses it.
     Task<> mount_slow_in_the_end(const Call& call, Result<session::MountId>& result) {
@@ -98,6 +106,28 @@ TEST_F(ControlCalls, DeadlineHoldsAfterClockStep) {
     EXPECT_TRUE(eventually(*rig_->client_reactor, [&] {
         return rig_->pool.slow_stopped.value() == rig_->pool.slow_begun.value();
     }));
+}
+
+// gRPC waits for ever for a thread that it could not start.
+TEST_F(ControlCalls, CallThatGrpcDoesNotEndIsLeftToIt) {
+    start();
+    OsReactor& core = *rig_->client_reactor;
+    grpc::Status status;
+    PendingCall::Done later;
+    const Call late{.deadline = core.now() + 100ms};
+    rig_->here([&] { return wait_unanswered(late, status, later); });
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    later(grpc::Status::OK);  // resumes nobody
+
+    StopSource stop;
+    const Call stopped{.stop = stop.token()};
+    Nursery nursery(core, 1);
+    run_on(core, [&] { ASSERT_TRUE(nursery.try_spawn(wait_unanswered(stopped, status, later))); });
+    run_on(core, [&] { stop.request_stop(); });
+    EXPECT_TRUE(eventually(core, [&] { return ended_.value() == 2; }));
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::CANCELLED);
+    later(grpc::Status::OK);
+    rig_->here([&] { return nursery.join(); });
 }
 
 TEST_F(ControlCalls, CancelledCallIsStopped) {

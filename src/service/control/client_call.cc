@@ -9,34 +9,49 @@
 
 namespace ros2s::control {
 
-PendingCall::PendingCall(ControlClient::Parts& parts, const Call& call)
+PendingCall::PendingCall(ControlClient::Parts& parts, const Call& call, const Message& reply)
     : parts_(parts),
-      stopped_(call.stop.source(), context_),
+      state_(std::make_shared<State>()),
+      stopped_(call.stop.source(), *this),
       deadline_(
           parts.reactor, [](void* self) noexcept { static_cast<PendingCall*>(self)->time_out(); },
           this) {
+    state_->reply.reset(reply.New());
     if (call.deadline == Time::max()) return;
     deadline_.set(call.deadline);
     const auto left = call.deadline - parts.reactor.now();
-    context_.set_deadline(std::chrono::system_clock::now() +
-                          std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
+    context().set_deadline(std::chrono::system_clock::now() +
+                           std::chrono::duration_cast<std::chrono::system_clock::duration>(left));
 }
 
 PendingCall::Done PendingCall::done() {
-    return [this](grpc::Status status) {
-        status_ = std::move(status);
-        parts_.posts.post(post_);  // from here on the frame may not exist
+    return [state = state_, &posts = parts_.posts](grpc::Status status) {
+        if (state->has_ended.exchange(true)) return;  // nobody waits, and `posts` may be gone
+        state->status = std::move(status);
+        posts.post(state->post);
     };
 }
 
+void PendingCall::cancel() {
+    is_cancelled_ = true;
+    deadline_.set(parts_.reactor.now() + end_within);
+    context().TryCancel();
+}
+
 void PendingCall::time_out() {
-    is_late_ = true;
-    context_.TryCancel();
+    if (!is_cancelled_) {
+        is_late_ = true;
+        cancel();
+        return;
+    }
+    if (state_->has_ended.exchange(true)) return;
+    state_->status = grpc::Status(grpc::StatusCode::CANCELLED, "Cancelled");
+    parts_.reactor.post(state_->post.handle);
 }
 
 void PendingCall::finish() {
-    if (!is_late_ || status_.error_code() != grpc::StatusCode::CANCELLED) return;
-    status_ = grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
+    if (!is_late_ || status().error_code() != grpc::StatusCode::CANCELLED) return;
+    state_->status = grpc::Status(grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
 std::string why_unanswered(std::string_view grpc_text) {
@@ -86,13 +101,16 @@ Task<Result<>> exchange(ControlClient::Parts& parts, const Call& call, const Mes
     ROS2S_CO_TRY(call.check(parts.reactor));
     Report unused;  // if it fails, the old channel is used
     (void)parts.renew(unused);
-    PendingCall pending(parts, call);
+    PendingCall pending(parts, call, reply);
     co_await pending.run([&](PendingCall::Done done) {
         grpc::TemplatedGenericStub<Message, Message>(parts.channel)
-            .UnaryCall(&pending.context(), path_of(method_of(request, reply)), {}, &request, &reply,
-                       std::move(done));
+            .UnaryCall(&pending.context(), path_of(method_of(request, reply)), {}, &request,
+                       &pending.reply(), std::move(done));
     });
-    if (pending.status().ok()) co_return Result<>{};
+    if (pending.status().ok()) {
+        reply.GetReflection()->Swap(&reply, &pending.reply());
+        co_return Result<>{};
+    }
     const Error error = failure(parts.options.address, pending.status(), report);
     if (error.code == Code::disconnected) parts.connect_again();
     co_return fail(error);

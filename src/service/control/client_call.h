@@ -3,6 +3,7 @@
 #pragma once
 #include <grpcpp/grpcpp.h>
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -58,18 +59,24 @@ struct ControlClient::Parts {
     const capability::SigningKey holder;
 };
 
-// The parts of a call that do not depend on its types. Lives in the waiting frame. It ends the call
-// at its deadline itself: gRPC's timers may be late (Parts::connect_again).
+// The parts of a call that do not depend on its types. It ends the call at its deadline itself:
+// gRPC's timers may be late (Parts::connect_again). A cancelled call that gRPC does not end,
+// because it could not start a thread, is left to gRPC after `end_within`. So what gRPC uses of a
+// call is in a State that both own.
 class PendingCall {
   public:
     using Done = std::function<void(grpc::Status)>;
+    static constexpr Duration end_within = std::chrono::milliseconds(500);
 
-    PendingCall(ControlClient::Parts& parts, const Call& call);
+    // `reply`: of the type that the reply has.
+    PendingCall(ControlClient::Parts& parts, const Call& call, const Message& reply);
     PendingCall(const PendingCall&) = delete;
     PendingCall& operator=(const PendingCall&) = delete;
 
-    [[nodiscard]] grpc::ClientContext& context() { return context_; }
-    [[nodiscard]] const grpc::Status& status() const { return status_; }
+    [[nodiscard]] grpc::ClientContext& context() { return state_->context; }
+    [[nodiscard]] const grpc::Status& status() const { return state_->status; }
+    // For gRPC to fill.
+    [[nodiscard]] Message& reply() { return *state_->reply; }
 
     // co_await pending.run(start): `start` gets the function that gRPC shall call, on any of its
     // threads.
@@ -80,7 +87,7 @@ class PendingCall {
             Start start;
             bool await_ready() const noexcept { return false; }
             void await_suspend(std::coroutine_handle<> handle) {
-                pending.post_.handle = handle;
+                pending.state_->post.handle = handle;
                 start(pending.done());
             }
             void await_resume() const noexcept { pending.finish(); }
@@ -89,26 +96,33 @@ class PendingCall {
     }
 
   private:
+    struct State {
+        grpc::ClientContext context;
+        grpc::Status status;
+        std::unique_ptr<Message> reply;
+        RemotePost post;
+        // By whoever is first: gRPC's answer, or the end of its time.
+        std::atomic<bool> has_ended = false;
+    };
     struct Stopped : StopCallback {
-        Stopped(StopSource* source, grpc::ClientContext& stopped)
-            : StopCallback(source,
-                           [](StopCallback& self) noexcept {
-                               static_cast<Stopped&>(self).context.TryCancel();
-                           }),
-              context(stopped) {}
-        grpc::ClientContext& context;
+        Stopped(StopSource* source, PendingCall& stopped)
+            : StopCallback(
+                  source,
+                  [](StopCallback& self) noexcept { static_cast<Stopped&>(self).call.cancel(); }),
+              call(stopped) {}
+        PendingCall& call;
     };
     [[nodiscard]] Done done();
+    void cancel();
     void time_out();
     void finish();
 
     ControlClient::Parts& parts_;
-    grpc::ClientContext context_;
-    grpc::Status status_;
-    RemotePost post_;
+    const std::shared_ptr<State> state_;
     Stopped stopped_;
     Alarm deadline_;
     bool is_late_ = false;
+    bool is_cancelled_ = false;
 };
 
 // The meaning of gRPC's message if no server answered: "nothing listens there: the daemon does not

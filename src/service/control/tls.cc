@@ -4,13 +4,12 @@
 #include <grpc/grpc_security.h>
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 
 #include "grpc_address.h"
+#include "ros2s/control/grpc_needs.h"
 #include "ros2s/pki/openssl_objects.h"
 #include "ros2s/pki/watched_identity.h"
 #include "ros2s/runtime/process_limits.h"
@@ -163,12 +162,10 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
 
 Result<> check_grpc_needs(Report& report) {
     if (grpc_is_initialized() != 0) return {};
-    const long cores = ::sysconf(_SC_NPROCESSORS_CONF);
     constexpr size_t descriptors = 8;
     ROS2S_TRY(check_descriptors(descriptors, "gRPC", report));
-    // Executors, timers and their manager; those of calls; those of the event engine.
-    const long count = 6 + std::clamp(cores / 2, 2L, 16L) + std::clamp(cores, 2L, 16L);
-    return check_threads(static_cast<size_t>(count), "gRPC", report);
+    ROS2S_TRY(check_grpc_space(0, report));
+    return check_threads(grpc_threads(), "gRPC", report);
 }
 
 std::string take_refused_certificate() { return std::exchange(refused_certificate, {}); }

@@ -21,8 +21,8 @@ namespace ros2s::control {
     const pki::Identity& identity, Log log);
 
 // Before gRPC is used for the first time: it waits for ever for threads that it could not start,
-// and ends the process if it cannot open files. Errors: those of check_threads(),
-// check_descriptors().
+// and ends the process if it cannot open files or has no memory. Errors: those of check_threads(),
+// check_descriptors(), check_address_space().
 [[nodiscard]] Result<> check_grpc_needs(Report& report);
 
 // A channel that shows the identity's certificate and trusts only its authority. The files are read

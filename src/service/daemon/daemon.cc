@@ -173,7 +173,7 @@ int serve(const Program& program) {
         password = std::move(*read);
     }
     raise_descriptor_limit();
-    ignore_file_size_signal();
+    prepare_for_limits();
     const sigset_t signals = block_stop_signals();
     const auto reactor = OsReactor::create(
         {.poll_for = common.poll, .thread_name = program.name.substr(0, 15)}, report);

@@ -15,6 +15,8 @@
 #include "libraries.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/loaded_library.h"
+#include "ros2s/control/grpc_needs.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {
 namespace {
@@ -36,12 +38,28 @@ std::string own_directory() {
     return failed ? directory.data() : file.parent_path().string();
 }
 
-// Errors: unsupported.
+// The foreign libraries of each take less address space than this.
+constexpr uint64_t loaded_bytes = uint64_t{64} << 20;
+
+// A library of another version has another name: the structs may differ.
+std::string file_of(const char* name) {
+    return fmt::format("{}/ros2store/libros2store-{}-{}.so", own_directory(), name,
+                       ROS2STORE_VERSION);
+}
+
+bool is_loaded(const char* name) {
+    void* const there = ::dlopen(file_of(name).c_str(), RTLD_NOW | RTLD_NOLOAD);
+    if (there != nullptr) ::dlclose(there);
+    return there != nullptr;
+}
+
+// Errors: unsupported; those of check_address_space().
 template <class Library>
 Result<const Library*> load(const char* name, const char* users, Report& report) {
-    // A library of another version has another name: the structs may differ.
-    const std::string file =
-        fmt::format("{}/ros2store/libros2store-{}-{}.so", own_directory(), name, ROS2STORE_VERSION);
+    const std::string file = file_of(name);
+    if (!is_loaded(name)) {
+        ROS2S_TRY(check_address_space(0, loaded_bytes, fmt::format("loading {}", file), report));
+    }
     const std::string named = fmt::format("{} need {}, which", users, file);
     constexpr const char* remedy =
         ". It belongs to libros2store: install the package ros2store " ROS2STORE_VERSION
@@ -57,7 +75,9 @@ Result<const RocksDbLibrary*> rocksdb(Report& report) {
     return load<RocksDbLibrary>("rocksdb", "pools in this process", report);
 }
 
+// Nothing is loaded for a client that cannot be.
 Result<const GrpcLibrary*> grpc(Report& report) {
+    if (!is_loaded("grpc")) ROS2S_TRY(control::check_grpc_space(loaded_bytes, report));
     return load<GrpcLibrary>("grpc", "servers in URIs", report);
 }
 
