@@ -175,8 +175,8 @@ TEST_F(RadosDpu, RenameInterruptedByDpuDeathIsDoneOnce) {
     ASSERT_NE(host, nullptr);
     fs::FileSystem& files = host->file_system();
     const fs::NodeId here = make_directory(files, "here"), there = make_directory(files, "there");
-    for (const char* const step : {"Coordinator::execute", "Coordinator::prepare",
-                                   "Coordinator::apply", "Tidier::start"}) {
+    for (const char* const step :
+         {"Coordinator::execute", "Coordinator::prepare", "Coordinator::apply", "Tidier::start"}) {
         SCOPED_TRACE(step);
         const auto made = run_blocking(*reactor, [&] {
             return files.create(call, here, "file", 0600, {.write = true, .exclusive = true}, {});

@@ -223,7 +223,7 @@ class RadosTrial {
         co_await sleep_for(world_.core(), std::chrono::hours(2));
         if (must("a client opens", co_await sweeper->open())) {
             (void)must("a sweep", co_await sweep_by(*sweeper, nullptr));
-            for (std::string& each : rados::remains_in(cluster_, 0)) {
+            for (std::string& each : rados::remains_in(cluster_)) {
                 shared_.problems.push_back(std::move(each));
             }
         }

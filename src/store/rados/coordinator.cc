@@ -47,12 +47,6 @@ Result<> take(RecordLocation& location, const Result<ReadReply>& reply) {
     return {};
 }
 
-Task<Result<>> Coordinator::look(RecordLocation& location) {
-    const Read read{.object = location.object, .keys = {location.key, made_key}};
-    const auto reply = co_await pool_.read(read);
-    co_return take(location, reply);
-}
-
 Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
                                         RecordLocation location, Coordination record,
                                         std::vector<Participant> participants, bool even_if_full) {

@@ -90,8 +90,6 @@ class Coordinator {
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
     [[nodiscard]] Task<Result<bool>> has_head(ObjectName object, std::string head_bytes);
-    // Reads the record at the location.
-    Task<Result<>> look(RecordLocation& location);
 
   private:
     enum class State : uint8_t { pending, committed, over };

@@ -19,6 +19,13 @@ size_t size_of(const Pending& pending) {
     return bytes;
 }
 
+// The head that the change gives its object.
+auto& head_of(auto& pending) {
+    const auto head = std::ranges::find(pending.set, head_key, &Pending::Set::key);
+    ROS2S_CHECK(head != pending.set.end());
+    return head->value;
+}
+
 }  // namespace
 
 Publisher::Publisher(const Env& env, Coordinator& coordinator, Heads& heads, Replies& replies,
@@ -98,25 +105,22 @@ Task<Result<>> Publisher::publish(const Call& call, std::string space, RecordLoc
     for (const Participant& each : participants) {
         record.participants.push_back({object_name(each.view->object())});
     }
-    const auto decider = is_named ? participants.end() : decider_of(participants);
-    if (decider != participants.end()) {
+    if (!is_named) {
+        const size_t decider = decider_of(participants);
         const auto decided = co_await change_by_decider(
-            call, space, std::move(record), participants,
-            static_cast<size_t>(decider - participants.begin()), *members[0]->hold, even_if_full);
+            call, space, std::move(record), participants, decider, *members[0]->hold, even_if_full);
         if (!decided) co_return co_await outcome_of(decided.error(), space, members);
         for (const Participant& each : participants) {
             const ObjectName name{space, object_name(each.view->object())};
             heads_.note_room(name, each.pending);
             heads_.seen.update(name, *each.view, each.pending, each.locked_head);
-            if (&each != &*decider) continue;
+            if (&each != &participants[decider]) continue;
             heads_.remember(space, std::move(views.at(each.view->object())), each.pending);
         }
         co_return Result<>{};
     }
-    const auto executed =
-        is_named ? co_await change_by_slot(call, space, std::move(location), record, participants,
-                                           even_if_full)
-                 : co_await change_by_log(call, space, record, participants, even_if_full);
+    const auto executed = co_await change_by_slot(call, space, std::move(location), record,
+                                                  participants, even_if_full);
     if (!executed) co_return co_await outcome_of(executed.error(), space, members);
     for (const Participant& each : participants) {
         if (*executed) {
@@ -147,9 +151,8 @@ Task<Result<>> Publisher::change_one(std::string space, const Participant& only,
     auto changed = co_await env_.metadata.apply(change);
     if (!changed && changed.error().code == Code::condition_failed) {
         // It may be the change itself that has made another head.
-        const auto head = std::ranges::find(only.pending.set, head_key, &Pending::Set::key);
         ROS2S_CO_TRY_ASSIGN(const bool is_made,
-                            co_await coordinator_.has_head(change.object, head->value));
+                            co_await coordinator_.has_head(change.object, head_of(only.pending)));
         changed = is_made ? Result<>() : fail(Code::busy);
     }
     if (changed) replies_.forget_dropped_notes(space, *only.view);
@@ -168,39 +171,17 @@ Task<Result<bool>> Publisher::change_by_slot(const Call& call, std::string space
     co_return executed;
 }
 
-Task<Result<bool>> Publisher::change_by_log(const Call& call, std::string space,
-                                            Coordination record,
-                                            std::vector<Participant> participants,
-                                            bool even_if_full) {
-    RecordLocation location{.object = {space, log_name(env_.store)},
-                            .key = record.transaction.to_string(),
-                            .bytes = {}};
-    location.object_exists = logs_.contains(location.object);
-    if (!location.object_exists) ROS2S_CO_TRY(co_await coordinator_.look(location));
-    const auto executed = co_await coordinator_.execute(call, space, location, std::move(record),
-                                                        std::move(participants), even_if_full);
-    if (executed) {
-        logs_.insert(location.object);
-    } else {
-        logs_.erase(location.object);
-    }
-    // The record is needed while objects are locked. One that remains is found by the sweep.
-    if (executed && *executed) tidier_.forget_record(location.object, location.key);
-    co_return executed;
-}
-
 // The object that decides is never locked. So it is the one with the most entries, such as a
-// directory, which others probably use. It must have entries, so that nothing removes it.
-std::vector<Participant>::const_iterator Publisher::decider_of(
-    const std::vector<Participant>& participants) {
-    const auto entries_of = [](const Participant& each) {
+// directory, which others probably use.
+size_t Publisher::decider_of(const std::vector<Participant>& participants) {
+    const auto rank = [](const Participant& each) {
         Head head;
-        const auto after = std::ranges::find(each.pending.set, head_key, &Pending::Set::key);
-        ROS2S_CHECK(after != each.pending.set.end() && decode(after->value, head));
-        return each.view->exists() ? head.entries : 0;
+        ROS2S_CHECK(decode(head_of(each.pending), head));
+        return std::pair(each.view->exists(), head.entries);
     };
-    const auto most = std::ranges::max_element(participants, {}, entries_of);
-    return participants.size() > 1 && entries_of(*most) > 0 ? most : participants.end();
+    const auto most = std::ranges::max_element(participants, {}, rank);
+    ROS2S_CHECK(most->view->exists());
+    return static_cast<size_t>(most - participants.begin());
 }
 
 // Done when one object is changed. The others are changed afterwards; until then, later
@@ -211,6 +192,11 @@ Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
                                             KeyMutexes::Hold& hold, bool even_if_full) {
     record.state = Coordination::State::committed;
     Participant& deciding = participants[decider];
+    // An object without epoch and entries would be removed as if conditions alone had made it.
+    Head head;
+    ROS2S_CO_TRY(decode(head_of(deciding.pending), head));
+    head.epoch = record.epoch;
+    head_of(deciding.pending) = encode(head);
     const ObjectName object{space, object_name(deciding.view->object())};
     const std::string key = decision_key(deciding.view->head().change, record.transaction);
     // Its decisions that are not needed any more go with the change.
@@ -223,7 +209,6 @@ Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
         tidier_.note_ended(object, std::move(ended));
         co_return decided;
     }
-    tidier_.start(space, deciding.view->object(), deciding.pending);
     std::vector<Unapplied> rest;
     std::vector<std::string> names;
     for (const Participant& each : participants) {
@@ -231,12 +216,13 @@ Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
         rest.push_back({*each.view, Coordinator::unapplied(each)});
         names.push_back(space + rest.back().rest.name);
     }
-    co_await applying_.spawn(apply_rest(space, std::move(rest), object, key, hold.split(names)));
+    co_await applying_.spawn(apply_rest(space, std::move(rest), deciding.view->object(),
+                                        deciding.pending, key, hold.split(names)));
     co_return Result<>{};
 }
 
-Task<> Publisher::apply_rest(std::string space, std::vector<Unapplied> objects, ObjectName decider,
-                             std::string key, KeyMutexes::Hold) {
+Task<> Publisher::apply_rest(std::string space, std::vector<Unapplied> objects, ObjectId decider,
+                             Pending decided, std::string key, KeyMutexes::Hold) {
     std::vector<Coordinator::Unapplied> rest;
     for (const Unapplied& each : objects) rest.push_back(each.rest);
     // If not all are, whoever meets their locks needs the decision, until a sweep ends it.
@@ -246,7 +232,9 @@ Task<> Publisher::apply_rest(std::string space, std::vector<Unapplied> objects, 
         // Not before: a transaction that begins with it and decides here names its head in locks.
         heads_.remember(space, std::move(each.view), each.rest.pending);
     }
-    tidier_.note_ended(decider, {key});
+    // It is needed until here, also if the object that decided has no entries any more.
+    tidier_.note_ended({space, object_name(decider)}, {key});
+    tidier_.start(space, decider, decided);
 }
 
 // ---- what a refusal says --------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Publisher: makes planned changes, and finds out whether those were made that returned an error. A
 // change of one object is one request. Those of several objects are a transaction of the
-// Coordinator, which one of the objects decides, or a record. Part of an open store. Used on one
-// core.
+// Coordinator: one of the objects decides it, or the slot of the client that named it. Part of an
+// open store. Used on one core.
 //
 // Invariants
 // - Every change of an object is conditional on its head, so it fails if the object has changed
@@ -9,7 +9,6 @@
 // - A change whose outcome is not known is not repeated, and its data is not removed.
 // - What a refused change says is not believed before the object, the decision or the data is seen.
 #pragma once
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +37,8 @@ class Publisher {
         View view;  // as it was
         Coordinator::Unapplied rest;
     };
-    // Each makes the changes in one way. The last two return whether all objects are unlocked.
+    // Each makes the changes in one way. The last one returns whether all objects are
+    // unlocked.
     Task<Result<>> change_one(std::string space, const Participant& only, bool even_if_full);
     Task<Result<>> change_by_decider(const Call& call, std::string space, Coordination record,
                                      std::vector<Participant>& participants, size_t decider,
@@ -46,16 +46,14 @@ class Publisher {
     Task<Result<bool>> change_by_slot(const Call& call, std::string space, RecordLocation location,
                                       Coordination record, std::vector<Participant> participants,
                                       bool even_if_full);
-    Task<Result<bool>> change_by_log(const Call& call, std::string space, Coordination record,
-                                     std::vector<Participant> participants, bool even_if_full);
     // The object is unlocked and has its changes. Takes its view.
     void note_changed(const std::string& space, const Participant& changed, Views& views);
-    // The object that can decide a transaction without a name; end(): none can.
-    [[nodiscard]] static std::vector<Participant>::const_iterator decider_of(
-        const std::vector<Participant>& participants);
+    // The object that decides a transaction without a name. One of them exists.
+    [[nodiscard]] static size_t decider_of(const std::vector<Participant>& participants);
     // Tests kill the process when it enters this.
     [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
-                                        ObjectName decider, std::string key, KeyMutexes::Hold hold);
+                                        object::ObjectId decider, Pending decided, std::string key,
+                                        KeyMutexes::Hold hold);
     // Finds out whether a change that returned an error was applied. Returns success if it was.
     // Errors: those of the change; deadline (it cannot be determined); those of Pool.
     Task<Result<>> outcome_of(Error error, std::string space, std::span<Update* const> members);
@@ -69,8 +67,7 @@ class Publisher {
     Heads& heads_;
     Replies& replies_;
     Tidier& tidier_;
-    std::set<ObjectName> logs_;  // known to exist
-    Nursery applying_;           // apply_rest()
+    Nursery applying_;  // apply_rest()
 };
 
 }  // namespace ros2s::rados

@@ -74,6 +74,15 @@ Task<bool> has_value(RadosStore& store, ContainerId container, AkeyAddress place
     co_return item.status&& bytes == "v";
 }
 
+Task<Result<>> sweep_by_another(Reactor& reactor, Pool& pool, ContainerId container) {
+    Report report;
+    auto opened = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
+    EXPECT_TRUE(opened) << report.text();
+    const auto swept = co_await (*opened)->sweep({}, container, report);
+    co_await (*opened)->close();
+    co_return swept;
+}
+
 Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     LateApplyPool late(pool, reactor);
@@ -127,6 +136,79 @@ TEST(RadosDecision, LockedDeciderLosesNoPart) {
     sim::World world(1);
     SimRados cluster(world.core());
     world.run(decide_where_an_apply_is_late(world.core(), cluster));
+}
+
+// None of its objects has entries, before it or after it. One of them decides, and is removed when
+// that is not needed any more.
+Task<> decide_without_entries(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    auto opened =
+        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report);
+    EXPECT_TRUE(opened) << report.text();
+    const auto store = std::move(*opened);
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const size_t before = cluster.objects().size();
+    Result<object::Commit> done = fail(Code::io);
+    co_await put_in_both(*store, container->id, middle, small, "name", done);
+    EXPECT_TRUE(done);
+    EXPECT_TRUE(co_await has_value(*store, container->id, {middle, "name", "value"}));
+    EXPECT_TRUE(co_await has_value(*store, container->id, {small, "name", "value"}));
+    const Batch none = Batch().absent({{2, 1}, "name", "value"}).absent({{2, 2}, "name", "value"});
+    EXPECT_TRUE(co_await store->update({}, container->id, none.transaction()));
+    const Batch removal = Batch().punch_object(middle).punch_object(small);
+    EXPECT_TRUE(co_await store->update({}, container->id, removal.transaction()));
+    EXPECT_FALSE(co_await has_value(*store, container->id, {middle, "name", "value"}));
+    co_await store->close();
+    EXPECT_EQ(co_await sweep_by_another(reactor, pool, container->id), Result<>());
+    EXPECT_EQ(cluster.objects().size(), before);
+    co_await cluster.close();
+}
+
+TEST(RadosDecision, ObjectsWithoutEntriesDecide) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(decide_without_entries(world.core(), cluster));
+}
+
+// Earlier versions wrote a record for such a transaction, in an object of the store. Here the store
+// died before it applied the transaction.
+Task<> sweep_a_log(Reactor& reactor, SimRados& cluster) {
+    SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
+    Report report;
+    auto opened = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
+    EXPECT_TRUE(opened) << report.text();
+    const auto store = std::move(*opened);
+    const auto container = co_await store->create_container({}, {.label = "c"});
+    const size_t before = cluster.objects().size();
+    const std::string space = space_of(container->id), name = object_name(small);
+    const Coordination record{.state = Coordination::State::committed,
+                              .transaction = Uuid::make(reactor.secrets()),
+                              .participants = {{name}}};
+    const std::string key = record.transaction.to_string();
+    const Head head{.epoch = 1, .change = 2, .entries = 1, .lock = {}};
+    Head locked = head;
+    locked.lock = {
+        .transaction = record.transaction, .coordinator = log_name(7), .key = key, .created = true};
+    const Entry entry{.epoch = 1, .size = 1, .value = "v"};
+    const Pending pending{
+        .set = {{head_key, encode(head)}, {entry_key({"name"}, {"value"}), encode(entry)}}};
+    EXPECT_TRUE(co_await pool.apply(
+        {.object = {space, log_name(7)}, .set = {{key, encode(record)}, {mark_key, "m"}}}));
+    EXPECT_TRUE(
+        co_await pool.apply({.object = {space, name},
+                             .set = {{head_key, encode(locked)}, {pending_key, encode(pending)}}}));
+    EXPECT_EQ(co_await sweep_by_another(reactor, pool, container->id), Result<>());
+    EXPECT_EQ(cluster.objects().size(), before + 1) << "the log is gone, the object is there";
+    EXPECT_TRUE(co_await has_value(*store, container->id, {small, "name", "value"}));
+    co_await store->close();
+    co_await cluster.close();
+}
+
+TEST(RadosDecision, LogOfEarlierVersionIsApplied) {
+    sim::World world(1);
+    SimRados cluster(world.core());
+    world.run(sweep_a_log(world.core(), cluster));
 }
 
 }  // namespace

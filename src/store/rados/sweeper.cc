@@ -133,7 +133,7 @@ Task<Result<>> Sweeper::sweep_container(const Call& call, ContainerId container,
             Result<> swept;
             if (const auto object = parse_object_name(name)) {
                 swept = co_await sweep_object(call, space, *object);
-            } else if (is_log_name(name) && name != log_name(env_.store)) {
+            } else if (is_log_name(name)) {
                 swept = co_await sweep_log(call, space, name, limit);
             } else if (is_replies_name(name) && seen != nullptr) {
                 swept = co_await sweep_replies(call, space, name, *seen, still);

@@ -66,7 +66,7 @@ class Sweeper {
                                std::map<std::string, std::string> noted);
     Task<Result<>> unlock_object(const Call& call, ObjectName name);
     Task<Result<>> remove_if_empty(const Call& call, ObjectName name);
-    // Removes the records of another store's unnamed transactions.
+    // Ends the unnamed transactions of a store of an earlier version, and removes their records.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
     // Removes the replies to one client.
     Task<Result<>> sweep_replies(const Call& call, std::string space, std::string name,

@@ -58,11 +58,6 @@ void Tidier::start(std::string space, ObjectId object, const Pending& pending) {
     (void)leave({std::move(space), object_name(object)}, std::move(left));
 }
 
-// One that has no room is found by the sweep.
-void Tidier::forget_record(const ObjectName& log, std::string key) {
-    (void)leave(log, {.garbage = {std::move(key)}, .dead_head = {}});
-}
-
 void Tidier::note_ended(const ObjectName& decider, std::vector<std::string> keys) {
     if (keys.empty()) return;
     std::vector<std::string>& all = ended_decisions_[decider];

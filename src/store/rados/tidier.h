@@ -29,8 +29,6 @@ class Tidier {
     // Removes what the change of the object leaves. Tests kill the process when it enters this.
     [[gnu::noinline]] void start(std::string space, object::ObjectId object,
                                  const Pending& pending);
-    // Removes the record of a transaction.
-    void forget_record(const ObjectName& log, std::string key);
     // The decisions are no longer needed. They wait for the next change of their object, which
     // takes them, or are removed when many wait.
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);
@@ -38,7 +36,7 @@ class Tidier {
 
   private:
     struct Leftovers {
-        std::vector<std::string> garbage;  // keys of garbage and of transaction records
+        std::vector<std::string> garbage;  // keys of garbage and of decisions
         std::string dead_head;             // of an object to remove; empty: the object stays
     };
     // False: too many removals are running, so nothing is removed.

@@ -331,23 +331,30 @@ Task<Result<>> Updater::end_decisions(const Call& call, std::string space, Views
     co_return Result<>{};
 }
 
-// That an object does not exist is no condition to publish data on: a sweep that has removed the
-// data leaves no object either. A head is one, because each has another random number. What is not
-// published then is an object without entries. It is none to note a reply on either: the object may
-// have existed meanwhile, with this reply.
+// Absence is no condition to publish data on: a sweep that has removed the data leaves no object
+// either. It is none to note a reply on: the object may have existed meanwhile, with this reply.
+// And an object that does not exist decides nothing. A head is a condition, because each has
+// another random number.
 Task<Result<>> Updater::make_objects(std::string space, Views& views,
                                      std::span<Update* const> members) {
+    const bool is_planned = std::ranges::any_of(
+        members, [](const Update* each) { return each->verdict && !each->replay; });
+    const bool needs_decider = is_planned && views.size() > 1 &&
+                               !replies_.keeps(members[0]->transaction) &&
+                               std::ranges::none_of(views | std::views::values, &View::exists);
     for (auto& [object, view] : views) {
         const auto needs_head = [&object](const Update* each) {
             return each->verdict && !each->replay &&
                    (each->notes_reply || each->payload.all.contains(object));
         };
-        if (view.exists() || std::ranges::none_of(members, needs_head)) continue;
+        const bool decides = needs_decider && object == views.begin()->first;
+        if (view.exists() || (!decides && std::ranges::none_of(members, needs_head))) continue;
         const Head head{.change = env_.reactor.secrets().next(), .lock = {}};
         const std::string bytes = encode(head);
         const Change make{.object = {space, object_name(object)},
                           .expect = Change::Expect::absent,
-                          .set = {{head_key, bytes}}};
+                          .set = {{head_key, bytes}},
+                          .even_if_full = decides && !members[0]->plan.adds_data()};
         const auto made = co_await env_.metadata.apply(make);
         if (!made && made.error().code == Code::condition_failed) co_return fail(Code::busy);
         if (!made) co_return made;

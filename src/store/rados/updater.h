@@ -65,8 +65,8 @@ class Updater {
     // Plans one member on top of the members before it.
     [[nodiscard]] Result<> run(const std::string& space, Views& views, Update& member);
     Task<Result<>> end_decisions(const Call& call, std::string space, Views& views);
-    // Creates missing objects that will have data in the data pool, or replies. Errors: busy
-    // (another client created one first), those of Pool.
+    // Creates missing objects that will have data in the data pool, a reply, or the decision.
+    // Errors: busy (another client created one first), those of Pool.
     Task<Result<>> make_objects(std::string space, Views& views, std::span<Update* const> members);
     void start_rewriting(const std::string& space, object::ObjectId object, const std::string& key);
     Task<> rewrite(std::string space, object::ObjectId object, std::string key);

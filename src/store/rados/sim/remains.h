@@ -7,9 +7,9 @@
 
 namespace ros2s::rados {
 
-// A sentence for each: locks, garbage, data that nothing names and names without data, records of
-// unnamed transactions. `logs_max`: stores that are open keep a log. Replies are not looked at.
-[[nodiscard]] std::vector<std::string> remains_in(SimRados& cluster, size_t logs_max);
+// A sentence for each: locks, garbage, data that nothing names and names without data, decisions.
+// Replies are not looked at.
+[[nodiscard]] std::vector<std::string> remains_in(SimRados& cluster);
 
 // The number of clients that have replies.
 [[nodiscard]] size_t replies_in(SimRados& cluster);
