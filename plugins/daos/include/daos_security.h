@@ -1,5 +1,5 @@
 /* Lists of access rights of the DAOS client interface (DAOS 2.6, daos_security.h): memory that
- * programs build, compare and print. A ROS2 container has no such list: access is a matter of
+ * programs read and print. A ROS2 container has no such list: access is a matter of
  * tenants and certificates, and daos_cont_get_acl() shows what the owner of its files may do. */
 #ifndef ROS2STORE_DAOS_SECURITY_H
 #define ROS2STORE_DAOS_SECURITY_H
@@ -89,37 +89,14 @@ struct daos_ace {
 #pragma clang diagnostic pop
 #endif
 
-struct daos_acl* daos_acl_create(struct daos_ace* aces[], uint16_t num_aces);
-struct daos_acl* daos_acl_dup(struct daos_acl* acl);
 void daos_acl_free(struct daos_acl* acl);
-ssize_t daos_acl_get_size(struct daos_acl* acl);
-struct daos_ace* daos_acl_get_next_ace(struct daos_acl* acl, struct daos_ace* current_ace);
-int daos_acl_get_ace_for_principal(struct daos_acl* acl, enum daos_acl_principal_type type,
-                                   const char* principal, struct daos_ace** ace);
-int daos_acl_add_ace(struct daos_acl** acl, struct daos_ace* new_ace);
-int daos_acl_remove_ace(struct daos_acl** acl, enum daos_acl_principal_type type,
-                        const char* principal_name);
-void daos_acl_dump(struct daos_acl* acl);
-int daos_acl_validate(struct daos_acl* acl);
-struct daos_ace* daos_ace_create(enum daos_acl_principal_type type, const char* principal_name);
-void daos_ace_free(struct daos_ace* ace);
-ssize_t daos_ace_get_size(struct daos_ace* ace);
-void daos_ace_dump(struct daos_ace* ace, uint32_t tabs);
-bool daos_ace_is_valid(struct daos_ace* ace);
-const char* daos_ace_get_principal_str(struct daos_ace* ace);
 
 /* Names of users and groups: NAME@. */
 bool daos_acl_principal_is_valid(const char* name);
-int daos_acl_uid_to_principal(uid_t uid, char** name);
-int daos_acl_gid_to_principal(gid_t gid, char** name);
-int daos_acl_principal_to_uid(const char* principal, uid_t* uid);
-int daos_acl_principal_to_gid(const char* principal, gid_t* gid);
 int daos_acl_principal_from_str(const char* principal_str, enum daos_acl_principal_type* type,
                                 char** name);
 
 /* Texts: ACCESS:FLAGS:PRINCIPAL:RIGHTS. */
-int daos_ace_from_str(const char* str, struct daos_ace** ace);
-int daos_ace_to_str(struct daos_ace* ace, char* buf, size_t buf_len);
 int daos_acl_from_strs(const char** ace_strs, size_t ace_nr, struct daos_acl** acl);
 int daos_acl_to_strs(struct daos_acl* acl, char*** ace_strs, size_t* ace_nr);
 
