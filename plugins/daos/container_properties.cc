@@ -30,13 +30,6 @@ Result<fs::Attributes> root_of(const Container& container) {
     return fs.run([&] { return fs.file_system().get_attributes(fs.call, fs::root_node); });
 }
 
-daos_acl* shown_rights() {
-    static const char* const texts[] = {"A::OWNER@:rwdtTaAo", "A:G:GROUP@:rwtT"};
-    const char* all[] = {texts[0], texts[1]};
-    daos_acl* list = nullptr;
-    return daos_acl_from_strs(all, std::size(all), &list) == 0 ? list : nullptr;
-}
-
 // The first object of a container that is not a file system. Its program finds the others through
 // it.
 daos_prop_co_roots* shown_roots() {
@@ -54,7 +47,7 @@ int fill(const std::shared_ptr<Container>& container, daos_prop_entry& entry) {
     void* made = nullptr;
     switch (entry.dpe_type) {
         case DAOS_PROP_CO_LABEL: made = ::strdup(container->label.c_str()); break;
-        case DAOS_PROP_CO_ACL: made = shown_rights(); break;
+        case DAOS_PROP_CO_ACL: made = rights_of_owner(); break;
         case DAOS_PROP_CO_ROOTS: made = shown_roots(); break;
         case DAOS_PROP_CO_OWNER:
         case DAOS_PROP_CO_OWNER_GROUP: {
@@ -93,7 +86,7 @@ int fill(const Pool& pool, daos_prop_entry& entry) {
         case DAOS_PROP_PO_LABEL: entry.dpe_str = ::strdup(pool.label.c_str()); break;
         case DAOS_PROP_PO_OWNER: entry.dpe_str = user_principal(::geteuid()); break;
         case DAOS_PROP_PO_OWNER_GROUP: entry.dpe_str = group_principal(::getegid()); break;
-        case DAOS_PROP_PO_ACL: entry.dpe_val_ptr = shown_rights(); break;
+        case DAOS_PROP_PO_ACL: entry.dpe_val_ptr = rights_of_owner(); break;
         case DAOS_PROP_PO_SVC_LIST: entry.dpe_val_ptr = make_rank_list(1); break;
         case DAOS_PROP_PO_EC_CELL_SZ: entry.dpe_val = 64 << 10; return 0;
         case DAOS_PROP_PO_EC_PDA: entry.dpe_val = 1; return 0;
@@ -124,13 +117,6 @@ int fill_list(daos_prop_t& properties, uint32_t first, uint32_t end, Fill&& fill
         if (const int rc = fill_one(entry); rc != 0) return rc;
     }
     return 0;
-}
-
-int refuse_rights() {
-    say_once(
-        "who may use a container is set by tenants and certificates, not by lists of access "
-        "rights: see docs/control.md");
-    return -DER_NOTSUPPORTED;
 }
 
 int set_owner(const Container& container, const char* user, const char* group) {
@@ -255,10 +241,8 @@ int daos_cont_get_acl(daos_handle_t coh, daos_prop_t** acl_prop, daos_event_t* e
     });
 }
 
-int daos_cont_update_acl(daos_handle_t coh, daos_acl* acl, daos_event_t* ev) {
-    return call_on<Container>(coh, ev, [&](const ContainerPointer&) {
-        return validate(acl) != 0 ? -DER_INVAL : refuse_rights();
-    });
+int daos_cont_update_acl(daos_handle_t coh, daos_acl*, daos_event_t* ev) {
+    return call_on<Container>(coh, ev, [](const ContainerPointer&) { return refuse_rights(); });
 }
 
 int daos_cont_overwrite_acl(daos_handle_t coh, daos_acl* acl, daos_event_t* ev) {
@@ -266,7 +250,7 @@ int daos_cont_overwrite_acl(daos_handle_t coh, daos_acl* acl, daos_event_t* ev) 
 }
 
 int daos_cont_delete_acl(daos_handle_t coh, daos_acl_principal_type, d_string_t, daos_event_t* ev) {
-    return call_on<Container>(coh, ev, [](const ContainerPointer&) { return refuse_rights(); });
+    return daos_cont_update_acl(coh, nullptr, ev);
 }
 
 int daos_cont_set_owner(daos_handle_t coh, d_string_t user, d_string_t group, daos_event_t* ev) {

@@ -1,13 +1,13 @@
 // duns_*: paths that stand for containers. ROS2 names pools and containers by label, so that the
 // attribute of a path has labels; a UUID there, as DAOS writes it, is a label like any other.
 #include <fcntl.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -63,9 +63,15 @@ bool is_name(std::string_view name) {
            std::ranges::all_of(name, is_allowed);
 }
 
+// In any case.
+bool is_same(std::string_view one, std::string_view other) {
+    const auto lower = [](unsigned char c) { return std::tolower(c); };
+    return std::ranges::equal(one, other, {}, lower, lower);
+}
+
 bool has_direct_prefix(std::string_view path) {
     return path.size() > direct_prefix.size() &&
-           ::strncasecmp(path.data(), direct_prefix.data(), direct_prefix.size()) == 0;
+           is_same(path.substr(0, direct_prefix.size()), direct_prefix);
 }
 
 void set_names(duns_attr_t& out, const Parts& parts) {
@@ -104,9 +110,9 @@ int parse_attribute(std::string_view text, duns_attr_t& out) {
     text.remove_prefix(attribute_prefix.size());
     const auto end = text.find("://");
     if (end == std::string_view::npos) return EINVAL;
-    const std::string layout(text.substr(0, end));
+    const auto layout = text.substr(0, end);
     const auto named = std::ranges::find_if(layout_names, [&](std::string_view name) {
-        return !name.empty() && ::strcasecmp(layout.c_str(), name.data()) == 0;
+        return !name.empty() && is_same(layout, name);
     });
     auto parts = split(text.substr(end + 2));
     // DAOS's format fills short names with blanks.

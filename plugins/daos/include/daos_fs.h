@@ -21,11 +21,8 @@ extern "C" {
 #define DFS_DEFAULT_CHUNK_SIZE 1048576
 #define DFS_MAX_XATTR_NAME 255
 #define DFS_MAX_XATTR_LEN 65536
-#define DAOS_SUPER_MAGIC 0xDA05AD10
 #define DFS_BALANCED 4
 #define DFS_RELAXED 0
-#define DFS_RDONLY O_RDONLY
-#define DFS_RDWR O_RDWR
 
 typedef struct dfs_obj dfs_obj_t;
 typedef struct dfs dfs_t;

@@ -14,7 +14,6 @@ extern "C" {
 
 /* Flags of a mount (sflags). Directories are not cached, and locks are cheap: they have no effect.
  */
-#define DFS_SYS_NO_CACHE 1
 #define DFS_SYS_NO_LOCK 2
 
 typedef struct dfs_sys dfs_sys_t;

@@ -20,7 +20,6 @@ extern "C" {
 #define OID_FMT_TYPE_SHIFT (64 - OID_FMT_TYPE_BITS)
 #define OID_FMT_CLASS_SHIFT (OID_FMT_TYPE_SHIFT - OID_FMT_CLASS_BITS)
 #define OID_FMT_META_SHIFT (OID_FMT_CLASS_SHIFT - OID_FMT_META_BITS)
-#define DAOS_OBJ_NIL ((daos_obj_id_t){0})
 
 enum daos_otype_t {
     DAOS_OT_MULTI_HASHED = 0,

@@ -1,5 +1,5 @@
 /* Lists of access rights of the DAOS client interface (DAOS 2.6, daos_security.h): memory that
- * programs read and print. A ROS2 container has no such list: access is a matter of
+ * programs print. A ROS2 container has no such list: access is a matter of
  * tenants and certificates, and daos_cont_get_acl() shows what the owner of its files may do. */
 #ifndef ROS2STORE_DAOS_SECURITY_H
 #define ROS2STORE_DAOS_SECURITY_H
@@ -18,8 +18,6 @@ extern "C" {
 #define DAOS_ACL_PRINCIPAL_OWNER "OWNER@"
 #define DAOS_ACL_PRINCIPAL_OWNER_GRP "GROUP@"
 #define DAOS_ACL_PRINCIPAL_EVERYONE "EVERYONE@"
-#define DAOS_ACL_MAX_ACE_LEN 65536
-#define DAOS_ACL_MAX_ACE_STR_LEN (DAOS_ACL_MAX_PRINCIPAL_LEN + 64)
 
 /* Arrays without a size, at the end of a structure, are C. */
 #if defined(__clang__) && defined(__cplusplus)
@@ -49,7 +47,6 @@ enum daos_acl_access_type {
     DAOS_ACL_ACCESS_AUDIT = 1 << 1,
     DAOS_ACL_ACCESS_ALARM = 1 << 2
 };
-#define DAOS_ACL_ACCESS_ALL (DAOS_ACL_ACCESS_ALLOW | DAOS_ACL_ACCESS_AUDIT | DAOS_ACL_ACCESS_ALARM)
 
 enum daos_acl_flags {
     DAOS_ACL_FLAG_GROUP = 1 << 0,
@@ -57,7 +54,6 @@ enum daos_acl_flags {
     DAOS_ACL_FLAG_ACCESS_FAIL = 1 << 2,
     DAOS_ACL_FLAG_ACCESS_SUCCESS = 1 << 3
 };
-#define DAOS_ACL_FLAG_ALL 0xf
 
 enum daos_acl_perm {
     DAOS_ACL_PERM_READ = 1 << 0,
@@ -71,7 +67,6 @@ enum daos_acl_perm {
     DAOS_ACL_PERM_SET_OWNER = 1 << 8
 };
 #define DAOS_ACL_PERM_CONT_ALL 0x1fb
-#define DAOS_ACL_PERM_ALL 0x1ff
 
 struct daos_ace {
     uint8_t dae_access_types;
@@ -96,7 +91,7 @@ bool daos_acl_principal_is_valid(const char* name);
 int daos_acl_principal_from_str(const char* principal_str, enum daos_acl_principal_type* type,
                                 char** name);
 
-/* Texts: ACCESS:FLAGS:PRINCIPAL:RIGHTS. */
+/* Texts: ACCESS:FLAGS:PRINCIPAL:RIGHTS. daos_acl_from_strs(): -DER_NOTSUPPORTED. */
 int daos_acl_from_strs(const char** ace_strs, size_t ace_nr, struct daos_acl** acl);
 int daos_acl_to_strs(struct daos_acl* acl, char*** ace_strs, size_t* ace_nr);
 

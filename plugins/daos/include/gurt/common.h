@@ -34,7 +34,6 @@ char* d_strndup(const char* s, size_t n);
 char* d_asprintf2(int* rc, const char* fmt, ...) __attribute__((format(printf, 2, 3)));
 
 #define D_ALLOC(ptr, size) ((ptr) = (__typeof__(ptr))d_calloc(1, (size)))
-#define D_ALLOC_PTR(ptr) D_ALLOC(ptr, sizeof(*(ptr)))
 #define D_ALLOC_ARRAY(ptr, count) ((ptr) = (__typeof__(ptr))d_calloc((count), sizeof(*(ptr))))
 #define D_STRNDUP(ptr, s, n) ((ptr) = d_strndup((s), (n)))
 #define D_FREE(ptr)   \
