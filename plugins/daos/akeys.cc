@@ -15,14 +15,6 @@ constexpr size_t number_bytes = akey_number_bytes;
 
 std::string big_endian(uint64_t number) { return object::Dkey::integer(number).bytes; }
 
-constexpr auto sizes_fields = [](auto& io, auto& sizes) {
-    io.known("magic", uint32_t{0x59'52'52'41});  // "ARRY"
-    io.known("version", uint32_t{1});
-    io("bytes of a cell", sizes.cell_bytes);
-    io("cells of a chunk", sizes.chunk_cells);
-    io.refuse_when(sizes.cell_bytes == 0 || sizes.chunk_cells == 0);
-};
-
 using Hints = std::array<char, hint_bytes_max + 1>;  // zero bytes after the text
 constexpr auto settings_fields = [](auto& io, auto& settings, auto& hints) {
     io.known("magic", uint32_t{0x544e'4f43});  // "CONT"
@@ -57,15 +49,6 @@ AkeyParts parse_akey(std::string_view stored) {
     const object::Dkey size{std::string(stored.substr(stored.size() - number_bytes))};
     stored.remove_suffix(number_bytes);
     return {.bytes = stored, .type = DAOS_IOD_ARRAY, .record_bytes = size.number()};
-}
-
-std::string encode(const ArraySizes& sizes) { return written(sizes_fields, sizes); }
-
-std::optional<ArraySizes> decode_array_sizes(std::string_view bytes) {
-    ArraySizes sizes;
-    FieldReader in(as_bytes(bytes));
-    sizes_fields(in, sizes);
-    return in.done() ? std::optional(sizes) : std::nullopt;
 }
 
 std::string encode(const ContainerSettings& settings) {

@@ -1,5 +1,4 @@
-// Akeys of DAOS as akeys of ROS2, the sizes of an array, and reserved objects:
-// docs/formats/daos.md.
+// Akeys of DAOS as akeys of ROS2, and reserved objects: docs/formats/daos.md.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -28,20 +27,8 @@ struct AkeyParts {
 // and DFS has another high word.
 inline constexpr uint64_t reserved_high = 0x4441'4f01;
 inline constexpr object::ObjectId attributes_id{.high = reserved_high, .low = 0};
-inline constexpr object::ObjectId allocations_id{.high = reserved_high, .low = 1};
 inline constexpr object::ObjectId properties_id{.high = reserved_high, .low = 2};
 inline constexpr const char* settings_name = "container";
-inline constexpr const char* next_id_name = "next";
-
-// The sizes that daos_array_create() stores. Both are at least 1.
-struct ArraySizes {
-    uint64_t cell_bytes = 1;
-    uint64_t chunk_cells = 1;
-    friend bool operator==(const ArraySizes&, const ArraySizes&) = default;
-};
-inline constexpr size_t array_sizes_bytes = 24;
-[[nodiscard]] std::string encode(const ArraySizes& sizes);
-[[nodiscard]] std::optional<ArraySizes> decode_array_sizes(std::string_view bytes);
 
 // The settings of a program at the creation of a container. Without them, a container is a file
 // system with DAOS's defaults. Zeros: the default.

@@ -3,9 +3,7 @@
 
 #include <cstring>
 
-#include "events.h"
 #include "objects.h"
-#include "ros2s/fs/path_walk.h"
 #include "ros2s/runtime/timespec.h"
 
 using namespace ros2s;
@@ -13,27 +11,6 @@ using namespace ros2s::daos;
 
 namespace ros2s::daos {
 namespace {
-
-// The node at a location, through a symbolic link if there is one. It does not count as looked up.
-Task<Result<fs::Attributes>> follow(ros2s_fs& fs, std::string path) {
-    const auto found = co_await fs::resolve(fs.file_system(), fs.call, path, fs::LastLink::follow);
-    if (found && found->node != fs::root_node) fs.file_system().forget(found->node, 1);
-    co_return found;
-}
-
-Result<fs::Attributes> followed(const dfs_t& dfs, const Entry& where) {
-    auto found = attributes_of(dfs, where);
-    if (!found || !S_ISLNK(found->mode)) return found;
-    auto& fs = dfs.fs();
-    const std::string path = (where.path == "/" ? "" : where.path) + "/" + std::string(where.name);
-    return fs.run([&] { return follow(fs, path); });
-}
-
-int change(dfs_t* dfs, fs::NodeId node, const fs::SetAttributes& changes) {
-    auto& fs = dfs->fs();
-    return errno_of(
-        fs.run([&] { return fs.file_system().set_attributes(fs.call, node, changes); }));
-}
 
 // libdfs accepts any name. Names here need a namespace: a name without one gets this one, and is
 // shown without it. Names in "system." are refused, because nothing here would respect their
@@ -86,10 +63,6 @@ int dfs_ostat(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf) {
     return 0;
 }
 
-int dfs_ostatx(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, daos_event_t* ev) {
-    return finish_dfs_call(ev, dfs_ostat(dfs, obj, stbuf));
-}
-
 int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (const int rc = check_writable(dfs); rc != 0) return rc;
@@ -104,7 +77,7 @@ int dfs_osetattr(dfs_t* dfs, dfs_obj_t* obj, struct stat* stbuf, int flags) {
         if (!S_ISREG(obj->mode)) return EIO;
         changes.size = static_cast<uint64_t>(stbuf->st_size);
     }
-    if (const int rc = change(dfs, obj->node, changes); rc != 0) return rc;
+    if (const int rc = set_attributes(dfs->fs(), obj->node, changes); rc != 0) return rc;
     return dfs_ostat(dfs, obj, stbuf);
 }
 
@@ -114,34 +87,9 @@ int dfs_access(dfs_t* dfs, dfs_obj_t* parent, const char* name, int mask) {
     if ((mask & W_OK) != 0) {
         if (const int rc = check_writable(dfs); rc != 0) return rc;
     }
-    const auto found = followed(*dfs, where);
+    const auto found = attributes_of(*dfs, where, true);
     if (!found) return errno_of(found.error());
     return mask == F_OK || allows(*found, mask) ? 0 : EACCES;
-}
-
-int dfs_chmod(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode) {
-    Entry where;
-    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
-    if (const int rc = check_writable(dfs); rc != 0) return rc;
-    if ((mode & S_ISVTX) != 0) return ENOTSUP;
-    const auto found = followed(*dfs, where);
-    if (!found) return errno_of(found.error());
-    const mode_t type = mode & S_IFMT;
-    if (type != 0 && type != (found->mode & S_IFMT)) return EINVAL;
-    return change(dfs, found->node, {.mode = mode & fs::permission_bits});
-}
-
-int dfs_chown(dfs_t* dfs, dfs_obj_t* parent, const char* name, uid_t uid, gid_t gid, int flags) {
-    Entry where;
-    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
-    if (const int rc = check_writable(dfs); rc != 0) return rc;
-    const bool follows = (flags & O_NOFOLLOW) == 0;
-    const auto found = follows ? followed(*dfs, where) : attributes_of(*dfs, where);
-    if (!found) return errno_of(found.error());
-    fs::SetAttributes changes;
-    if (uid != static_cast<uid_t>(-1)) changes.uid = uid;
-    if (gid != static_cast<gid_t>(-1)) changes.gid = gid;
-    return change(dfs, found->node, changes);
 }
 
 // ---- extended attributes

@@ -12,46 +12,26 @@ struct Redundancy {
     uint32_t number;
     bool one_group_only;
 };
-// "S" is followed by the number of groups, the others by "G" and that number.
-constexpr Redundancy redundancies[] = {
-    {"S", OR_RP_1, false},           {"RP_2G", OR_RP_2, false},
-    {"RP_3G", OR_RP_3, false},       {"RP_4G", OR_RP_4, false},
-    {"RP_5G", OR_RP_5, false},       {"RP_6G", OR_RP_6, false},
-    {"RP_12G", OR_RP_12, true},      {"RP_16G", OR_RP_16, true},
-    {"RP_24G", OR_RP_24, true},      {"RP_32G", OR_RP_32, true},
-    {"RP_48G", OR_RP_48, true},      {"RP_64G", OR_RP_64, true},
-    {"RP_128G", OR_RP_128, true},    {"EC_2P1G", OR_RS_2P1, false},
-    {"EC_2P2G", OR_RS_2P2, false},   {"EC_4P1G", OR_RS_4P1, false},
-    {"EC_4P2G", OR_RS_4P2, false},   {"EC_4P3G", OR_RS_4P3, false},
-    {"EC_8P1G", OR_RS_8P1, false},   {"EC_8P2G", OR_RS_8P2, false},
-    {"EC_8P3G", OR_RS_8P3, false},   {"EC_16P1G", OR_RS_16P1, false},
-    {"EC_16P2G", OR_RS_16P2, false}, {"EC_16P3G", OR_RS_16P3, false},
-};
+// A name is followed by the number of groups.
+#define ANY_GROUPS(name, number) {#name, number, false},
+#define ONE_GROUP(name, number) {#name, number, true},
+constexpr Redundancy redundancies[] = {ROS2S_DAOS_CLASSES(ANY_GROUPS)
+                                           ROS2S_DAOS_CLASSES_OF_ONE_GROUP(ONE_GROUP)};
+#undef ANY_GROUPS
+#undef ONE_GROUP
 constexpr uint32_t groups[] = {1, 2, 4, 6, 8, 12, 16, 32};
 
 struct Word {
     std::string_view name;
     uint32_t number;
 };
-constexpr Word words[] = {
-    {"TINY", OC_TINY},
-    {"SMALL", OC_SMALL},
-    {"LARGE", OC_LARGE},
-    {"MAX", OC_MAX},
-    {"RP_TINY", OC_RP_TINY},
-    {"RP_SMALL", OC_RP_SMALL},
-    {"RP_LARGE", OC_RP_LARGE},
-    {"RP_MAX", OC_RP_MAX},
-    {"RP_SF_TINY", OC_RP_SF_TINY},
-    {"RP_SF_SMALL", OC_RP_SF_SMALL},
-    {"RP_SF_LARGE", OC_RP_SF_LARGE},
-    {"RP_SF_MAX", OC_RP_SF_MAX},
-    {"RP_XSF", OC_RP_XSF},
-    {"EC_TINY", OC_EC_TINY},
-    {"EC_SMALL", OC_EC_SMALL},
-    {"EC_LARGE", OC_EC_LARGE},
-    {"EC_MAX", OC_EC_MAX},
-};
+#define WORD(name) {#name, OC_##name}
+constexpr Word words[] = {WORD(TINY),       WORD(SMALL),       WORD(LARGE),       WORD(MAX),
+                          WORD(RP_TINY),    WORD(RP_SMALL),    WORD(RP_LARGE),    WORD(RP_MAX),
+                          WORD(RP_SF_TINY), WORD(RP_SF_SMALL), WORD(RP_SF_LARGE), WORD(RP_SF_MAX),
+                          WORD(RP_XSF),     WORD(EC_TINY),     WORD(EC_SMALL),    WORD(EC_LARGE),
+                          WORD(EC_MAX)};
+#undef WORD
 
 // 0: DAOS has no such number of groups.
 uint32_t parse_groups(std::string_view text, bool one_only) {

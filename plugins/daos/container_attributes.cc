@@ -1,5 +1,5 @@
-// Attributes of containers, and ids for new objects: values of two objects of the container that
-// neither files nor programs see (docs/formats/daos.md).
+// Attributes of containers: values of an object of the container that neither files nor programs
+// see (docs/formats/daos.md).
 #include <algorithm>
 #include <cstring>
 
@@ -12,16 +12,15 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// The number of attempts if other clients change the object at the same time.
-constexpr int attempts_max = 64;
-
-// Open for one call.
-int open_reserved(daos_handle_t handle, object::ObjectId id, StoreObject& object) {
-    object.container = Handles::table().find<Container>(handle);
-    if (object.container == nullptr) return -DER_NO_HDL;
-    object.id = id;
-    object.mode = DAOS_OO_RW;
-    return access_of(*object.container, object.access);
+// Runs f(object) with the object of the attributes.
+template <class F>
+int call_on_attributes(daos_handle_t handle, daos_event_t* event, F&& f) {
+    return call_on<Container>(handle, event, [&](const std::shared_ptr<Container>& container) {
+        StoreObject object{
+            .container = container, .access = {}, .id = attributes_id, .mode = DAOS_OO_RW};
+        const int rc = access_of(*container, object.access);
+        return rc != 0 ? rc : f(object);
+    });
 }
 
 int to_name(const char* name, object::Dkey& out) {
@@ -34,13 +33,12 @@ int to_name(const char* name, object::Dkey& out) {
 
 int set_attributes(StoreObject& object, std::span<char const* const> names,
                    void const* const values[], size_t const sizes[]) {
-    return change(object, daos_handle_t{}, [&](Collected& out, bool copies) {
+    return change(object, [&](Update& out) {
         for (size_t i = 0; i < names.size(); ++i) {
             object::Dkey dkey;
             if (const int rc = to_name(names[i], dkey); rc != 0) return rc;
             if (values[i] == nullptr || sizes[i] == 0) return -DER_INVAL;
-            add_put(object, dkey, {static_cast<const std::byte*>(values[i]), sizes[i]}, copies,
-                    out);
+            add_put(object, dkey, {static_cast<const std::byte*>(values[i]), sizes[i]}, out);
         }
         return 0;
     });
@@ -79,89 +77,53 @@ Task<Result<std::string>> all_names(StoreObject& object) {
     }
 }
 
-// `first`: the first of `count` ids that no other caller gets.
-int allocate(StoreObject& object, uint64_t count, uint64_t& first) {
-    const object::Dkey name{next_id_name};
-    for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        uint64_t next = 0;
-        object::FetchItem item{
-            .dkey = name,
-            .window = object::Window::local(std::as_writable_bytes(std::span(&next, 1)))};
-        daos_size_t size = 0;
-        int rc = get_value(object, item, size);
-        if (rc != 0 && rc != -DER_NONEXIST) return rc;
-        if (rc == 0 && size != sizeof next) return -DER_DF_INVAL;
-        if (rc == -DER_NONEXIST) next = 1;
-        first = next;
-        if (__builtin_add_overflow(next, count, &next)) return -DER_NOSPACE;
-        rc = change(object, daos_handle_t{}, [&](Collected& out, bool copies) {
-            out.require_unchanged({&item, 1});
-            add_put(object, name, std::as_bytes(std::span(&next, 1)), copies, out);
-            return 0;
-        });
-        if (rc != -DER_TX_RESTART) return rc;
-    }
-    return -DER_BUSY;
-}
-
 }  // namespace
 }  // namespace ros2s::daos
 
 int daos_cont_set_attr(daos_handle_t coh, int n, char const* const names[],
                        void const* const values[], size_t const sizes[], daos_event_t* ev) {
-    if (n <= 0 || names == nullptr || values == nullptr || sizes == nullptr) return -DER_INVAL;
-    StoreObject object;
-    const int rc = open_reserved(coh, attributes_id, object);
-    const std::span all(names, static_cast<size_t>(n));
-    return finish_call(ev, rc != 0 ? rc : set_attributes(object, all, values, sizes));
+    return call_on_attributes(coh, ev, [&](StoreObject& object) {
+        if (n <= 0 || names == nullptr || values == nullptr || sizes == nullptr) return -DER_INVAL;
+        return set_attributes(object, {names, static_cast<size_t>(n)}, values, sizes);
+    });
 }
 
 int daos_cont_get_attr(daos_handle_t coh, int n, char const* const names[], void* const buffers[],
                        size_t sizes[], daos_event_t* ev) {
-    if (n <= 0 || names == nullptr || sizes == nullptr) return -DER_INVAL;
-    StoreObject object;
-    int rc = open_reserved(coh, attributes_id, object);
-    for (int i = 0; rc == 0 && i < n; ++i) {
-        rc = get_attribute(object, names[i], buffers == nullptr ? nullptr : buffers[i], sizes[i]);
-    }
-    return finish_call(ev, rc);
+    return call_on_attributes(coh, ev, [&](StoreObject& object) {
+        if (n <= 0 || names == nullptr || sizes == nullptr) return -DER_INVAL;
+        int rc = 0;
+        for (int i = 0; rc == 0 && i < n; ++i) {
+            rc = get_attribute(object, names[i], buffers == nullptr ? nullptr : buffers[i],
+                               sizes[i]);
+        }
+        return rc;
+    });
 }
 
 int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_event_t* ev) {
-    if (size == nullptr) return -DER_INVAL;
-    StoreObject object;
-    if (const int rc = open_reserved(coh, attributes_id, object); rc != 0) {
-        return finish_call(ev, rc);
-    }
-    const auto names = object.access->run([&] { return all_names(object); });
-    if (!names) return finish_call(ev, der_of(names.error()));
-    if (buffer != nullptr) names->copy(buffer, *size);
-    *size = names->size();
-    return finish_call(ev, 0);
+    return call_on_attributes(coh, ev, [&](StoreObject& object) {
+        if (size == nullptr) return -DER_INVAL;
+        const auto names = object.access->run([&] { return all_names(object); });
+        if (!names) return der_of(names.error());
+        if (buffer != nullptr) names->copy(buffer, *size);
+        *size = names->size();
+        return 0;
+    });
 }
 
 // A missing attribute is not an error.
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev) {
-    if (n <= 0 || names == nullptr) return -DER_INVAL;
-    StoreObject object;
-    if (const int rc = open_reserved(coh, attributes_id, object); rc != 0) {
-        return finish_call(ev, rc);
-    }
-    return finish_call(ev, change(object, daos_handle_t{}, [&](Collected& out, bool) {
-                           for (const char* const name : std::span(names, static_cast<size_t>(n))) {
-                               object::Operation operation{
-                                   .kind = object::Operation::Kind::punch_dkey,
-                                   .object = object.id};
-                               if (const int rc = to_name(name, operation.dkey); rc != 0) return rc;
-                               out.add(std::move(operation));
-                           }
-                           return 0;
-                       }));
-}
-
-int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev) {
-    if (num_oids == 0 || oid == nullptr) return -DER_INVAL;
-    StoreObject object;
-    const int rc = open_reserved(coh, allocations_id, object);
-    return finish_call(ev, rc != 0 ? rc : allocate(object, num_oids, *oid));
+    return call_on_attributes(coh, ev, [&](StoreObject& object) {
+        if (n <= 0 || names == nullptr) return -DER_INVAL;
+        return change(object, [&](Update& out) {
+            for (const char* const name : std::span(names, static_cast<size_t>(n))) {
+                object::Operation operation{.kind = object::Operation::Kind::punch_dkey,
+                                            .object = object.id};
+                if (const int rc = to_name(name, operation.dkey); rc != 0) return rc;
+                out.add(std::move(operation));
+            }
+            return 0;
+        });
+    });
 }

@@ -1,8 +1,8 @@
 // Listing and changing directories.
-#include <algorithm>
 #include <cstring>
 #include <vector>
 
+#include "file_classes.h"
 #include "objects.h"
 #include "ros2s/api/c/owner_of_new.h"
 
@@ -40,53 +40,11 @@ Task<Result<>> open_listing(dfs_obj_t& directory) {
     co_return co_await fs.file_system().close(fs.call, opened.handle);
 }
 
-Task<Result<std::vector<fs::ListedEntry>>> list(dfs_obj_t& directory, uint64_t cookie, size_t limit,
-                                                bool with_attributes) {
+Task<Result<std::vector<fs::DirectoryEntry>>> list(dfs_obj_t& directory, uint64_t cookie,
+                                                   size_t limit) {
     auto& fs = directory.mount->fs();
     ROS2S_CO_TRY(co_await open_listing(directory));
-    if (with_attributes) {
-        limit = std::min(limit, fs::names_together_max);
-        auto listed = co_await fs.file_system().readdir_many(fs.call, directory.node,
-                                                             directory.listing, cookie, limit);
-        if (listed) {
-            for (const auto& each : *listed) {
-                if (each.attributes) fs.file_system().forget(each.attributes->node, 1);
-            }
-        }
-        co_return listed;
-    }
-    ROS2S_CO_TRY_ASSIGN(
-        auto entries, co_await fs.file_system().readdir(fs.call, directory.listing, cookie, limit));
-    std::vector<fs::ListedEntry> listed;
-    for (auto& entry : entries) listed.push_back({.entry = std::move(entry)});
-    co_return listed;
-}
-
-// Calls take(entry) for up to `count` entries. A name that was removed meanwhile is left out.
-template <class Take>
-int walk(dfs_t* dfs, dfs_obj_t* directory, daos_anchor_t* anchor, uint32_t& count,
-         bool with_attributes, Take&& take) {
-    if (const int rc = check(dfs, directory); rc != 0) return rc;
-    if (!S_ISDIR(directory->mode)) return ENOTDIR;
-    if (anchor == nullptr) return EINVAL;
-    auto& fs = dfs->fs();
-    uint32_t done = 0;
-    while (done < count && anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
-        const auto listed = fs.run(
-            [&] { return list(*directory, cookie_in(*anchor), count - done, with_attributes); });
-        if (!listed) return errno_of(listed.error());
-        if (listed->empty()) anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
-        for (const auto& each : *listed) {
-            keep_cookie(*anchor, each.entry.cookie);
-            if (with_attributes && !each.attributes) {
-                if (each.attributes.error().code == Code::not_found) continue;
-                return errno_of(each.attributes.error());
-            }
-            if (const int rc = take(done++, each); rc != 0) return rc;
-        }
-    }
-    count = done;
-    return 0;
+    co_return co_await fs.file_system().readdir(fs.call, directory.listing, cookie, limit);
 }
 
 void to_dirent(const fs::DirectoryEntry& entry, struct dirent& out) {
@@ -151,8 +109,7 @@ int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const c
     Entry source;
     Entry target;
     if (const int rc = entry_of(dfs, from, name, source); rc != 0) return rc;
-    if (const int rc = entry_of(dfs, to, new_name, target); rc != 0) return rc;
-    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (const int rc = changeable_entry_of(dfs, to, new_name, target); rc != 0) return rc;
     if (source.name.empty() || target.name.empty()) return EINVAL;
     auto& fs = dfs->fs();
     const auto done = fs.run([&] {
@@ -169,36 +126,27 @@ int rename(dfs_t* dfs, dfs_obj_t* from, const char* name, dfs_obj_t* to, const c
 
 int dfs_readdir(dfs_t* dfs, dfs_obj_t* obj, daos_anchor_t* anchor, uint32_t* nr,
                 struct dirent* dirs) {
-    if (nr == nullptr || (dirs == nullptr && *nr > 0)) return EINVAL;
-    return walk(dfs, obj, anchor, *nr, false, [&](uint32_t at, const fs::ListedEntry& each) {
-        to_dirent(each.entry, dirs[at]);
-        return 0;
-    });
-}
-
-int dfs_readdirplus(dfs_t* dfs, dfs_obj_t* obj, daos_anchor_t* anchor, uint32_t* nr,
-                    struct dirent* dirs, struct stat* stbufs) {
-    if (nr == nullptr || ((dirs == nullptr || stbufs == nullptr) && *nr > 0)) return EINVAL;
-    return walk(dfs, obj, anchor, *nr, true, [&](uint32_t at, const fs::ListedEntry& each) {
-        to_dirent(each.entry, dirs[at]);
-        api::c::to_stat(*each.attributes, stbufs[at]);
-        return 0;
-    });
-}
-
-// `size` bounds the names of one request in libdfs; here the number of entries does.
-int dfs_iterate(dfs_t* dfs, dfs_obj_t* obj, daos_anchor_t* anchor, uint32_t* nr, size_t,
-                dfs_filler_cb_t op, void* arg) {
-    if (nr == nullptr) return EINVAL;
-    return walk(dfs, obj, anchor, *nr, false, [&](uint32_t, const fs::ListedEntry& each) {
-        return op == nullptr ? 0 : op(dfs, obj, each.entry.name.c_str(), arg);
-    });
+    if (const int rc = check(dfs, obj); rc != 0) return rc;
+    if (!S_ISDIR(obj->mode)) return ENOTDIR;
+    if (anchor == nullptr || nr == nullptr || (dirs == nullptr && *nr > 0)) return EINVAL;
+    auto& fs = dfs->fs();
+    uint32_t done = 0;
+    while (done < *nr && anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
+        const auto listed = fs.run([&] { return list(*obj, cookie_in(*anchor), *nr - done); });
+        if (!listed) return errno_of(listed.error());
+        if (listed->empty()) anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
+        for (const auto& entry : *listed) {
+            keep_cookie(*anchor, entry.cookie);
+            to_dirent(entry, dirs[done++]);
+        }
+    }
+    *nr = done;
+    return 0;
 }
 
 int dfs_mkdir(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, daos_oclass_id_t) {
     Entry where;
-    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
-    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (const int rc = changeable_entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (where.name.empty()) return EEXIST;
     auto& fs = dfs->fs();
     return errno_of(fs.run([&] { return make_directory(fs, where.directory, where.name, mode); }));
@@ -206,13 +154,12 @@ int dfs_mkdir(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, daos
 
 int dfs_remove(dfs_t* dfs, dfs_obj_t* parent, const char* name, bool force, daos_obj_id_t* oid) {
     Entry where;
-    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
-    if (const int rc = check_writable(dfs); rc != 0) return rc;
+    if (const int rc = changeable_entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (where.name.empty()) return EINVAL;
     if (oid != nullptr) {
         const auto found = attributes_of(*dfs, where);
         if (!found) return errno_of(found.error());
-        *oid = id_of(*dfs, found->mode, found->node);
+        *oid = id_of(dfs->settings, found->mode, found->node);
     }
     auto& fs = dfs->fs();
     return errno_of(fs.run([&] { return remove(fs, where.directory, where.name, force); }));
@@ -225,7 +172,7 @@ int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_par
         Entry target;
         if (const int rc = entry_of(dfs, new_parent, new_name, target); rc != 0) return rc;
         if (const auto replaced = attributes_of(*dfs, target); replaced) {
-            *oid = id_of(*dfs, replaced->mode, replaced->node);
+            *oid = id_of(dfs->settings, replaced->mode, replaced->node);
         }
     }
     return rename(dfs, parent, name, new_parent, new_name, {});
@@ -234,21 +181,4 @@ int dfs_move(dfs_t* dfs, dfs_obj_t* parent, const char* name, dfs_obj_t* new_par
 int dfs_exchange(dfs_t* dfs, dfs_obj_t* parent1, const char* name1, dfs_obj_t* parent2,
                  const char* name2) {
     return rename(dfs, parent1, name1, parent2, name2, {.exchange = true});
-}
-
-// `flags`: RENAME_NOREPLACE only, as in libdfs. `moid`: the id of the moved object.
-int dfs_move_internal(dfs_t* dfs, unsigned int flags, dfs_obj_t* parent, const char* name,
-                      dfs_obj_t* new_parent, const char* new_name, daos_obj_id_t* moid,
-                      daos_obj_id_t* oid) {
-    if ((flags & ~RENAME_NOREPLACE) != 0) return ENOTSUP;
-    if (moid != nullptr) {
-        Entry source;
-        if (const int rc = entry_of(dfs, parent, name, source); rc != 0) return rc;
-        const auto found = attributes_of(*dfs, source);
-        if (!found) return errno_of(found.error());
-        *moid = id_of(*dfs, found->mode, found->node);
-    }
-    if (flags == 0) return dfs_move(dfs, parent, name, new_parent, new_name, oid);
-    if (oid != nullptr) *oid = {};
-    return rename(dfs, parent, name, new_parent, new_name, {.no_replace = true});
 }

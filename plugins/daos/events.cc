@@ -120,7 +120,6 @@ void EventQueue::begin(daos_event_t& event) {
     state.status = Status::running;
     state.position = static_cast<uint32_t>(running_.size());
     running_.push_back(&event);
-    if (state.parent != nullptr) ++state_in(*state.parent).children_running;
 }
 
 void EventQueue::stop_running(EventState& state) {
@@ -165,7 +164,6 @@ int EventQueue::start(daos_event_t& event, const Transfer& transfer) {
     state.bytes = 0;
     state.bytes_out = transfer.bytes_out;
     state.list_out = transfer.list_out;
-    state.reports_errno = true;
     begin(event);
     uint32_t accepted = 0;
     int rc = 0;
@@ -192,27 +190,8 @@ void EventQueue::finish(daos_event_t& event, int result) {
     if (state.list_out != nullptr) state.list_out->sg_nr_out = state.list_out->sg_nr;
     state.bytes_out = nullptr;
     state.list_out = nullptr;
-    if (state.children_running > 0) {
-        state.is_barrier = true;  // completes with its last child
-        state.status = Status::ready;
-        return;
-    }
     state.status = Status::completed;
-    if (state.callback != nullptr) state.callback(state.callback_argument, &event, result);
-    if (state.parent == nullptr) {
-        completed_.push_back(&event);
-        finished_.notify_all();
-        return;
-    }
-    auto& parent = state_in(*state.parent);
-    if (state.parent->ev_error == 0) state.parent->ev_error = result;
-    if (--parent.children_running > 0 || !parent.is_barrier) return;
-    parent.status = Status::completed;
-    parent.is_barrier = false;
-    if (parent.callback != nullptr) {
-        parent.callback(parent.callback_argument, state.parent, state.parent->ev_error);
-    }
-    completed_.push_back(state.parent);
+    completed_.push_back(&event);
     finished_.notify_all();
 }
 
@@ -220,18 +199,6 @@ void EventQueue::complete(daos_event_t& event, int result) {
     begin(event);
     const std::lock_guard locked(state_);
     finish(event, result);
-}
-
-void EventQueue::launch_barrier(daos_event_t& event) {
-    const std::lock_guard locked(state_);
-    auto& state = state_in(event);
-    if (state.children_running > 0) {
-        state.is_barrier = true;
-        return;
-    }
-    state.status = Status::completed;
-    completed_.push_back(&event);
-    finished_.notify_all();
 }
 
 void EventQueue::reap(Ring& ring, int64_t wait_ns) {
@@ -334,7 +301,7 @@ bool EventQueue::test(daos_event_t& event, int64_t timeout_us) {
             const std::lock_guard locked(state_);
             auto& state = state_in(event);
             if (state.status == Status::completed) std::erase(completed_, &event);
-            if (state.status != Status::running && !state.is_barrier) {
+            if (state.status != Status::running) {
                 state.status = Status::ready;
                 return true;
             }
@@ -383,18 +350,8 @@ void EventQueue::drop_everywhere(ros2s_fs* fs) {
 bool EventQueue::forget(daos_event_t& event) {
     const std::lock_guard locked(state_);
     auto& state = state_in(event);
-    if (state.status == Status::running || state.is_barrier) return false;
+    if (state.status == Status::running) return false;
     if (state.status == Status::completed) std::erase(completed_, &event);
-    if (state.parent != nullptr) {
-        auto** link = &state_in(*state.parent).first_child;
-        while (*link != nullptr && *link != &event) link = &state_in(**link).next_sibling;
-        if (*link == &event) *link = state.next_sibling;
-    }
-    for (auto* child = state.first_child; child != nullptr;) {
-        auto& child_state = state_in(*child);
-        child = std::exchange(child_state.next_sibling, nullptr);
-        child_state.magic = 0;
-    }
     state.magic = EventState::finalized;
     return true;
 }
@@ -451,20 +408,14 @@ int daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents
 
 int daos_event_init(daos_event_t* ev, daos_handle_t eqh, daos_event_t* parent) {
     if (ev == nullptr) return -DER_INVAL;
-    auto* const above = state_of(parent);
-    if (parent != nullptr && (above == nullptr || above->parent != nullptr)) return -DER_INVAL;
-    if (above != nullptr && (above->status != EventState::Status::ready || above->is_barrier)) {
-        return -DER_INVAL;
+    if (parent != nullptr) return -DER_NOTSUPPORTED;
+    if (!daos_handle_is_inval(eqh) && Handles::table().find<EventQueue>(eqh) == nullptr) {
+        return -DER_NONEXIST;
     }
-    const uint64_t cookie = above == nullptr ? eqh.cookie : above->queue;
-    if (cookie != 0 && Handles::table().find<EventQueue>({cookie}) == nullptr) return -DER_NONEXIST;
     *ev = {};
-    auto& state = *reinterpret_cast<EventState*>(&ev->ev_private);
-    state = {};
+    auto& state = state_in(*ev);
     state.magic = EventState::initialized;
-    state.queue = cookie;
-    state.parent = parent;
-    if (above != nullptr) state.next_sibling = std::exchange(above->first_child, ev);
+    state.queue = eqh.cookie;
     return 0;
 }
 
@@ -481,40 +432,11 @@ int daos_event_fini(daos_event_t* ev) {
     return queue->forget(*ev) ? 0 : -DER_BUSY;
 }
 
-daos_event_t* daos_event_next(daos_event_t* parent, daos_event_t* child) {
-    const auto* const state = state_of(child == nullptr ? parent : child);
-    if (state == nullptr) return nullptr;
-    return child == nullptr ? state->first_child : state->next_sibling;
-}
-
 int daos_event_test(struct daos_event* ev, int64_t timeout, bool* flag) {
     auto* const state = state_of(ev);
     if (state == nullptr || flag == nullptr) return -DER_INVAL;
-    if (state->parent != nullptr) return -DER_NO_PERM;
     const auto queue = EventQueue::of(*state);
     if (queue == nullptr) return -DER_NONEXIST;
     *flag = queue->test(*ev, timeout);
     return 0;
 }
-
-int daos_event_register_comp_cb(struct daos_event* ev, daos_event_comp_cb_t cb, void* arg) {
-    auto* const state = state_of(ev);
-    if (state == nullptr || cb == nullptr) return -DER_INVAL;
-    if (state->callback != nullptr) return -DER_NOSYS;
-    state->callback = cb;
-    state->callback_argument = arg;
-    return 0;
-}
-
-int daos_event_parent_barrier(struct daos_event* ev) {
-    auto* const state = state_of(ev);
-    if (state == nullptr || state->first_child == nullptr) return -DER_INVAL;
-    if (state->status != EventState::Status::ready || state->is_barrier) return -DER_NO_PERM;
-    const auto queue = EventQueue::of(*state);
-    if (queue == nullptr) return -DER_NONEXIST;
-    queue->launch_barrier(*ev);
-    return 0;
-}
-
-// A submitted transfer is not stopped. As DAOS requires, the program continues to poll.
-int daos_event_abort(daos_event_t* ev) { return state_of(ev) == nullptr ? -DER_INVAL : 0; }

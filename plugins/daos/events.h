@@ -27,18 +27,10 @@ struct EventState {
 
     uint32_t magic;
     Status status;
-    bool is_barrier;  // a parent: complete when it has no running child
-    bool reports_errno;
-    uint64_t queue;  // a cookie
-    daos_event_t* parent;
-    daos_event_t* first_child;
-    daos_event_t* next_sibling;
-    uint32_t children_running;
+    uint64_t queue;        // a cookie
     uint32_t pieces_left;  // of a transfer
     uint32_t position;     // while it runs: in the queue's list
     int error;             // its first: an errno
-    daos_event_comp_cb_t callback;
-    void* callback_argument;
     uint64_t bytes;
     daos_size_t* bytes_out;
     d_sg_list_t* list_out;
@@ -82,8 +74,6 @@ class EventQueue {
     int start(daos_event_t& event, const Transfer& transfer);
     // `result`: the value for ev_error.
     void complete(daos_event_t& event, int result);
-    // For a parent.
-    void launch_barrier(daos_event_t& event);
 
     // `timeout_us` < 0: no limit. Returns the number of events.
     uint32_t poll(std::span<daos_event_t*> into, bool only_running, int64_t timeout_us);
@@ -139,5 +129,12 @@ class EventQueue {
 int finish_call(daos_event_t* event, int result);
 // The same for calls of libdfs, whose errors are positive errnos.
 int finish_dfs_call(daos_event_t* event, int result);
+
+// A call on an open T: f(object) returns 0 or -DER_. Without that object: -DER_NO_HDL.
+template <class T, class F>
+int call_on(daos_handle_t handle, daos_event_t* event, F&& f) {
+    const auto object = Handles::table().find<T>(handle);
+    return finish_call(event, object == nullptr ? -DER_NO_HDL : f(object));
+}
 
 }  // namespace ros2s::daos

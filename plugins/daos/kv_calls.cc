@@ -18,9 +18,8 @@ int to_kv_key(const StoreObject& object, const char* key, object::Dkey& out) {
     return to_dkey(object, &iov, out);
 }
 
-int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
-        ConstBytes bytes) {
-    return change(object, handle, [&](Collected& out, bool copies) {
+int put(StoreObject& object, uint64_t flags, const char* key, ConstBytes bytes) {
+    return change(object, [&](Update& out) {
         object::Condition condition{.object = object.id};
         if (const int rc = to_kv_key(object, key, condition.dkey); rc != 0) return rc;
         if ((flags & DAOS_COND_KEY_INSERT) != 0) {
@@ -31,15 +30,12 @@ int put(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
             condition.kind = object::Condition::Kind::exists;
             out.require(condition, -DER_NONEXIST);
         }
-        add_put(object, condition.dkey, bytes, copies, out);
+        add_put(object, condition.dkey, bytes, out);
         return 0;
     });
 }
 
-int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* key,
-        daos_size_t& size, void* buffer) {
-    std::shared_ptr<DaosTransaction> transaction;
-    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
+int get(StoreObject& object, uint64_t flags, const char* key, daos_size_t& size, void* buffer) {
     const uint64_t room = buffer == nullptr ? 0 : size;
     // The store zeroes memory of missing values, but the caller's buffer must keep its bytes. A
     // large buffer is not worth a copy.
@@ -50,30 +46,17 @@ int get(StoreObject& object, daos_handle_t handle, uint64_t flags, const char* k
     if (const int rc = to_kv_key(object, key, item.dkey); rc != 0) return rc;
     const int rc = get_value(object, item, size);
     if (rc == 0 && !own.empty()) std::memcpy(buffer, own.data(), std::min<uint64_t>(size, room));
-    const bool is_read = rc == 0 || rc == -DER_NONEXIST || rc == -DER_REC2BIG;
-    if (is_read) {
-        remember(transaction, [&](Collected& out) { out.require_unchanged({&item, 1}); });
-    }
     if (rc == -DER_NONEXIST && (flags & DAOS_COND_KEY_GET) == 0) return 0;
     return rc == -DER_REC2BIG && room == 0 ? 0 : rc;
 }
 
-Shown show_key(const StoreObject& object, const object::ListEntry& entry) {
-    return {.key = from_number_key(object.has_number_dkeys(), entry.key),
-            .value_type = DAOS_IOD_SINGLE};
-}
-
 }  // namespace
 
-void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, bool copies,
-             Collected& out) {
+void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, Update& out) {
     object::Operation operation{
         .kind = object::Operation::Kind::punch_dkey, .object = object.id, .dkey = dkey};
     // Removes any earlier value, also an array of bytes, which holds a large value.
     out.add(operation);
-    if (copies) {
-        bytes = out.keep(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
-    }
     const bool is_large = bytes.size() > object::value_bytes_max;
     operation.kind = is_large ? object::Operation::Kind::write : object::Operation::Kind::put;
     operation.akey = value_akey({});
@@ -105,50 +88,17 @@ int daos_kv_close(daos_handle_t oh, daos_event_t* ev) {
     return close_handle<KeyValueObject>(oh, ev);
 }
 
-int daos_kv_destroy(daos_handle_t oh, daos_handle_t th, daos_event_t* ev) {
-    return punch_handle<KeyValueObject>(oh, th, ev);
-}
-
 int daos_kv_put(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
                 daos_size_t size, const void* buf, daos_event_t* ev) {
-    const auto object = Handles::table().find<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (buf == nullptr && size > 0) return -DER_INVAL;
-    return finish_call(ev,
-                       put(*object, th, flags, key, {static_cast<const std::byte*>(buf), size}));
+    return call_on_object<KeyValueObject>(oh, th, ev, [&](KeyValueObject& object) {
+        if (buf == nullptr && size > 0) return -DER_INVAL;
+        return put(object, flags, key, {static_cast<const std::byte*>(buf), size});
+    });
 }
 
 int daos_kv_get(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
                 daos_size_t* size, void* buf, daos_event_t* ev) {
-    const auto object = Handles::table().find<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (size == nullptr) return -DER_INVAL;
-    return finish_call(ev, get(*object, th, flags, key, *size, buf));
-}
-
-int daos_kv_remove(daos_handle_t oh, daos_handle_t th, uint64_t flags, const char* key,
-                   daos_event_t* ev) {
-    const auto object = Handles::table().find<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(
-        ev, change(*object, th, [&](Collected& out, bool) {
-            object::Dkey dkey;
-            if (const int rc = to_kv_key(*object, key, dkey); rc != 0) return rc;
-            if ((flags & DAOS_COND_KEY_REMOVE) != 0) {
-                out.require(
-                    {.kind = object::Condition::Kind::exists, .object = object->id, .dkey = dkey},
-                    -DER_NONEXIST);
-            }
-            out.add(
-                {.kind = object::Operation::Kind::punch_dkey, .object = object->id, .dkey = dkey});
-            return 0;
-        }));
-}
-
-int daos_kv_list(daos_handle_t oh, daos_handle_t, uint32_t* nr, daos_key_desc_t* kds,
-                 d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev) {
-    const auto object = Handles::table().find<KeyValueObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(ev, list_keys(*object, {.what = object::ListRequest::What::dkeys}, nr, kds,
-                                     sgl, anchor, show_key));
+    return call_on_object<KeyValueObject>(oh, th, ev, [&](KeyValueObject& object) {
+        return size == nullptr ? -DER_INVAL : get(object, flags, key, *size, buf);
+    });
 }

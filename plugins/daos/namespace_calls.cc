@@ -1,13 +1,13 @@
 // duns_*: paths that stand for containers. ROS2 names pools and containers by label, so that the
 // attribute of a path has labels; a UUID there, as DAOS writes it, is a label like any other.
 #include <fcntl.h>
-#include <strings.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <climits>
 #include <cstdlib>
 #include <cstring>
@@ -17,8 +17,8 @@
 #include "daos_fs.h"
 #include "daos_uns.h"
 #include "errors.h"
-#include "gurt/common.h"
 #include "pools.h"
+#include "properties.h"
 #include "ros2s/base/uuid.h"
 
 using namespace ros2s;
@@ -63,9 +63,15 @@ bool is_name(std::string_view name) {
            std::ranges::all_of(name, is_allowed);
 }
 
+// In any case.
+bool is_same(std::string_view one, std::string_view other) {
+    const auto lower = [](unsigned char c) { return std::tolower(c); };
+    return std::ranges::equal(one, other, {}, lower, lower);
+}
+
 bool has_direct_prefix(std::string_view path) {
     return path.size() > direct_prefix.size() &&
-           ::strncasecmp(path.data(), direct_prefix.data(), direct_prefix.size()) == 0;
+           is_same(path.substr(0, direct_prefix.size()), direct_prefix);
 }
 
 void set_names(duns_attr_t& out, const Parts& parts) {
@@ -98,6 +104,29 @@ int resolve_direct(std::string_view path, duns_attr_t& out) {
     return out.da_rel_path == nullptr ? ENOMEM : 0;
 }
 
+// What the attribute of a path says: the layout, and the labels.
+int parse_attribute(std::string_view text, duns_attr_t& out) {
+    if (!text.starts_with(attribute_prefix)) return EINVAL;
+    text.remove_prefix(attribute_prefix.size());
+    const auto end = text.find("://");
+    if (end == std::string_view::npos) return EINVAL;
+    const auto layout = text.substr(0, end);
+    const auto named = std::ranges::find_if(layout_names, [&](std::string_view name) {
+        return !name.empty() && is_same(layout, name);
+    });
+    auto parts = split(text.substr(end + 2));
+    // DAOS's format fills short names with blanks.
+    for (auto* const name : {&parts.pool, &parts.container}) {
+        name->erase(0, std::min(name->find_first_not_of(' '), name->size()));
+    }
+    if (named == layout_names.end() || !is_name(parts.pool) || !is_name(parts.container)) {
+        return EINVAL;
+    }
+    out.da_type = static_cast<daos_cont_layout_t>(named - layout_names.begin());
+    set_names(out, parts);
+    return 0;
+}
+
 // The attribute of the path, or of the nearest directory above with one.
 int resolve_by_attribute(const char* path, duns_attr_t& out) {
     char* const real = ::realpath(path, nullptr);
@@ -109,7 +138,8 @@ int resolve_by_attribute(const char* path, duns_attr_t& out) {
         std::array<char, DUNS_MAX_XATTR_LEN> text{};
         const auto bytes = ::lgetxattr(at.c_str(), DUNS_XATTR_NAME, text.data(), text.size());
         if (bytes >= 0) {
-            const int rc = duns_parse_attr(text.data(), static_cast<daos_size_t>(bytes), &out);
+            const size_t length = ::strnlen(text.data(), static_cast<size_t>(bytes));
+            const int rc = parse_attribute({text.data(), length}, out);
             if (rc != 0 || at == whole) return rc;
             out.da_rel_path = ::strdup(whole.c_str() + (at == "/" ? 0 : at.size()));
             return out.da_rel_path == nullptr ? ENOMEM : 0;
@@ -146,21 +176,16 @@ int make_link(const char* path, daos_cont_layout_t layout, const Parts& names) {
     return error;
 }
 
-ContainerSettings settings_of(const duns_attr_t& attributes) {
+ContainerSettings settings_in(const duns_attr_t& attributes) {
     if (attributes.da_type != DAOS_PROP_CO_LAYOUT_POSIX) return {.layout = attributes.da_type};
-    return {.chunk_bytes = attributes.da_chunk_size,
-            .object_class = attributes.da_oclass_id,
-            .directory_class = attributes.da_dir_oclass_id,
-            .file_class = attributes.da_file_oclass_id,
-            .hints = std::string(std::data(attributes.da_hints),
-                                 ::strnlen(std::data(attributes.da_hints), hint_bytes_max))};
+    return settings_of_files(attributes);
 }
 
 // `label` empty: gets one.
 int create_for(daos_handle_t pool, duns_attr_t& attributes, std::string label) {
     uuid_t id{};
     const int rc = create_container(pool, label.empty() ? nullptr : label.c_str(), &id,
-                                    settings_of(attributes));
+                                    settings_in(attributes));
     if (rc != 0) return errno_of_der(rc);
     if (label.empty()) {
         Uuid made;
@@ -194,8 +219,8 @@ int duns_create_path(daos_handle_t poh, const char* path, struct duns_attr_t* at
         if (rc != 0 || named.da_cont[0] == '\0') return EINVAL;
         return create_for(poh, *attrp, named.da_cont);
     }
-    const auto* const label = daos_prop_entry_get(attrp->da_props, DAOS_PROP_CO_LABEL);
-    int rc = create_for(poh, *attrp, label == nullptr ? "" : label->dpe_str);
+    const char* const label = label_in(attrp->da_props);
+    int rc = create_for(poh, *attrp, label == nullptr ? "" : label);
     if (rc != 0) return rc;
     rc = make_link(path, attrp->da_type, {.pool = pool->label, .container = attrp->da_cont});
     if (rc != 0) daos_cont_destroy(poh, attrp->da_cont, 1, nullptr);
@@ -235,36 +260,6 @@ int duns_destroy_path(daos_handle_t poh, const char* path) {
         make_link(path, found.da_type, {.pool = found.da_pool, .container = found.da_cont});
     }
     return rc;
-}
-
-int duns_parse_attr(char* str, daos_size_t len, struct duns_attr_t* attr) {
-    if (str == nullptr || attr == nullptr) return EINVAL;
-    std::string_view text(str, ::strnlen(str, len));
-    if (!text.starts_with(attribute_prefix)) return EINVAL;
-    text.remove_prefix(attribute_prefix.size());
-    const auto end = text.find("://");
-    if (end == std::string_view::npos) return EINVAL;
-    const std::string layout(text.substr(0, end));
-    const auto named = std::ranges::find_if(layout_names, [&](std::string_view name) {
-        return !name.empty() && ::strcasecmp(layout.c_str(), name.data()) == 0;
-    });
-    auto parts = split(text.substr(end + 2));
-    // DAOS's format fills short names with blanks.
-    for (auto* const name : {&parts.pool, &parts.container}) {
-        name->erase(0, std::min(name->find_first_not_of(' '), name->size()));
-    }
-    if (named == layout_names.end() || !is_name(parts.pool) || !is_name(parts.container)) {
-        return EINVAL;
-    }
-    attr->da_type = static_cast<daos_cont_layout_t>(named - layout_names.begin());
-    set_names(*attr, parts);
-    return 0;
-}
-
-int duns_set_sys_name(struct duns_attr_t* attrp, const char* sys) {
-    if (attrp == nullptr || sys == nullptr) return EINVAL;
-    attrp->da_sys = ::strndup(sys, DAOS_SYS_NAME_MAX);
-    return attrp->da_sys == nullptr ? ENOMEM : 0;
 }
 
 void duns_destroy_attr(struct duns_attr_t* attrp) {

@@ -1,5 +1,6 @@
 // daos_obj_*: opens, closes and lists objects. object_fetches.cc, object_updates.cc and
 // object_punches.cc have the rest.
+#include "daos_api.h"
 #include "errors.h"
 #include "store_access.h"
 
@@ -43,20 +44,22 @@ int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_
 
 int daos_obj_close(daos_handle_t oh, daos_event_t* ev) { return close_handle<PlainObject>(oh, ev); }
 
-int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t, uint32_t* nr, daos_key_desc_t* kds,
+int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t* nr, daos_key_desc_t* kds,
                        d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    return finish_call(ev, list_keys(*object, {.what = object::ListRequest::What::dkeys}, nr, kds,
-                                     sgl, anchor, show_dkey));
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        return list_keys(object, {.what = object::ListRequest::What::dkeys}, nr, kds, sgl, anchor,
+                         show_dkey);
+    });
 }
 
-int daos_obj_list_akey(daos_handle_t oh, daos_handle_t, daos_key_t* dkey, uint32_t* nr,
+int daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, uint32_t* nr,
                        daos_key_desc_t* kds, d_sg_list_t* sgl, daos_anchor_t* anchor,
                        daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    object::ListRequest request{.what = object::ListRequest::What::akeys};
-    if (const int rc = to_dkey(*object, dkey, request.dkey); rc != 0) return rc;
-    return finish_call(ev, list_keys(*object, request, nr, kds, sgl, anchor, show_akey));
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        object::ListRequest request{.what = object::ListRequest::What::akeys};
+        if (const int rc = to_dkey(object, dkey, request.dkey); rc != 0) return rc;
+        return list_keys(object, request, nr, kds, sgl, anchor, show_akey);
+    });
 }
+
+int daos_tx_close(daos_handle_t, daos_event_t* ev) { return finish_call(ev, -DER_NO_HDL); }

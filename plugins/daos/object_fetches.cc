@@ -12,8 +12,6 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-using object::Condition;
-
 // One descriptor of a fetch. Its items lie one after the other.
 struct Fetch {
     daos_iod_t& iod;
@@ -179,8 +177,7 @@ Task<int> read_planned(StoreObject& object, const object::Dkey& dkey, Fetches& f
     co_return co_await fetch_items(*object.access, std::span(fetches.items).subspan(planned));
 }
 
-// Checks that the akeys were read as of one time: none has changed since it was read. -DER_AGAIN:
-// one has.
+// What several akeys were at one time, if none has changed when all are read. -DER_AGAIN: one has.
 Task<int> check_unchanged(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches) {
     if (fetches.all.size() <= 1) co_return 0;
     // First, while the others are as they were seen: are arrays still absent, of any record size?
@@ -216,6 +213,7 @@ Task<int> fetch_at_once(StoreObject& object, const object::Dkey& dkey, std::span
     co_return -DER_AGAIN;
 }
 
+// 0; -DER_NONEXIST: nothing has this dkey.
 Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
     const Call call;
     const object::ListRequest request{
@@ -225,52 +223,16 @@ Task<int> dkey_exists(StoreObject& object, const object::Dkey& dkey) {
     co_return reply->entries.empty() ? -DER_NONEXIST : 0;
 }
 
-// 0; -DER_NONEXIST: nothing has this dkey. A transaction has then read that.
-int read_dkey(StoreObject& object, const object::Dkey& dkey,
-              const std::shared_ptr<DaosTransaction>& transaction) {
-    const int rc = object.access->run([&] { return dkey_exists(object, dkey); });
-    if (rc != 0 && rc != -DER_NONEXIST) return rc;
-    remember(transaction, [&](Collected& out) {
-        out.require({.kind = rc == 0 ? Condition::Kind::exists : Condition::Kind::absent,
-                     .object = object.id,
-                     .dkey = dkey},
-                    -DER_TX_RESTART);
-    });
-    return rc;
-}
-
-// Adds conditions: values that the transaction has read, or found absent, must be the same when it
-// commits.
-int require_fetched(StoreObject& object, const object::Dkey& dkey, const Fetches& fetches,
-                    const std::shared_ptr<DaosTransaction>& transaction) {
-    bool lacks_records = false;
-    remember(transaction, [&](Collected& out) {
-        for (const auto& fetch : fetches.all) {
-            if (!fetch.is_any || fetches.found(fetch)) {
-                out.require_unchanged(fetches.of(fetch));
-            } else {
-                out.require_no_records({object.id, dkey, fetch.akey});
-                lacks_records = true;
-            }
-        }
-    });
-    // Where nothing has the dkey, nobody may insert records of any size.
-    const int rc = lacks_records ? read_dkey(object, dkey, transaction) : 0;
-    return rc == -DER_NONEXIST ? 0 : rc;
-}
-
-int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const daos_key_t* key,
+int fetch_all(StoreObject& object, uint64_t flags, const daos_key_t* key,
               std::span<daos_iod_t> iods, d_sg_list_t* lists) {
-    std::shared_ptr<DaosTransaction> transaction;
-    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
     object::Dkey dkey;
-    if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
-    if ((flags & DAOS_COND_DKEY_FETCH) != 0) {
-        if (const int rc = read_dkey(object, dkey, transaction); rc != 0) return rc;
+    int rc = to_dkey(object, key, dkey);
+    if (rc == 0 && (flags & DAOS_COND_DKEY_FETCH) != 0) {
+        rc = object.access->run([&] { return dkey_exists(object, dkey); });
     }
+    if (rc != 0) return rc;
     Fetches fetches;
-    int rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
-    if (rc == 0) rc = require_fetched(object, dkey, fetches, transaction);
+    rc = object.access->run([&] { return fetch_at_once(object, dkey, iods, lists, fetches); });
     if (rc != 0) return rc;
     // The program needs the sizes of all.
     for (const auto& fetch : fetches.all) {
@@ -287,12 +249,10 @@ int fetch_all(StoreObject& object, daos_handle_t handle, uint64_t flags, const d
 int daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                    unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_iom_t* ioms,
                    daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (iods == nullptr || !are_there(sgls, nr, false)) return finish_call(ev, -DER_INVAL);
-    if (ioms != nullptr) {
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        if (iods == nullptr || !are_there(sgls, nr, false)) return -DER_INVAL;
+        if (ioms == nullptr) return fetch_all(object, flags, dkey, {iods, nr}, sgls);
         say_once("daos_obj_fetch: maps of extents (daos_iom_t) are not supported");
-        return finish_call(ev, -DER_NOSYS);
-    }
-    return finish_call(ev, fetch_all(*object, th, flags, dkey, {iods, nr}, sgls));
+        return -DER_NOSYS;
+    });
 }

@@ -13,8 +13,22 @@ namespace {
 using object::Condition;
 using object::Operation;
 
+int add_punched_dkeys(StoreObject& object, uint64_t flags, std::span<const daos_key_t> keys,
+                      Update& out) {
+    for (const auto& key : keys) {
+        object::Dkey dkey;
+        if (const int rc = to_dkey(object, &key, dkey); rc != 0) return rc;
+        if ((flags & DAOS_COND_PUNCH) != 0) {
+            out.require({.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey},
+                        -DER_NONEXIST);
+        }
+        out.add({.kind = Operation::Kind::punch_dkey, .object = object.id, .dkey = dkey});
+    }
+    return 0;
+}
+
 int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& dkey,
-                      std::span<const daos_key_t> keys, bool is_alone, Collected& out) {
+                      std::span<const daos_key_t> keys, Update& out) {
     const auto punch = [&](const object::Akey& akey) {
         out.add(
             {.kind = Operation::Kind::punch_akey, .object = object.id, .dkey = dkey, .akey = akey});
@@ -25,43 +39,24 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
         if (const int rc = to_akey_bytes(object, key, akey); rc != 0) return rc;
         const auto stored = object.access->run([&] { return stored_akeys(object, dkey, akey); });
         if (!stored) return der_of(stored.error());
-        auto punched = *stored;
-        const auto is_in = [&](const object::Akey& each) {
-            return std::ranges::find(punched, each) != punched.end();
-        };
-        // Also akeys that the transaction itself has written.
-        bool is_own = false;
-        for (const auto& operation : out.operations()) {
-            if (operation.object != object.id || operation.dkey != dkey ||
-                operation.kind == Operation::Kind::punch_akey ||
-                parse_akey(operation.akey.bytes).bytes != akey) {
-                continue;
-            }
-            is_own = true;
-            if (!is_in(operation.akey)) punched.push_back(operation.akey);
+        if ((flags & DAOS_COND_PUNCH) != 0) {
+            if (stored->empty()) return -DER_NONEXIST;
+            out.require({.kind = Condition::Kind::exists,
+                         .object = object.id,
+                         .dkey = dkey,
+                         .akey = stored->front()},
+                        -DER_NONEXIST);
         }
-        if ((flags & DAOS_COND_PUNCH) != 0 && !is_own) {
-            Condition condition{.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey};
-            if (stored->empty()) {
-                condition.kind = Condition::Kind::absent;
-                condition.akey = value_akey(akey);
-                out.require(condition, -DER_TX_RESTART);
-                out.require_no_records({object.id, dkey, akey});
-                return -DER_NONEXIST;
-            }
-            condition.akey = stored->front();
-            out.require(condition, -DER_NONEXIST);
-        }
-        std::ranges::for_each(punched, punch);
+        std::ranges::for_each(*stored, punch);
         for (const auto& usual : {value_akey(akey), array_akey(akey, 1)}) {
-            if (!is_in(usual)) absent.push_back(usual);
+            if (std::ranges::find(*stored, usual) == stored->end()) absent.push_back(usual);
         }
     }
-    // The usual akeys are punched even if they are absent. So a concurrent update is punched as a
-    // whole. A single call leaves them out if there are too many.
-    const bool have_room =
-        out.operations().size() + absent.size() <= object::transaction_operations_max;
-    if (!is_alone || have_room) std::ranges::for_each(absent, punch);
+    // The usual ones are punched even if they are absent, so that a concurrent update is punched as
+    // a whole. They are left out if there are too many.
+    if (out.size() + absent.size() <= object::transaction_operations_max) {
+        std::ranges::for_each(absent, punch);
+    }
     return 0;
 }
 
@@ -69,38 +64,32 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
 }  // namespace ros2s::daos
 
 int daos_obj_punch(daos_handle_t oh, daos_handle_t th, uint64_t, daos_event_t* ev) {
-    return punch_handle<PlainObject>(oh, th, ev);
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        return change(object, [&](Update& out) {
+            out.add({.kind = Operation::Kind::punch_object, .object = object.id});
+            return 0;
+        });
+    });
 }
 
 int daos_obj_punch_dkeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, unsigned int nr,
                          daos_key_t* dkeys, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (dkeys == nullptr) return -DER_INVAL;
-    return finish_call(
-        ev, change(*object, th, [&](Collected& out, bool) {
-            for (const auto& key : std::span(dkeys, nr)) {
-                object::Dkey dkey;
-                if (const int rc = to_dkey(*object, &key, dkey); rc != 0) return rc;
-                if ((flags & DAOS_COND_PUNCH) != 0) {
-                    out.require(
-                        {.kind = Condition::Kind::exists, .object = object->id, .dkey = dkey},
-                        -DER_NONEXIST);
-                }
-                out.add({.kind = Operation::Kind::punch_dkey, .object = object->id, .dkey = dkey});
-            }
-            return 0;
-        }));
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        if (dkeys == nullptr) return -DER_INVAL;
+        return change(object, [&](Update& out) {
+            return add_punched_dkeys(object, flags, {dkeys, nr}, out);
+        });
+    });
 }
 
 int daos_obj_punch_akeys(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                          unsigned int nr, daos_key_t* akeys, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    object::Dkey key;
-    if (const int rc = to_dkey(*object, dkey, key); rc != 0) return rc;
-    if (akeys == nullptr) return -DER_INVAL;
-    return finish_call(ev, change(*object, th, [&](Collected& out, bool copies) {
-                           return add_punched_akeys(*object, flags, key, {akeys, nr}, !copies, out);
-                       }));
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        object::Dkey key;
+        if (const int rc = to_dkey(object, dkey, key); rc != 0) return rc;
+        if (akeys == nullptr) return -DER_INVAL;
+        return change(object, [&](Update& out) {
+            return add_punched_akeys(object, flags, key, {akeys, nr}, out);
+        });
+    });
 }

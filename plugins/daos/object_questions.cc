@@ -1,5 +1,5 @@
-// Queries of objects besides their keys and values: the records of an array, the class of an
-// object, and its location.
+// What programs ask about objects besides their keys and values: which records an array has, and
+// where an object is.
 #include <cstdlib>
 
 #include "errors.h"
@@ -41,71 +41,37 @@ Task<int> find_records(StoreObject& object, const object::Dkey& dkey, const std:
 int daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, daos_key_t* akey,
                        daos_size_t* size, uint32_t* nr, daos_recx_t* recxs,
                        daos_epoch_range_t* eprs, daos_anchor_t* anchor, bool, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (nr == nullptr || anchor == nullptr || akey == nullptr) return -DER_INVAL;
-    object::Dkey key;
-    std::string bytes;
-    if (const int rc = to_dkey(*object, dkey, key); rc != 0) return rc;
-    if (const int rc = to_akey_bytes(*object, *akey, bytes); rc != 0) return rc;
-    std::shared_ptr<DaosTransaction> transaction;
-    if (const int rc = transaction_of(th, *object, transaction); rc != 0) {
-        return finish_call(ev, rc);
-    }
-    object::FetchItem array;
-    if (anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
-        const int rc =
-            object->access->run([&] { return find_records(*object, key, bytes, array); });
-        if (rc != 0) return finish_call(ev, rc);
-        remember(transaction, [&](Collected& out) {
-            if (array.akey.bytes.empty()) return out.require_no_records({object->id, key, bytes});
-            out.require_unchanged({&array, 1});
-        });
-    }
-    const uint64_t record_bytes = parse_akey(array.akey.bytes).record_bytes;
-    const uint64_t count = record_bytes == 0 ? 0 : array.size / record_bytes;
-    if (size != nullptr) *size = array.status ? record_bytes : 0;
-    if (count > 0 && (*nr == 0 || recxs == nullptr)) return -DER_INVAL;
-    *nr = count > 0 ? 1 : 0;
-    if (count > 0) {
-        recxs[0] = {.rx_idx = 0, .rx_nr = count};
-        if (eprs != nullptr) eprs[0] = {.epr_lo = array.epoch.value, .epr_hi = array.epoch.value};
-    }
-    anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
-    return finish_call(ev, 0);
-}
-
-int daos_obj_get_oclass(daos_handle_t coh, daos_otype_t type, daos_oclass_hints_t hints, uint32_t,
-                        daos_oclass_id_t* cid) {
-    if (Handles::table().find<Container>(coh) == nullptr) return -DER_NO_HDL;
-    if (cid == nullptr || type > DAOS_OT_MAX) return -DER_INVAL;
-    // DAOS_OCH_SHD_TINY and _REG; DAOS_OCH_SHD_HI, _EXT and _MAX. Otherwise the type decides.
-    constexpr unsigned few = 1 << 5 | 1 << 6;
-    constexpr unsigned many = 1 << 7 | 1 << 8 | 1 << 9;
-    const bool is_flat = type >= DAOS_OT_KV_HASHED && type <= DAOS_OT_ARRAY_BYTE;
-    const bool is_wide = (hints & many) != 0 || ((hints & few) == 0 && is_flat);
-    *cid = is_wide ? OC_SX : OC_S1;
-    return 0;
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        if (nr == nullptr || anchor == nullptr || akey == nullptr) return -DER_INVAL;
+        object::Dkey key;
+        std::string bytes;
+        if (const int rc = to_dkey(object, dkey, key); rc != 0) return rc;
+        if (const int rc = to_akey_bytes(object, *akey, bytes); rc != 0) return rc;
+        object::FetchItem array;
+        if (anchor->da_type != DAOS_ANCHOR_TYPE_EOF) {
+            const int rc =
+                object.access->run([&] { return find_records(object, key, bytes, array); });
+            if (rc != 0) return rc;
+        }
+        const uint64_t record_bytes = parse_akey(array.akey.bytes).record_bytes;
+        const uint64_t count = record_bytes == 0 ? 0 : array.size / record_bytes;
+        if (size != nullptr) *size = array.status ? record_bytes : 0;
+        if (count > 0 && (*nr == 0 || recxs == nullptr)) return -DER_INVAL;
+        *nr = count > 0 ? 1 : 0;
+        if (count > 0) {
+            recxs[0] = {.rx_idx = 0, .rx_nr = count};
+            if (eprs != nullptr) {
+                eprs[0] = {.epr_lo = array.epoch.value, .epr_hi = array.epoch.value};
+            }
+        }
+        anchor->da_type = DAOS_ANCHOR_TYPE_EOF;
+        return 0;
+    });
 }
 
 int daos_obj_verify(daos_handle_t coh, daos_obj_id_t oid, daos_epoch_t) {
     if (Handles::table().find<Container>(coh) == nullptr) return -DER_NO_HDL;
     return oid.hi == 0 && oid.lo == 0 ? -DER_INVAL : 0;
-}
-
-int daos_obj_anchor_split(daos_handle_t oh, uint32_t* nr, daos_anchor_t* anchors) {
-    if (Handles::table().find<PlainObject>(oh) == nullptr) return -DER_NO_HDL;
-    if (nr == nullptr) return -DER_INVAL;
-    *nr = 1;
-    if (anchors != nullptr) anchors[0] = {};
-    return 0;
-}
-
-int daos_obj_anchor_set(daos_handle_t oh, uint32_t index, daos_anchor_t* anchor) {
-    if (Handles::table().find<PlainObject>(oh) == nullptr) return -DER_NO_HDL;
-    if (anchor == nullptr || index != 0) return -DER_INVAL;
-    *anchor = {};
-    return 0;
 }
 
 // ---- where an object is

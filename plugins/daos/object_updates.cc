@@ -24,7 +24,7 @@ std::string gather(d_sg_list_t& list, uint64_t bytes) {
 }
 
 int add_value(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
-              const daos_iod_t& iod, d_sg_list_t* list, bool copies, Collected& out) {
+              const daos_iod_t& iod, d_sg_list_t* list, Update& out) {
     Operation operation{.object = object.id, .dkey = dkey, .akey = value_akey(akey)};
     // Removes the old value, also an array of bytes (a large value).
     operation.kind = Operation::Kind::punch_akey;
@@ -33,7 +33,7 @@ int add_value(const StoreObject& object, const object::Dkey& dkey, const std::st
     if (list == nullptr || list->sg_nr == 0) return -DER_INVAL;
     ConstBytes bytes(static_cast<const std::byte*>(list->sg_iovs[0].iov_buf),
                      list->sg_iovs[0].iov_len);
-    if (copies || list->sg_nr > 1) bytes = out.keep(gather(*list, iod.iod_size));
+    if (list->sg_nr > 1) bytes = out.keep(gather(*list, iod.iod_size));
     if (bytes.size() < iod.iod_size) return -DER_IO_INVAL;
     operation.window = object::Window::local(bytes.first(iod.iod_size));
     const bool is_large = iod.iod_size > object::value_bytes_max;
@@ -56,31 +56,21 @@ bool overlap(std::span<const daos_recx_t> records) {
     return false;
 }
 
-// A program does not say the size of records that it punches. The store knows it, or the
-// transaction that has written them; 1 if there are none.
+// A program does not say the size of records that it punches. The store knows it; 1 if there are
+// none.
 int record_bytes_to_punch(StoreObject& object, const object::Dkey& dkey, const std::string& akey,
-                          const Collected& before, uint64_t& record_bytes) {
+                          uint64_t& record_bytes) {
     const auto stored = object.access->run([&] { return record_bytes_of(object, dkey, akey); });
     if (!stored) return der_of(stored.error());
     record_bytes = std::max<uint64_t>(*stored, 1);
-    if (*stored != 0) return 0;
-    for (const auto& operation : before.operations()) {
-        if (operation.object != object.id || operation.dkey != dkey) continue;
-        const auto parts = parse_akey(operation.akey.bytes);
-        if (parts.bytes == akey && parts.type == DAOS_IOD_ARRAY) record_bytes = parts.record_bytes;
-    }
     return 0;
 }
 
 int add_records(const StoreObject& object, const object::Dkey& dkey, const std::string& akey,
-                uint64_t record_bytes, const daos_iod_t& iod, d_sg_list_t* list, bool copies,
-                Collected& out) {
+                uint64_t record_bytes, const daos_iod_t& iod, d_sg_list_t* list, Update& out) {
     if (iod.iod_recxs == nullptr || iod.iod_nr == 0) return -DER_INVAL;
     if (overlap({iod.iod_recxs, iod.iod_nr})) return -DER_INVAL;
     Operation operation{.object = object.id, .dkey = dkey, .akey = array_akey(akey, record_bytes)};
-    if (out.expects_no_records({object.id, dkey, akey})) {
-        out.require_unchanged({{{.object = object.id, .dkey = dkey, .akey = operation.akey}}});
-    }
     if (iod.iod_size == 0) {
         operation.kind = Operation::Kind::punch_extent;
         for (const auto& records : std::span(iod.iod_recxs, iod.iod_nr)) {
@@ -96,7 +86,7 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
     operation.kind = Operation::Kind::write;
     // A transaction has a limit, and programs may have a buffer for each few bytes: ranges that lie
     // one after the other are then copied together.
-    const bool gathers = copies || parts.size() > parts_max;
+    const bool gathers = parts.size() > parts_max;
     for (size_t at = 0; at < parts.size();) {
         ConstBytes bytes = parts[at].memory;
         operation.extent = parts[at++].extent;
@@ -117,7 +107,7 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
 }
 
 void require_dkey(const StoreObject& object, const object::Dkey& dkey, uint64_t flags,
-                  Collected& out) {
+                  Update& out) {
     Condition condition{.object = object.id, .dkey = dkey};
     if ((flags & DAOS_COND_DKEY_INSERT) != 0) {
         condition.kind = Condition::Kind::absent;
@@ -130,7 +120,7 @@ void require_dkey(const StoreObject& object, const object::Dkey& dkey, uint64_t 
 }
 
 void require_akey(const StoreObject& object, const object::Dkey& dkey, const object::Akey& akey,
-                  uint64_t flags, Collected& out) {
+                  uint64_t flags, Update& out) {
     Condition condition{.object = object.id, .dkey = dkey, .akey = akey};
     if ((flags & DAOS_COND_AKEY_INSERT) != 0) {
         condition.kind = Condition::Kind::absent;
@@ -143,7 +133,7 @@ void require_akey(const StoreObject& object, const object::Dkey& dkey, const obj
 }
 
 int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
-                std::span<const daos_iod_t> iods, d_sg_list_t* lists, bool copies, Collected& out) {
+                std::span<const daos_iod_t> iods, d_sg_list_t* lists, Update& out) {
     object::Dkey dkey;
     if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
     require_dkey(object, dkey, flags, out);
@@ -156,14 +146,13 @@ int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
         if (!is_value && iod.iod_type != DAOS_IOD_ARRAY) return -DER_INVAL;
         uint64_t record_bytes = iod.iod_size;
         if (!is_value && iod.iod_size == 0) {
-            const int rc = record_bytes_to_punch(object, dkey, akey, out, record_bytes);
+            const int rc = record_bytes_to_punch(object, dkey, akey, record_bytes);
             if (rc != 0) return rc;
         }
         require_akey(object, dkey, is_value ? value_akey(akey) : array_akey(akey, record_bytes),
                      (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags, out);
-        const int rc = is_value
-                           ? add_value(object, dkey, akey, iod, list, copies, out)
-                           : add_records(object, dkey, akey, record_bytes, iod, list, copies, out);
+        const int rc = is_value ? add_value(object, dkey, akey, iod, list, out)
+                                : add_records(object, dkey, akey, record_bytes, iod, list, out);
         if (rc != 0) return rc;
     }
     return 0;
@@ -174,10 +163,10 @@ int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
 
 int daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                     unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_event_t* ev) {
-    const auto object = Handles::table().find<PlainObject>(oh);
-    if (object == nullptr) return finish_call(ev, -DER_NO_HDL);
-    if (iods == nullptr || !are_there(sgls, nr, true)) return finish_call(ev, -DER_INVAL);
-    return finish_call(ev, change(*object, th, [&](Collected& out, bool copies) {
-                           return add_updates(*object, flags, dkey, {iods, nr}, sgls, copies, out);
-                       }));
+    return call_on_object<PlainObject>(oh, th, ev, [&](PlainObject& object) {
+        if (iods == nullptr || !are_there(sgls, nr, true)) return -DER_INVAL;
+        return change(object, [&](Update& out) {
+            return add_updates(object, flags, dkey, {iods, nr}, sgls, out);
+        });
+    });
 }

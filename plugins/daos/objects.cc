@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "errors.h"
+#include "file_classes.h"
 #include "global.h"
 #include "ros2s/api/c/owner_of_new.h"
 #include "ros2s/fs/path_walk.h"
@@ -101,12 +102,69 @@ Task<Result<fs::Attributes>> find_or_create(ros2s_fs& fs, fs::NodeId directory,
     co_return co_await look_up(fs, directory, name);
 }
 
-std::string path_in(const Entry& where) {
-    if (where.name.empty()) return where.path;
-    return (where.path == "/" ? "" : where.path) + "/" + std::string(where.name);
+// The node at a path, through symbolic links. It does not count as looked up.
+Task<Result<fs::Attributes>> follow(ros2s_fs& fs, std::string path) {
+    const auto found = co_await fs::resolve(fs.file_system(), fs.call, path, fs::LastLink::follow);
+    if (found) forget(fs, found->node);
+    co_return found;
+}
+
+// An open object for a node that counts as looked up once; it takes over that reference, also on
+// failure. Errors: an errno.
+int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
+              dfs_obj_t** out) {
+    auto& fs = dfs->fs();
+    auto object = std::make_unique<dfs_obj_t>();
+    object->mount = dfs;
+    object->node = attributes.node;
+    object->mode = attributes.mode;
+    object->flags = flags;
+    object->path = std::move(path);
+    const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+    if (S_ISREG(object->mode)) {
+        object->file = std::make_unique<ros2s_file>(
+            ros2s_file{.fs = fs, .node = object->node, .writable = writes, .path = object->path});
+        object->file->core.path = object->file->path;
+    }
+    int rc = dfs->is_read_only() && writes ? EPERM : 0;
+    if (rc == 0) rc = errno_of(fs.run([&] { return open_parts(*object); }));
+    if (rc != 0) {
+        (void)fs.run([&] { return give_back(fs, object->node); });
+        return rc;
+    }
+    ++dfs->users;
+    *out = object.release();
+    return 0;
+}
+
+int open_found(dfs_t* dfs, const fs::Attributes& found, int flags, std::string path,
+               dfs_obj_t** object, mode_t* mode, struct stat* stbuf) {
+    if (const int rc = open_node(dfs, found, flags, std::move(path), object); rc != 0) return rc;
+    if (mode != nullptr) *mode = found.mode;
+    if (stbuf != nullptr) api::c::to_stat(found, *stbuf);
+    return 0;
+}
+
+int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** object, mode_t* mode,
+                struct stat* stbuf) {
+    auto& fs = dfs->fs();
+    const auto last = (flags & O_NOFOLLOW) != 0 ? fs::LastLink::keep : fs::LastLink::follow;
+    const auto found = fs.run([&] { return fs::resolve(fs.file_system(), fs.call, path, last); });
+    if (!found) return errno_of(found.error());
+    return open_found(dfs, *found, flags, std::string(path), object, mode, stbuf);
 }
 
 }  // namespace
+
+int check(const dfs_t* dfs, const dfs_obj_t* object) noexcept {
+    if (object == nullptr || object->mount != dfs) return EINVAL;
+    return check(dfs);
+}
+
+std::string Entry::whole_path() const {
+    if (name.empty()) return path;
+    return (path == "/" ? "" : path) + "/" + std::string(name);
+}
 
 int entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry& where) {
     if (const int rc = check(dfs); rc != 0) return rc;
@@ -122,52 +180,16 @@ int entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry&
     return fs::check_name(where.name) ? 0 : EINVAL;
 }
 
-int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::string path,
-              std::unique_ptr<dfs_obj_t>& object) {
-    auto& fs = dfs->fs();
-    object = std::make_unique<dfs_obj_t>();
-    object->mount = dfs;
-    object->node = attributes.node;
-    object->mode = attributes.mode;
-    object->flags = flags;
-    object->path = std::move(path);
-    int rc = 0;
-    if (dfs->is_read_only() && (flags & O_ACCMODE) != O_RDONLY) rc = EPERM;
-    if (S_ISREG(object->mode)) {
-        object->file =
-            std::make_unique<ros2s_file>(ros2s_file{.fs = fs,
-                                                    .node = object->node,
-                                                    .writable = (flags & O_ACCMODE) != O_RDONLY,
-                                                    .path = object->path});
-        object->file->core.path = object->file->path;
-    }
-    if (rc == 0) rc = errno_of(fs.run([&] { return open_parts(*object); }));
-    if (rc == 0) {
-        ++dfs->users;
-        return 0;
-    }
-    (void)fs.run([&] { return give_back(fs, object->node); });
-    object.reset();
-    return rc;
+int changeable_entry_of(const dfs_t* dfs, const dfs_obj_t* parent, const char* name, Entry& where) {
+    if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
+    return check_writable(dfs);
 }
 
-Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Entry& where) {
+Result<fs::Attributes> attributes_of(const dfs_t& dfs, const Entry& where, bool follows) {
     auto& fs = dfs.fs();
-    return fs.run([&] { return look_up_and_forget(fs, where.directory, where.name); });
-}
-
-int lookup_path(dfs_t* dfs, std::string_view path, int flags, dfs_obj_t** out, mode_t* mode,
-                struct stat* stbuf) {
-    auto& fs = dfs->fs();
-    const auto last = (flags & O_NOFOLLOW) != 0 ? fs::LastLink::keep : fs::LastLink::follow;
-    const auto found = fs.run([&] { return fs::resolve(fs.file_system(), fs.call, path, last); });
-    if (!found) return errno_of(found.error());
-    std::unique_ptr<dfs_obj_t> object;
-    if (const int rc = open_node(dfs, *found, flags, std::string(path), object); rc != 0) return rc;
-    if (mode != nullptr) *mode = found->mode;
-    if (stbuf != nullptr) api::c::to_stat(*found, *stbuf);
-    *out = object.release();
-    return 0;
+    auto found = fs.run([&] { return look_up_and_forget(fs, where.directory, where.name); });
+    if (!follows || !found || !S_ISLNK(found->mode)) return found;
+    return fs.run([&] { return follow(fs, where.whole_path()); });
 }
 
 }  // namespace ros2s::daos
@@ -200,21 +222,13 @@ int dfs_lookup_rel(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, d
     if (!found) return errno_of(found.error());
     if (S_ISLNK(found->mode) && (flags & O_NOFOLLOW) == 0) {
         (void)fs.run([&] { return give_back(fs, found->node); });
-        return lookup_path(dfs, path_in(where), flags, obj, mode, stbuf);
+        return lookup_path(dfs, where.whole_path(), flags, obj, mode, stbuf);
     }
-    std::unique_ptr<dfs_obj_t> object;
-    if (const int rc = open_node(dfs, *found, flags, path_in(where), object); rc != 0) return rc;
-    if (mode != nullptr) *mode = found->mode;
-    if (stbuf != nullptr) api::c::to_stat(*found, *stbuf);
-    *obj = object.release();
-    return 0;
+    return open_found(dfs, *found, flags, where.whole_path(), obj, mode, stbuf);
 }
 
-namespace ros2s::daos {
-namespace {
-
-int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
-            const char* value, fs::Owner owner, dfs_obj_t** obj) {
+int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
+             daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj) {
     Entry where;
     if (const int rc = entry_of(dfs, parent, name, where); rc != 0) return rc;
     if (obj == nullptr || where.name.empty()) return EINVAL;
@@ -229,7 +243,7 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     auto& fs = dfs->fs();
     const auto found = fs.run([&] {
         return find_or_create(fs, where.directory, where.name, mode, flags,
-                              value == nullptr ? "" : value, owner);
+                              value == nullptr ? "" : value, owner_of_new());
     });
     if (!found) return errno_of(found.error());
     if ((found->mode & S_IFMT) != (mode & S_IFMT)) {
@@ -238,63 +252,7 @@ int open_as(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int fl
     }
     // A symbolic link and a directory need no right to be written.
     if (!S_ISREG(mode)) flags = (flags & ~O_ACCMODE) | (dfs->is_read_only() ? O_RDONLY : O_RDWR);
-    std::unique_ptr<dfs_obj_t> object;
-    if (const int rc = open_node(dfs, *found, flags, path_in(where), object); rc != 0) return rc;
-    *obj = object.release();
-    return 0;
-}
-
-}  // namespace
-}  // namespace ros2s::daos
-
-int dfs_open(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
-             daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj) {
-    return open_as(dfs, parent, name, mode, flags, value, owner_of_new(), obj);
-}
-
-// Missing attributes and those that do not fit have the size 0.
-int dfs_lookupx(dfs_t* dfs, dfs_obj_t* parent, const char* name, int flags, dfs_obj_t** obj,
-                mode_t* mode, struct stat* stbuf, int xnr, char* xnames[], void* xvals[],
-                daos_size_t* xsizes) {
-    if (xnr < 0 || (xnr > 0 && (xnames == nullptr || xvals == nullptr || xsizes == nullptr))) {
-        return EINVAL;
-    }
-    if (const int rc = dfs_lookup_rel(dfs, parent, name, flags, obj, mode, stbuf); rc != 0) {
-        return rc;
-    }
-    for (int i = 0; i < xnr; ++i) {
-        const bool has_room = xvals[i] != nullptr && xsizes[i] > 0;
-        if (!has_room || dfs_getxattr(dfs, *obj, xnames[i], xvals[i], &xsizes[i]) != 0) {
-            xsizes[i] = 0;
-        }
-    }
-    return 0;
-}
-
-// For a new file, `stbuf` also has the owner.
-int dfs_open_stat(dfs_t* dfs, dfs_obj_t* parent, const char* name, mode_t mode, int flags,
-                  daos_oclass_id_t, daos_size_t, const char* value, dfs_obj_t** obj,
-                  struct stat* stbuf) {
-    auto owner = owner_of_new();
-    if (stbuf != nullptr && (flags & O_CREAT) != 0) {
-        owner.uid = stbuf->st_uid;
-        owner.gid = stbuf->st_gid;
-    }
-    int rc = open_as(dfs, parent, name, mode, flags, value, owner, obj);
-    if (rc != 0 || stbuf == nullptr) return rc;
-    rc = dfs_ostat(dfs, *obj, stbuf);
-    if (rc != 0) {
-        dfs_release(*obj);
-        *obj = nullptr;
-    }
-    return rc;
-}
-
-int dfs_dup(dfs_t* dfs, dfs_obj_t* obj, int flags, dfs_obj_t** new_obj) {
-    if (const int rc = check(dfs, obj); rc != 0) return rc;
-    if (new_obj == nullptr) return EINVAL;
-    return lookup_path(dfs, obj->path, (flags != 0 ? flags : obj->flags & O_ACCMODE) | O_NOFOLLOW,
-                       new_obj, nullptr, nullptr);
+    return open_node(dfs, *found, flags, where.whole_path(), obj);
 }
 
 int dfs_obj_local2global(dfs_t* dfs, dfs_obj_t* obj, d_iov_t* glob) {
@@ -317,13 +275,13 @@ int dfs_release(dfs_obj_t* obj) {
     const auto done = dfs->fs().run([&] { return release(*obj); });
     if (!done && done.error().code == Code::busy) return EBUSY;
     delete obj;
-    release_mount(dfs);
+    drop_user(dfs);
     return errno_of(done);
 }
 
 int dfs_obj2id(dfs_obj_t* obj, daos_obj_id_t* oid) {
     if (obj == nullptr || oid == nullptr) return EINVAL;
-    *oid = id_of(*obj->mount, obj->mode, obj->node);
+    *oid = id_of(obj->mount->settings, obj->mode, obj->node);
     return 0;
 }
 
@@ -336,17 +294,12 @@ int dfs_get_mode(dfs_obj_t* obj, mode_t* mode) {
 int dfs_obj_get_info(dfs_t* dfs, dfs_obj_t* obj, dfs_obj_info_t* info) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (info == nullptr) return EINVAL;
-    *info = {.doi_oclass_id = class_of(*dfs, obj->mode),
+    const auto& settings = dfs->settings;
+    *info = {.doi_oclass_id = class_of(settings, obj->mode),
              .doi_chunk_size = DFS_DEFAULT_CHUNK_SIZE,
-             .doi_dir_oclass_id = class_of(*dfs, S_IFDIR),
-             .doi_file_oclass_id = class_of(*dfs, S_IFREG),
-             .doi_oid = id_of(*obj->mount, obj->mode, obj->node)};
-    return 0;
-}
-
-int dfs_get_chunk_size(dfs_obj_t* obj, daos_size_t* chunk_size) {
-    if (obj == nullptr || chunk_size == nullptr || !S_ISREG(obj->mode)) return EINVAL;
-    *chunk_size = DFS_DEFAULT_CHUNK_SIZE;
+             .doi_dir_oclass_id = class_of(settings, S_IFDIR),
+             .doi_file_oclass_id = class_of(settings, S_IFREG),
+             .doi_oid = id_of(settings, obj->mode, obj->node)};
     return 0;
 }
 
@@ -355,20 +308,5 @@ int dfs_get_symlink_value(dfs_obj_t* obj, char* buf, daos_size_t* size) {
     const daos_size_t needed = obj->target.size() + 1;
     if (buf != nullptr) std::memcpy(buf, obj->target.c_str(), std::min(*size, needed));
     *size = needed;
-    return 0;
-}
-
-int dfs_update_parent(dfs_obj_t* obj, dfs_obj_t* src_obj, const char* name) {
-    if (obj == nullptr || src_obj == nullptr || obj->mount != src_obj->mount) return EINVAL;
-    const auto of = [](const std::string& path) { return path.substr(0, path.rfind('/')); };
-    const std::string own = obj->path.substr(obj->path.rfind('/') + 1);
-    obj->path = of(src_obj->path) + "/" + (name == nullptr ? own : name);
-    return 0;
-}
-
-int dfs_update_parentfd(dfs_obj_t* obj, dfs_obj_t* new_parent, const char* name) {
-    if (obj == nullptr || new_parent == nullptr || name == nullptr) return EINVAL;
-    if (obj->mount != new_parent->mount) return EINVAL;
-    obj->path = (new_parent->path == "/" ? "" : new_parent->path) + "/" + name;
     return 0;
 }

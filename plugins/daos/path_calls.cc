@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "daos_fs_sys.h"
-#include "objects.h"
+#include "transfers.h"
 
 using namespace ros2s;
 using namespace ros2s::daos;
@@ -29,8 +29,6 @@ struct Listing {
     uint32_t count = 0;  // of them
     uint32_t next = 0;
 };
-
-int rights(const dfs_t& mount) { return mount.is_read_only() ? O_RDONLY : O_RDWR; }
 
 // The last name of a path, and its directory, which is open for the lifetime of this object.
 class At {
@@ -77,138 +75,40 @@ class At {
     std::string name_;
 };
 
-// Calls f(mount, object) with the object at the path, open.
-template <class F>
-int with_object(const dfs_sys_t* sys, const char* path, int flags, bool writes, F&& f) {
-    const At at(sys, path);
-    if (at.error() != 0) return at.error();
-    dfs_obj_t* object = nullptr;
-    const int access = writes ? rights(*at.mount()) : O_RDONLY;
-    if (const int rc = at.open(access | (flags & O_NOFOLLOW), &object); rc != 0) return rc;
-    const int rc = f(at.mount(), object);
-    dfs_release(object);
-    return rc;
-}
-
-// A mount by path over the mount that make(mount) creates.
-template <class F>
-int make_mount(dfs_sys_t** out, F&& make) {
-    if (out == nullptr) return EINVAL;
-    auto made = std::make_unique<dfs_sys_t>();
-    if (const int rc = make(&made->mount); rc != 0) return rc;
-    *out = made.release();
-    return 0;
-}
-
-// Creates a file, FIFO or link.
-int make_object(dfs_sys_t* sys, const char* path, mode_t mode, daos_oclass_id_t type,
-                daos_size_t chunk_bytes, const char* target) {
-    const At at(sys, path);
-    if (at.error() != 0) return at.error();
-    if (at.is_root()) return EEXIST;
-    dfs_obj_t* object = nullptr;
-    const int rc = dfs_open(at.mount(), at.directory(), at.name(), mode, O_CREAT | O_EXCL | O_RDWR,
-                            type, chunk_bytes, target, &object);
-    if (rc == 0) dfs_release(object);
-    return rc;
-}
-
-template <class F>
-int end_mount(dfs_sys_t* sys, F&& end) {
-    if (sys == nullptr) return EINVAL;
-    if (const int rc = end(sys->mount); rc != 0) return rc;
-    delete sys;
-    return 0;
-}
-
 Listing& listing_of(DIR* directory) { return *reinterpret_cast<Listing*>(directory); }
 
 }  // namespace
 }  // namespace ros2s::daos
 
-// ---- mounts
-
-int dfs_sys_connect(const char* pool, const char* sys, const char* cont, int mflags, int,
-                    dfs_attr_t* attr, dfs_sys_t** dfs_sys) {
-    return make_mount(
-        dfs_sys, [&](dfs_t** made) { return dfs_connect(pool, sys, cont, mflags, attr, made); });
-}
-
-int dfs_sys_disconnect(dfs_sys_t* dfs_sys) { return end_mount(dfs_sys, dfs_disconnect); }
-
 int dfs_sys_mount(daos_handle_t poh, daos_handle_t coh, int mflags, int, dfs_sys_t** dfs_sys) {
-    return make_mount(dfs_sys, [&](dfs_t** made) { return dfs_mount(poh, coh, mflags, made); });
+    if (dfs_sys == nullptr) return EINVAL;
+    auto made = std::make_unique<dfs_sys_t>();
+    if (const int rc = dfs_mount(poh, coh, mflags, &made->mount); rc != 0) return rc;
+    *dfs_sys = made.release();
+    return 0;
 }
 
-int dfs_sys_umount(dfs_sys_t* dfs_sys) { return end_mount(dfs_sys, dfs_umount); }
-
-int dfs_sys_local2global(dfs_sys_t* dfs_sys, d_iov_t* glob) {
-    return dfs_sys == nullptr ? EINVAL : dfs_local2global(dfs_sys->mount, glob);
-}
-
-int dfs_sys_global2local(daos_handle_t poh, daos_handle_t coh, int mflags, int, d_iov_t glob,
-                         dfs_sys_t** dfs_sys) {
-    return make_mount(dfs_sys,
-                      [&](dfs_t** made) { return dfs_global2local(poh, coh, mflags, glob, made); });
-}
-
-int dfs_sys_local2global_all(dfs_sys_t* dfs_sys, d_iov_t* glob) {
-    return dfs_sys == nullptr ? EINVAL : dfs_local2global_all(dfs_sys->mount, glob);
-}
-
-int dfs_sys_global2local_all(int mflags, int, d_iov_t glob, dfs_sys_t** dfs_sys) {
-    return make_mount(dfs_sys,
-                      [&](dfs_t** made) { return dfs_global2local_all(mflags, glob, made); });
-}
-
-int dfs_sys2base(dfs_sys_t* dfs_sys, dfs_t** dfs) {
-    if (dfs_sys == nullptr || dfs == nullptr) return EINVAL;
-    *dfs = dfs_sys->mount;
+int dfs_sys_umount(dfs_sys_t* dfs_sys) {
+    if (dfs_sys == nullptr) return EINVAL;
+    if (const int rc = dfs_umount(dfs_sys->mount); rc != 0) return rc;
+    delete dfs_sys;
     return 0;
 }
 
 // ---- attributes
 
-int dfs_sys_access(dfs_sys_t* dfs_sys, const char* path, int mask, int flags) {
-    if ((flags & AT_EACCESS) != 0) return ENOTSUP;
-    const At at(dfs_sys, path);
-    if (at.error() != 0) return at.error();
-    if ((flags & O_NOFOLLOW) != 0 && !at.is_root()) {
-        struct stat facts{};
-        if (const int rc = dfs_stat(at.mount(), at.directory(), at.name(), &facts); rc != 0) {
-            return rc;
-        }
-        // Links have no rights of their own.
-        if (S_ISLNK(facts.st_mode)) return 0;
-    }
-    return dfs_access(at.mount(), at.directory(), at.name(), mask);
-}
-
 int dfs_sys_chmod(dfs_sys_t* dfs_sys, const char* path, mode_t mode) {
     const At at(dfs_sys, path);
-    return at.error() != 0 ? at.error() : dfs_chmod(at.mount(), at.directory(), at.name(), mode);
-}
-
-int dfs_sys_chown(dfs_sys_t* dfs_sys, const char* path, uid_t uid, gid_t gid, int flags) {
-    const At at(dfs_sys, path);
-    return at.error() != 0 ? at.error()
-                           : dfs_chown(at.mount(), at.directory(), at.name(), uid, gid, flags);
-}
-
-int dfs_sys_setattr(dfs_sys_t* dfs_sys, const char* path, struct stat* stbuf, int flags,
-                    int sflags) {
-    return with_object(dfs_sys, path, sflags, true, [&](dfs_t* mount, dfs_obj_t* object) {
-        return dfs_osetattr(mount, object, stbuf, flags);
-    });
-}
-
-int dfs_sys_utimens(dfs_sys_t* dfs_sys, const char* path, const struct timespec times[2],
-                    int flags) {
-    if (times == nullptr) return EINVAL;
-    struct stat facts{};
-    facts.st_atim = times[0];
-    facts.st_mtim = times[1];
-    return dfs_sys_setattr(dfs_sys, path, &facts, DFS_SET_ATTR_ATIME | DFS_SET_ATTR_MTIME, flags);
+    if (at.error() != 0) return at.error();
+    if ((mode & S_ISVTX) != 0) return ENOTSUP;
+    Entry where;
+    const int rc = changeable_entry_of(at.mount(), at.directory(), at.name(), where);
+    if (rc != 0) return rc;
+    const auto found = attributes_of(*at.mount(), where, true);
+    if (!found) return errno_of(found.error());
+    const mode_t type = mode & S_IFMT;
+    if (type != 0 && type != (found->mode & S_IFMT)) return EINVAL;
+    return set_attributes(at.mount()->fs(), found->node, {.mode = mode & fs::permission_bits});
 }
 
 int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* stbuf) {
@@ -226,11 +126,6 @@ int dfs_sys_stat(dfs_sys_t* dfs_sys, const char* path, int flags, struct stat* s
 
 // ---- names
 
-int dfs_sys_mknod(dfs_sys_t* dfs_sys, const char* path, mode_t mode, daos_oclass_id_t cid,
-                  daos_size_t chunk_size) {
-    return make_object(dfs_sys, path, mode, cid, chunk_size, nullptr);
-}
-
 int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_id_t cid) {
     const At at(dfs_sys, dir);
     if (at.error() != 0) return at.error();
@@ -238,66 +133,23 @@ int dfs_sys_mkdir(dfs_sys_t* dfs_sys, const char* dir, mode_t mode, daos_oclass_
 }
 
 int dfs_sys_symlink(dfs_sys_t* dfs_sys, const char* target, const char* path) {
-    return make_object(dfs_sys, path, S_IFLNK | 0777, 0, 0, target);
+    const At at(dfs_sys, path);
+    if (at.error() != 0) return at.error();
+    if (at.is_root()) return EEXIST;
+    dfs_obj_t* object = nullptr;
+    const int rc = dfs_open(at.mount(), at.directory(), at.name(), S_IFLNK | 0777,
+                            O_CREAT | O_EXCL | O_RDWR, 0, 0, target, &object);
+    return rc != 0 ? rc : dfs_release(object);
 }
 
 int dfs_sys_readlink(dfs_sys_t* dfs_sys, const char* path, char* buf, daos_size_t* size) {
-    return with_object(dfs_sys, path, O_NOFOLLOW, false, [&](dfs_t*, dfs_obj_t* object) {
-        return dfs_get_symlink_value(object, buf, size);
-    });
-}
-
-int dfs_sys_remove(dfs_sys_t* dfs_sys, const char* path, bool force, daos_obj_id_t* oid) {
-    return dfs_sys_remove_type(dfs_sys, path, force, 0, oid);
-}
-
-int dfs_sys_remove_type(dfs_sys_t* dfs_sys, const char* path, bool force, mode_t mode,
-                        daos_obj_id_t* oid) {
     const At at(dfs_sys, path);
     if (at.error() != 0) return at.error();
-    if (at.is_root()) return EBUSY;
-    if ((mode & S_IFMT) != 0) {
-        struct stat facts{};
-        const int rc = dfs_stat(at.mount(), at.directory(), at.name(), &facts);
-        if (rc != 0) return rc;
-        if ((facts.st_mode & S_IFMT) != (mode & S_IFMT)) return EINVAL;
-    }
-    return dfs_remove(at.mount(), at.directory(), at.name(), force, oid);
-}
-
-// ---- extended attributes
-
-int dfs_sys_listxattr(dfs_sys_t* dfs_sys, const char* path, char* list, daos_size_t* size,
-                      int flags) {
-    if (size == nullptr) return EINVAL;
-    return with_object(dfs_sys, path, flags, false, [&](dfs_t* mount, dfs_obj_t* object) {
-        const daos_size_t room = *size;
-        const int rc = dfs_listxattr(mount, object, list, size);
-        return rc == 0 && room < *size ? ERANGE : rc;
-    });
-}
-
-int dfs_sys_getxattr(dfs_sys_t* dfs_sys, const char* path, const char* name, void* value,
-                     daos_size_t* size, int flags) {
-    if (size == nullptr) return EINVAL;
-    return with_object(dfs_sys, path, flags, false, [&](dfs_t* mount, dfs_obj_t* object) {
-        const daos_size_t room = *size;
-        const int rc = dfs_getxattr(mount, object, name, value, size);
-        return rc == 0 && room < *size ? ERANGE : rc;
-    });
-}
-
-int dfs_sys_setxattr(dfs_sys_t* dfs_sys, const char* path, const char* name, const void* value,
-                     daos_size_t size, int flags, int sflags) {
-    return with_object(dfs_sys, path, sflags, true, [&](dfs_t* mount, dfs_obj_t* object) {
-        return dfs_setxattr(mount, object, name, value, size, flags);
-    });
-}
-
-int dfs_sys_removexattr(dfs_sys_t* dfs_sys, const char* path, const char* name, int flags) {
-    return with_object(dfs_sys, path, flags, true, [&](dfs_t* mount, dfs_obj_t* object) {
-        return dfs_removexattr(mount, object, name);
-    });
+    dfs_obj_t* object = nullptr;
+    if (const int rc = at.open(O_RDONLY | O_NOFOLLOW, &object); rc != 0) return rc;
+    const int rc = dfs_get_symlink_value(object, buf, size);
+    dfs_release(object);
+    return rc;
 }
 
 // ---- files
@@ -328,10 +180,7 @@ int dfs_sys_close(dfs_obj_t* obj) { return dfs_release(obj); }
 int dfs_sys_read(dfs_sys_t* dfs_sys, dfs_obj_t* obj, void* buf, daos_off_t off, daos_size_t* size,
                  daos_event_t* ev) {
     if (dfs_sys == nullptr || buf == nullptr || size == nullptr) return EINVAL;
-    d_iov_t iov;
-    d_iov_set(&iov, buf, *size);
-    d_sg_list_t list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
-    return read_into(dfs_sys->mount, obj, list, off, size, ev);
+    return read_buffer(dfs_sys->mount, obj, buf, off, size, ev);
 }
 
 int dfs_sys_write(dfs_sys_t* dfs_sys, dfs_obj_t* obj, const void* buf, daos_off_t off,
@@ -341,12 +190,6 @@ int dfs_sys_write(dfs_sys_t* dfs_sys, dfs_obj_t* obj, const void* buf, daos_off_
     d_iov_set(&iov, const_cast<void*>(buf), *size);
     d_sg_list_t list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
     return dfs_write(dfs_sys->mount, obj, &list, off, ev);
-}
-
-int dfs_sys_punch(dfs_sys_t* dfs_sys, const char* path, daos_off_t offset, daos_off_t len) {
-    return with_object(dfs_sys, path, 0, true, [&](dfs_t* mount, dfs_obj_t* object) {
-        return dfs_punch(mount, object, offset, len);
-    });
 }
 
 // ---- directories

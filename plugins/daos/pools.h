@@ -53,15 +53,15 @@ struct Container {
 // so it is the same in all programs. ROS2 names pools and containers by label.
 void uuid_of(std::string_view label, uuid_t& out);
 
-// Returns true if daos_init() was called more often than daos_fini().
-[[nodiscard]] bool is_initialized();
+// A line about a pool or a container on standard error, once per process.
+void say(std::string_view kind, std::string_view label, std::string_view sentence);
 
 // Each returns 0 or -DER_. A failure that requires action by a person is reported on standard
 // error.
+int attach(Pool& pool, api::c::Instance*& instance);
+// -DER_UNINIT: daos_init() was not called more often than daos_fini().
 int connect(const char* label, unsigned flags, daos_handle_t& handle);
-// `says` false: no message, because the caller creates a missing container.
-int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle,
-                   bool says = true);
+int open_container(daos_handle_t pool, const char* label, unsigned flags, daos_handle_t& handle);
 // `label` null: the container's UUID is its label.
 int create_container(daos_handle_t pool, const char* label, uuid_t* uuid,
                      const ContainerSettings& settings);

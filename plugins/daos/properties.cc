@@ -1,49 +1,86 @@
 // Lists of properties: memory that programs fill and read.
+#include "properties.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <span>
 
-#include "daos_security.h"
+#include "access_lists.h"
 #include "gurt/common.h"
+#include "ranks.h"
 
 namespace ros2s::daos {
 namespace {
 
-std::span<daos_prop_entry> entries_of(daos_prop_t& prop) {
-    return {prop.dpp_entries, prop.dpp_entries == nullptr ? 0 : prop.dpp_nr};
+std::span<daos_prop_entry> entries_of(const daos_prop_t& list) {
+    return {list.dpp_entries, list.dpp_entries == nullptr ? 0 : list.dpp_nr};
 }
 
-bool is_access_list(uint32_t type) { return type == DAOS_PROP_PO_ACL || type == DAOS_PROP_CO_ACL; }
+// What an entry's value is. It decides how the value is copied and freed.
+enum class Content : uint8_t { number, text, access_list, ranks, roots };
+
+Content content_of(uint32_t type) {
+    switch (type) {
+        case DAOS_PROP_PO_LABEL:
+        case DAOS_PROP_CO_LABEL:
+        case DAOS_PROP_PO_OWNER:
+        case DAOS_PROP_CO_OWNER:
+        case DAOS_PROP_PO_OWNER_GROUP:
+        case DAOS_PROP_CO_OWNER_GROUP: return Content::text;
+        case DAOS_PROP_PO_ACL:
+        case DAOS_PROP_CO_ACL: return Content::access_list;
+        case DAOS_PROP_PO_SVC_LIST: return Content::ranks;
+        case DAOS_PROP_CO_ROOTS: return Content::roots;
+        default: return Content::number;
+    }
+}
 
 void free_value(daos_prop_entry& entry) {
-    if (entry.dpe_type == DAOS_PROP_PO_SVC_LIST) {
+    const auto content = content_of(entry.dpe_type);
+    if (content == Content::ranks) {
         d_rank_list_free(static_cast<d_rank_list_t*>(entry.dpe_val_ptr));
-    } else if (daos_prop_has_str(&entry) || daos_prop_has_ptr(&entry)) {
+    } else if (content != Content::number) {
         std::free(entry.dpe_val_ptr);
     }
     entry.dpe_val = 0;
 }
 
-// Null: the value is null, or there is no memory.
-void* copy_of(const daos_prop_entry& entry) {
-    if (entry.dpe_val_ptr == nullptr) return nullptr;
-    if (entry.dpe_type == DAOS_PROP_PO_SVC_LIST) {
-        d_rank_list_t* copy = nullptr;
-        d_rank_list_dup(&copy, static_cast<const d_rank_list_t*>(entry.dpe_val_ptr));
-        return copy;
-    }
-    if (is_access_list(entry.dpe_type)) {
-        return daos_acl_dup(static_cast<daos_acl*>(entry.dpe_val_ptr));
-    }
-    if (entry.dpe_type != DAOS_PROP_CO_ROOTS) {
-        return ::strndup(entry.dpe_str, DAOS_ACL_MAX_PRINCIPAL_LEN);
-    }
-    void* const copy = std::malloc(sizeof(daos_prop_co_roots));
-    if (copy != nullptr) std::memcpy(copy, entry.dpe_val_ptr, sizeof(daos_prop_co_roots));
+void* copy_bytes(const void* value, size_t bytes) {
+    void* const copy = std::malloc(bytes);
+    if (copy != nullptr) std::memcpy(copy, value, bytes);
     return copy;
 }
 
+// Null: the value is null, or there is no memory.
+void* copy_of(const daos_prop_entry& entry) {
+    const void* const value = entry.dpe_val_ptr;
+    if (value == nullptr) return nullptr;
+    switch (content_of(entry.dpe_type)) {
+        case Content::text: return ::strndup(entry.dpe_str, DAOS_ACL_MAX_PRINCIPAL_LEN);
+        case Content::ranks: return make_rank_list(static_cast<const d_rank_list_t*>(value)->rl_nr);
+        case Content::access_list: {
+            const auto& list = *static_cast<const daos_acl*>(value);
+            return copy_bytes(value, sizeof list + list.dal_len);
+        }
+        default: return copy_bytes(value, sizeof(daos_prop_co_roots));
+    }
+}
+
 }  // namespace
+
+daos_prop_entry* entry_in(const daos_prop_t* list, uint32_t type) {
+    if (list == nullptr) return nullptr;
+    for (auto& entry : entries_of(*list)) {
+        if (entry.dpe_type == type) return &entry;
+    }
+    return nullptr;
+}
+
+const char* label_in(const daos_prop_t* list) {
+    const auto* const entry = entry_in(list, DAOS_PROP_CO_LABEL);
+    return entry == nullptr ? nullptr : entry->dpe_str;
+}
+
 }  // namespace ros2s::daos
 
 using namespace ros2s::daos;
@@ -60,47 +97,17 @@ daos_prop_t* daos_prop_alloc(uint32_t entries_nr) {
     return nullptr;
 }
 
-void daos_prop_fini(daos_prop_t* prop) {
+void daos_prop_free(daos_prop_t* prop) {
     if (prop == nullptr) return;
     for (auto& entry : entries_of(*prop)) free_value(entry);
     std::free(prop->dpp_entries);
-    *prop = {};
-}
-
-void daos_prop_free(daos_prop_t* prop) {
-    daos_prop_fini(prop);
     std::free(prop);
-}
-
-daos_prop_entry* daos_prop_entry_get(daos_prop_t* prop, uint32_t type) {
-    if (prop == nullptr) return nullptr;
-    for (auto& entry : entries_of(*prop)) {
-        if (entry.dpe_type == type) return &entry;
-    }
-    return nullptr;
-}
-
-bool daos_prop_has_str(daos_prop_entry* entry) {
-    switch (entry->dpe_type) {
-        case DAOS_PROP_PO_LABEL:
-        case DAOS_PROP_CO_LABEL:
-        case DAOS_PROP_PO_OWNER:
-        case DAOS_PROP_CO_OWNER:
-        case DAOS_PROP_PO_OWNER_GROUP:
-        case DAOS_PROP_CO_OWNER_GROUP: return true;
-        default: return false;
-    }
-}
-
-bool daos_prop_has_ptr(daos_prop_entry* entry) {
-    const uint32_t type = entry->dpe_type;
-    return is_access_list(type) || type == DAOS_PROP_PO_SVC_LIST || type == DAOS_PROP_CO_ROOTS;
 }
 
 int daos_prop_entry_copy(daos_prop_entry* entry, daos_prop_entry* entry_dup) {
     if (entry == nullptr || entry_dup == nullptr) return -DER_INVAL;
     daos_prop_entry made = *entry;
-    if (daos_prop_has_str(entry) || daos_prop_has_ptr(entry)) {
+    if (content_of(entry->dpe_type) != Content::number) {
         made.dpe_val_ptr = copy_of(*entry);
         if (made.dpe_val_ptr == nullptr && entry->dpe_val_ptr != nullptr) return -DER_NOMEM;
     }
@@ -133,36 +140,11 @@ int daos_prop_merge2(daos_prop_t* old_prop, daos_prop_t* new_prop, daos_prop_t**
     return 0;
 }
 
-daos_prop_t* daos_prop_merge(daos_prop_t* old_prop, daos_prop_t* new_prop) {
-    daos_prop_t* made = nullptr;
-    return daos_prop_merge2(old_prop, new_prop, &made) == 0 ? made : nullptr;
-}
-
 int daos_prop_entry_set_str(daos_prop_entry* entry, const char* str, daos_size_t len) {
-    if (entry == nullptr || !daos_prop_has_str(entry)) return -DER_INVAL;
+    if (entry == nullptr || content_of(entry->dpe_type) != Content::text) return -DER_INVAL;
     char* const copy = str == nullptr || len == 0 ? nullptr : ::strndup(str, len);
     if (copy == nullptr && str != nullptr && len > 0) return -DER_NOMEM;
     free_value(*entry);
     entry->dpe_str = copy;
     return 0;
-}
-
-int daos_prop_set_str(daos_prop_t* prop, uint32_t type, const char* str, daos_size_t len) {
-    auto* const entry = daos_prop_entry_get(prop, type);
-    return entry == nullptr ? -DER_NONEXIST : daos_prop_entry_set_str(entry, str, len);
-}
-
-int daos_prop_entry_set_ptr(daos_prop_entry* entry, const void* ptr, daos_size_t size) {
-    if (entry == nullptr || !daos_prop_has_ptr(entry)) return -DER_INVAL;
-    void* const copy = ptr == nullptr || size == 0 ? nullptr : std::malloc(size);
-    if (copy == nullptr && ptr != nullptr && size > 0) return -DER_NOMEM;
-    if (copy != nullptr) std::memcpy(copy, ptr, size);
-    free_value(*entry);
-    entry->dpe_val_ptr = copy;
-    return 0;
-}
-
-int daos_prop_set_ptr(daos_prop_t* prop, uint32_t type, const void* ptr, daos_size_t size) {
-    auto* const entry = daos_prop_entry_get(prop, type);
-    return entry == nullptr ? -DER_NONEXIST : daos_prop_entry_set_ptr(entry, ptr, size);
 }

@@ -174,74 +174,20 @@ Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items) {
     co_return -DER_AGAIN;
 }
 
-void Collected::require_unchanged(std::span<const object::FetchItem> items) {
-    for (size_t i = 0; i < items.size(); ++i) {
-        if (i > 0 && are_of_one_akey(items[i - 1], items[i])) continue;
-        require({.kind = object::Condition::Kind::epoch_equals,
-                 .object = items[i].object,
-                 .dkey = items[i].dkey,
-                 .akey = items[i].akey,
-                 .value = items[i].epoch.value},
-                -DER_TX_RESTART);
-    }
-}
-
-void Collected::require_no_records(Records records) {
-    require_unchanged(
-        {{{.object = records.object, .dkey = records.dkey, .akey = array_akey(records.akey, 1)}}});
-    absent_records_.push_back(std::move(records));
-}
-
-Task<int> Collected::commit_step(StoreAccess& access, std::span<const object::Operation> operations,
-                                 object::Epoch& epoch) {
+Task<int> Update::commit(StoreAccess& access) {
+    if (operations_.size() > object::transaction_operations_max) co_return -DER_OVERFLOW;
     const Call call;
     co_await access.slots.wait();
     auto lease = access.slots.take();
     for (const auto& condition : conditions_) lease.require(condition);
-    for (const auto& operation : operations) lease.add(operation);
+    for (const auto& operation : operations_) lease.add(operation);
     const auto done = co_await access.store.update(call, access.container, lease.transaction());
-    if (done) {
-        epoch = done->epoch;
-        co_return 0;
-    }
+    if (done) co_return 0;
     const auto& error = done.error();
     if (error.code == Code::condition_failed && error.detail < meanings_.size()) {
         co_return meanings_[error.detail];
     }
-    if (error.code == Code::too_large) co_return -DER_REC2BIG;
-    co_return der_of(error);
-}
-
-Task<int> Collected::commit(StoreAccess& access, object::Epoch& epoch) {
-    const std::span<const object::Operation> all(operations_);
-    const bool has_steps = has_steps_ && conditions_.empty();
-    if (!has_steps) {
-        if (all.size() > object::transaction_operations_max) co_return -DER_OVERFLOW;
-        co_return co_await commit_step(access, all, epoch);
-    }
-    for (size_t at = 0; at < all.size();) {
-        size_t count = 0;
-        uint64_t bytes = 0;
-        while (at + count < all.size() && count < object::transaction_operations_max) {
-            bytes += all[at + count].window.length;
-            if (count > 0 && bytes > object::transaction_bytes_max) break;
-            ++count;
-        }
-        if (const int rc = co_await commit_step(access, all.subspan(at, count), epoch); rc != 0) {
-            co_return rc;
-        }
-        at += count;
-    }
-    co_return 0;
-}
-
-int transaction_of(daos_handle_t handle, const StoreObject& object,
-                   std::shared_ptr<DaosTransaction>& transaction) {
-    if (daos_handle_is_inval(handle)) return 0;
-    transaction = Handles::table().find<DaosTransaction>(handle);
-    if (transaction == nullptr) return -DER_NO_HDL;
-    if (transaction->container != object.container) return -DER_INVAL;
-    return transaction->state == DaosTransaction::State::open ? 0 : -DER_NO_PERM;
+    co_return error.code == Code::too_large ? -DER_REC2BIG : der_of(error);
 }
 
 int to_dkey(const StoreObject& object, const daos_key_t* key, object::Dkey& out) {

@@ -1,4 +1,4 @@
-// The objects of a container, below its file system: for daos_obj_*, daos_kv_* and daos_tx_*.
+// The objects of a container, below its file system: for daos_obj_* and daos_kv_*.
 //
 // An object of DAOS is the object of ROS2 with the same 128 bits. DFS has the high word "DFS" and a
 // version, which no object of DAOS has: the upper half of its high word is never 0. A dkey is a
@@ -12,7 +12,6 @@
 // Thread rule: functions that take a Report or run on the core are marked; the rest is for any
 // thread.
 #pragma once
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -40,7 +39,7 @@ struct StoreAccess {
     }
 };
 
-// An open object, key-value object or array.
+// An open object or key-value object.
 struct StoreObject {
     std::shared_ptr<Container> container;
     std::shared_ptr<StoreAccess> access;
@@ -98,8 +97,8 @@ Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items);
 // An update interfered with each attempt.
 inline constexpr int refetches_max = 100;
 
-// A transaction that is being collected. A single call also uses one.
-class Collected {
+// The changes of one call, done as one transaction of the store.
+class Update {
   public:
     void add(object::Operation operation) { operations_.push_back(std::move(operation)); }
     // A condition of the caller. `der`: the result if it fails.
@@ -107,123 +106,37 @@ class Collected {
         conditions_.push_back(std::move(condition));
         meanings_.push_back(der);
     }
-    // Requires that fetched items are unchanged at the commit. Adjacent items of one akey make one
-    // condition.
-    void require_unchanged(std::span<const object::FetchItem> items);
-    // Requires that an array is absent, with any record size. The store has no such condition, so
-    // this checks records of one byte, and the sizes that the transaction writes.
-    struct Records {
-        object::ObjectId object;
-        object::Dkey dkey;
-        std::string akey;
-        friend bool operator==(const Records&, const Records&) = default;
-    };
-    void require_no_records(Records records);
-    [[nodiscard]] bool expects_no_records(const Records& records) const {
-        return std::ranges::find(absent_records_, records) != absent_records_.end();
-    }
-    [[nodiscard]] bool is_empty() const { return operations_.empty() && conditions_.empty(); }
-    void clear() { *this = {}; }
-    // The sizes at one moment, so that the transaction can be cut back to them.
-    struct Mark {
-        size_t operations, conditions, payload;
-    };
-    // Conditions on values that a call has read stay, because the program has seen the values.
-    [[nodiscard]] Mark mark() const {
-        return {operations_.size(), conditions_.size(), payload_.size()};
-    }
-    void back_to(const Mark& mark) {
-        const auto shorten = [](auto& list, size_t size) {
-            list.erase(list.begin() + static_cast<ptrdiff_t>(size), list.end());
-        };
-        shorten(operations_, mark.operations);
-        shorten(payload_, mark.payload);
-        for (size_t i = conditions_.size(); i-- > mark.conditions;) {
-            if (meanings_[i] == -DER_TX_RESTART) continue;
-            conditions_.erase(conditions_.begin() + static_cast<ptrdiff_t>(i));
-            meanings_.erase(meanings_.begin() + static_cast<ptrdiff_t>(i));
-        }
-    }
-    [[nodiscard]] const std::vector<object::Operation>& operations() const { return operations_; }
+    [[nodiscard]] size_t size() const { return operations_.size(); }
     // A copy of the bytes that lives as long as this.
     ConstBytes keep(std::string bytes) {
         payload_.push_back(std::make_unique<std::string>(std::move(bytes)));
         return std::as_bytes(std::span(*payload_.back()));
     }
-    // The operations may be executed in several transactions if they exceed the limits of one.
-    void allow_steps() { has_steps_ = true; }
     // Runs on the core. Returns 0 or -DER_. The bytes of operations must live until it has ended.
-    Task<int> commit(StoreAccess& access, object::Epoch& epoch);
+    Task<int> commit(StoreAccess& access);
 
   private:
-    Task<int> commit_step(StoreAccess& access, std::span<const object::Operation> operations,
-                          object::Epoch& epoch);
-
-    bool has_steps_ = false;
     std::vector<object::Condition> conditions_;
     std::vector<int> meanings_;
-    std::vector<Records> absent_records_;
     std::vector<object::Operation> operations_;
     std::vector<std::unique_ptr<std::string>> payload_;
 };
 
-struct DaosTransaction {
-    static constexpr Kind kind = Kind::transaction;
-    enum class State : uint8_t { open, committed, aborted, failed };
-    std::shared_ptr<Container> container;
-    std::shared_ptr<StoreAccess> access;
-    uint64_t flags = 0;
-    std::mutex lock;  // the rest
-    State state = State::open;
-    Collected collected;
-    object::Epoch epoch{};
-};
-
-// Null and 0: DAOS_TX_NONE. Errors: -DER_NO_HDL; -DER_NO_PERM (it does not take operations).
-int transaction_of(daos_handle_t handle, const StoreObject& object,
-                   std::shared_ptr<DaosTransaction>& transaction);
-
-// Adds conditions on the read values to the transaction, if there is one. `require(Collected&)`
-// adds them.
-template <class Require>
-void remember(const std::shared_ptr<DaosTransaction>& transaction, Require&& require) {
-    if (transaction == nullptr) return;
-    const std::lock_guard locked(transaction->lock);
-    require(transaction->collected);
-}
-
-// Runs the changes of `fill(Collected&, copies)` in the transaction, or at once. `fill` returns 0
-// or -DER_, and must copy the caller's bytes if `copies`. If it fails, nothing is changed.
+// Does the changes of fill(Update&), which returns 0 or -DER_. If it fails, nothing is changed.
 template <class Fill>
-int change(StoreObject& object, daos_handle_t handle, Fill&& fill) {
+int change(StoreObject& object, Fill&& fill) {
     if (object.is_read_only()) return -DER_NO_PERM;
-    std::shared_ptr<DaosTransaction> transaction;
-    if (const int rc = transaction_of(handle, object, transaction); rc != 0) return rc;
-    if (transaction != nullptr) {
-        const std::lock_guard locked(transaction->lock);
-        if ((transaction->flags & DAOS_TF_RDONLY) != 0) return -DER_NO_PERM;
-        if (transaction->state != DaosTransaction::State::open) return -DER_NO_PERM;
-        const auto before = transaction->collected.mark();
-        const int rc = fill(transaction->collected, true);
-        if (rc != 0) transaction->collected.back_to(before);
-        return rc;
-    }
-    Collected single;
-    if (const int rc = fill(single, false); rc != 0) return rc;
-    object::Epoch epoch;
-    return object.access->run([&] { return single.commit(*object.access, epoch); });
+    Update update;
+    if (const int rc = fill(update); rc != 0) return rc;
+    return object.access->run([&] { return update.commit(*object.access); });
 }
 
-// The calls that punch a whole object.
-template <class T>
-int punch_handle(daos_handle_t handle, daos_handle_t transaction, daos_event_t* event) {
-    const auto object = Handles::table().find<T>(handle);
-    if (object == nullptr) return finish_call(event, -DER_NO_HDL);
-    return finish_call(
-        event, change(*object, transaction, [&](Collected& out, bool) {
-            out.add({.kind = object::Operation::Kind::punch_object, .object = object->id});
-            return 0;
-        }));
+// For the calls on objects: f(object). No program opens transactions, so that the handle of one is
+// invalid.
+template <class T, class F>
+int call_on_object(daos_handle_t handle, daos_handle_t transaction, daos_event_t* event, F&& f) {
+    if (!daos_handle_is_inval(transaction)) return finish_call(event, -DER_NO_HDL);
+    return call_on<T>(handle, event, [&](const std::shared_ptr<T>& object) { return f(*object); });
 }
 
 // ---- keys. Errors: -DER_KEY2BIG, -DER_INVAL.
@@ -240,15 +153,13 @@ Task<Result<uint64_t>> record_bytes_of(StoreObject& object, const object::Dkey& 
                                        const std::string& akey);
 
 // ---- values: an object whose dkeys have one value each
-void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, bool copies,
-             Collected& out);
+void add_put(const StoreObject& object, const object::Dkey& dkey, ConstBytes bytes, Update& out);
 // Fetches the value of the item's dkey into its window. `size`: the size of the whole value.
 // -DER_REC2BIG: the window is too small. The item's epoch is set also on failure.
 int get_value(StoreObject& object, object::FetchItem& item, daos_size_t& size);
 
-// Lists keys from the anchor on into `list`, one after the other, and moves the anchor. `ask` makes
-// the request's fixed part, `show(entry, descriptor)` returns the caller's bytes of an entry, or
-// nothing to leave it out.
+// Lists keys from the anchor on into `list`, one after the other, and moves the anchor. `request`:
+// what to list. `show` returns the caller's bytes of an entry.
 struct Shown {
     bool is_left_out = false;
     std::string key;

@@ -4,7 +4,7 @@
 
 #include "events.h"
 #include "objects.h"
-#include "ros2s/base/inline_vector.h"
+#include "transfers.h"
 
 using namespace ros2s;
 using namespace ros2s::daos;
@@ -12,7 +12,6 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-// Most requests have one buffer.
 using Pieces = std::vector<Piece>;
 
 // The maximum number of ranges in one call (DAOS_ARRAY_LIST_IO_LIMIT).
@@ -108,10 +107,13 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
 
 }  // namespace
 
-int read_into(dfs_t* dfs, dfs_obj_t* object, d_sg_list_t list, daos_off_t offset,
-              daos_size_t* read_size, daos_event_t* event) {
+int read_buffer(dfs_t* dfs, dfs_obj_t* object, void* buffer, daos_off_t offset, daos_size_t* size,
+                daos_event_t* event) {
+    d_iov_t iov;
+    d_iov_set(&iov, buffer, *size);
+    d_sg_list_t list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &iov};
     const auto range = from(offset);
-    return begin(dfs, object, {&range, 1}, &list, false, read_size, nullptr, event);
+    return begin(dfs, object, {&range, 1}, &list, false, size, nullptr, event);
 }
 
 }  // namespace ros2s::daos
@@ -158,11 +160,7 @@ int dfs_punch(dfs_t* dfs, dfs_obj_t* obj, daos_off_t offset, daos_size_t len) {
     if (!S_ISREG(obj->mode)) return EINVAL;
     if (!obj->file->writable) return EPERM;
     auto& fs = dfs->fs();
-    const auto resize = [&] {
-        const fs::SetAttributes changes{.size = offset};
-        return errno_of(
-            fs.run([&] { return fs.file_system().set_attributes(fs.call, obj->node, changes); }));
-    };
+    const auto resize = [&] { return set_attributes(fs, obj->node, {.size = offset}); };
     if (len == DFS_MAX_FSIZE) return resize();
     daos_size_t size = 0;
     if (const int rc = dfs_get_size(dfs, obj, &size); rc != 0) return rc;

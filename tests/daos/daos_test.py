@@ -215,10 +215,77 @@ def labels_are_found():
         assert pool.files() == before
 
 
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parents[1]
+
+
+def symbols(file, which):
+    """Of a compiled file: --defined-only or --undefined-only."""
+    listed = subprocess.run(["nm", "-D", which, file], capture_output=True, text=True, check=True).stdout
+    names = {line.split()[-1] for line in listed.splitlines() if line.split()[-2] != "A"}
+    return {name for name in names if not name.startswith(("__asan", "__odr"))}
+
+
+def exported_symbols():
+    return symbols(f"{BUILD}/lib/libros2store-daos.so", "--defined-only")
+
+
+def called_symbols():
+    """The list: what the library has, and what it lacks. Each symbol with its programs."""
+    present, absent = {}, {}
+    for line in (HERE / "called_functions.txt").read_text(encoding="utf-8").splitlines():
+        if not line or line.startswith("#"):
+            continue
+        name, *programs = line.split()
+        assert programs and set(programs) <= {"fio", "ior", "mpiio", "hdf5", "daos", "dpu"}, line
+        (absent if name.startswith("-") else present)[name.removeprefix("-")] = set(programs)
+    return present, absent
+
+
+def check_called_by(name, called):
+    """`called`: what a program calls, and names of other libraries."""
+    present, absent = called_symbols()
+    listed = {symbol for symbol, programs in (present | absent).items() if name in programs}
+    called = {symbol for symbol in called
+              if re.match("(d|daos|dfs|duns|dc|tse|DB|obj_class|pl_map)_", symbol)}
+    assert called == listed, sorted(called ^ listed)
+
+
+@test
+def the_library_has_what_programs_call():
+    present, absent = called_symbols()
+    exported = exported_symbols()
+    assert present.keys() == exported, sorted(present.keys() ^ exported)
+    assert not absent.keys() & exported, sorted(absent.keys() & exported)
+
+
+@test
+def the_list_has_what_the_dpu_calls():
+    headers = "".join(file.read_text(encoding="utf-8") for file in (SOURCE / "plugins/daos/include").glob("*.h"))
+    renamed = dict(re.findall(r"#define (daos_\w+) (daos_\w+)\n", headers))
+    loaded = (SOURCE / "src/files/daos/libdfs.h").read_text(encoding="utf-8")
+    check_called_by("dpu", {renamed.get(name, name) for name in re.findall(r"\bF\((\w+)\)", loaded)})
+
+
+@test
+def the_list_has_what_fio_calls():
+    if FIO_ENGINE == "none":
+        raise runner.NotHere("fio's engine is not built")
+    check_called_by("fio", symbols(FIO_ENGINE, "--undefined-only"))
+
+
+@test
+def the_list_has_what_ior_calls():
+    if "IOR_FOR_DAOS" not in os.environ:
+        raise runner.NotHere("IOR_FOR_DAOS names no directory with ior and mdtest")
+    for name in ("ior", "mdtest"):
+        check_called_by("ior", symbols(f"{os.environ['IOR_FOR_DAOS']}/{name}", "--undefined-only"))
+
+
 @test
 def the_library_has_what_its_headers_declare():
-    source = Path(__file__).resolve().parents[2] / "plugins" / "daos" / "include"
-    text = "".join(file.read_text(encoding="utf-8") for file in source.glob("**/*.h"))
+    text = "".join(file.read_text(encoding="utf-8")
+                   for file in (SOURCE / "plugins/daos/include").glob("**/*.h"))
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
     renamed = dict(re.findall(r"#define (daos_\w+) (daos_\w+)\n", text))
     text = re.sub(r"static inline .*?\n?}\n", "", text, flags=re.DOTALL)
@@ -226,12 +293,7 @@ def the_library_has_what_its_headers_declare():
                 for name in re.findall(r"^(?:\w[\w* ]*[* ])((?:d|DP|obj|pl)\w*_\w+)\(", text, flags=re.MULTILINE)}
     variables = " ".join(re.findall(r"^extern (?!\"C\")([^(;]*(?:\(\*\w+)?)", text, flags=re.MULTILINE))
     declared |= set(re.findall(r"\b(d_\w+|DB_\w+|daos_\w+_logfac\w*)", variables)) - {"d_log_xstate", "d_fault_attr_t"}
-    listed = subprocess.run(["nm", "-D", "--defined-only", f"{BUILD}/lib/libros2store-daos.so"],
-                            capture_output=True, text=True, check=True).stdout
-    exported = {line.split()[2] for line in listed.splitlines() if line.split()[1] != "A"}
-    exported = {name for name in exported if not name.startswith(("__asan", "__odr"))}
-    assert declared == exported, sorted(declared ^ exported)
-    assert len(declared) > 70
+    assert declared == exported_symbols(), sorted(declared ^ exported_symbols())
 
 
 def main():

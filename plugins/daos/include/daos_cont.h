@@ -41,13 +41,8 @@ int daos_cont_get_attr(daos_handle_t coh, int n, char const* const names[], void
                        size_t sizes[], daos_event_t* ev);
 int daos_cont_list_attr(daos_handle_t coh, char* buffer, size_t* size, daos_event_t* ev);
 int daos_cont_del_attr(daos_handle_t coh, int n, char const* const names[], daos_event_t* ev);
-/* The first of num_oids numbers that no other call gets. */
-int daos_cont_alloc_oids(daos_handle_t coh, daos_size_t num_oids, uint64_t* oid, daos_event_t* ev);
 /* Changes the label and the stored layout; others are -DER_NOTSUPPORTED. */
 int daos_cont_set_prop(daos_handle_t coh, daos_prop_t* prop, daos_event_t* ev);
-/* These have nothing to do: the status is never unclean, and no epochs are kept. */
-int daos_cont_status_clear(daos_handle_t coh, daos_event_t* ev);
-int daos_cont_aggregate(daos_handle_t coh, daos_epoch_t epoch, daos_event_t* ev);
 
 /* ---- rights. A container reports all rights for the owner of its root directory, and reading and
  * writing for its group. Changing a list is -DER_NOTSUPPORTED. */
@@ -71,7 +66,6 @@ int daos_cont_destroy_snap(daos_handle_t coh, daos_epoch_range_t epr, daos_event
 int daos_cont_list_snap(daos_handle_t coh, int* nr, daos_epoch_t* epochs, char** names,
                         daos_anchor_t* anchor, daos_event_t* ev);
 int daos_cont_rollback(daos_handle_t coh, daos_epoch_t epoch, daos_event_t* ev);
-int daos_cont_snap_oit_create(daos_handle_t coh, daos_epoch_t epoch, char* name, daos_event_t* ev);
 int daos_cont_snap_oit_destroy(daos_handle_t coh, daos_handle_t oh, daos_event_t* ev);
 
 int daos_cont_local2global(daos_handle_t coh, d_iov_t* glob);

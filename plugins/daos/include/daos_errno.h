@@ -120,9 +120,6 @@ enum daos_errno {
 const char* d_errstr(int number);
 const char* d_errdesc(int number);
 
-#define DF_RC "%s(%d): '%s'"
-#define DP_RC(rc) d_errstr(rc), rc, d_errdesc(rc)
-
 #ifdef __cplusplus
 }
 #endif

@@ -10,21 +10,16 @@ extern "C" {
 
 #define DAOS_EQ_DESTROY_FORCE 1
 
-typedef int (*daos_event_comp_cb_t)(void*, daos_event_t*, int);
-
 int daos_eq_create(daos_handle_t* eqh);
 int daos_eq_destroy(daos_handle_t eqh, int flags);
 int daos_eq_poll(daos_handle_t eqh, int wait_running, int64_t timeout, unsigned int nevents,
                  daos_event_t** events);
 int daos_eq_query(daos_handle_t eqh, daos_eq_query_t query, unsigned int nevents,
                   daos_event_t** events);
+/* Events have no parents: another one than NULL is -DER_NOTSUPPORTED. */
 int daos_event_init(daos_event_t* ev, daos_handle_t eqh, daos_event_t* parent);
 int daos_event_fini(daos_event_t* ev);
-daos_event_t* daos_event_next(daos_event_t* parent, daos_event_t* child);
 int daos_event_test(struct daos_event* ev, int64_t timeout, bool* flag);
-int daos_event_register_comp_cb(struct daos_event* ev, daos_event_comp_cb_t cb, void* arg);
-int daos_event_parent_barrier(struct daos_event* ev);
-int daos_event_abort(daos_event_t* ev);
 
 #ifdef __cplusplus
 }

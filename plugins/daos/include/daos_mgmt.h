@@ -36,13 +36,6 @@ typedef struct {
 /* The pools that the file of labels lists, or the pool that the base URI names. */
 int daos_mgmt_list_pools(const char* group, daos_size_t* npools, daos_mgmt_pool_info_t* pools,
                          daos_event_t* ev);
-/* -DER_NOTSUPPORTED. */
-int daos_pool_stop_svc(daos_handle_t poh, daos_event_t* ev);
-int daos_debug_set_params(const char* grp, d_rank_t rank, unsigned int key_id, uint64_t value,
-                          uint64_t value_extra, daos_event_t* ev);
-int daos_debug_add_mark(const char* mark);
-int daos_mgmt_get_bs_state(const char* group, uuid_t blobstore_uuid, int* blobstore_state,
-                           daos_event_t* ev);
 /* -DER_NOTSUPPORTED: there is no server of DAOS. */
 int dc_mgmt_srv_version(uint32_t* major, uint32_t* minor, uint32_t* patch, char** tag);
 

@@ -20,7 +20,6 @@ extern "C" {
 #define OID_FMT_TYPE_SHIFT (64 - OID_FMT_TYPE_BITS)
 #define OID_FMT_CLASS_SHIFT (OID_FMT_TYPE_SHIFT - OID_FMT_CLASS_BITS)
 #define OID_FMT_META_SHIFT (OID_FMT_CLASS_SHIFT - OID_FMT_META_BITS)
-#define DAOS_OBJ_NIL ((daos_obj_id_t){0})
 
 enum daos_otype_t {
     DAOS_OT_MULTI_HASHED = 0,
@@ -95,15 +94,6 @@ typedef struct {
     uint32_t kd_val_type;
 } daos_key_desc_t;
 
-/* What daos_obj_query_key() finds. The keys must be numbers. */
-enum {
-    DAOS_GET_MAX = 1 << 0,
-    DAOS_GET_MIN = 1 << 1,
-    DAOS_GET_DKEY = 1 << 2,
-    DAOS_GET_AKEY = 1 << 3,
-    DAOS_GET_RECX = 1 << 4
-};
-
 int daos_obj_generate_oid(daos_handle_t coh, daos_obj_id_t* oid, enum daos_otype_t type,
                           daos_oclass_id_t cid, daos_oclass_hints_t hints, uint32_t args);
 int daos_obj_open(daos_handle_t coh, daos_obj_id_t oid, unsigned int mode, daos_handle_t* oh,
@@ -119,9 +109,6 @@ int daos_obj_fetch(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_
                    daos_event_t* ev);
 int daos_obj_update(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
                     unsigned int nr, daos_iod_t* iods, d_sg_list_t* sgls, daos_event_t* ev);
-/* DAOS_GET_RECX: the last record before the end of the array, also if a hole is there. */
-int daos_obj_query_key(daos_handle_t oh, daos_handle_t th, uint64_t flags, daos_key_t* dkey,
-                       daos_key_t* akey, daos_recx_t* recx, daos_event_t* ev);
 int daos_obj_list_dkey(daos_handle_t oh, daos_handle_t th, uint32_t* nr, daos_key_desc_t* kds,
                        d_sg_list_t* sgl, daos_anchor_t* anchor, daos_event_t* ev);
 int daos_obj_list_akey(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, uint32_t* nr,
@@ -132,13 +119,8 @@ int daos_obj_list_recx(daos_handle_t oh, daos_handle_t th, daos_key_t* dkey, dao
                        daos_size_t* size, uint32_t* nr, daos_recx_t* recxs,
                        daos_epoch_range_t* eprs, daos_anchor_t* anchor, bool incr_order,
                        daos_event_t* ev);
-/* The class for these hints: with one engine OC_S1, or OC_SX for many groups. */
-int daos_obj_get_oclass(daos_handle_t coh, enum daos_otype_t type, daos_oclass_hints_t hints,
-                        uint32_t args, daos_oclass_id_t* cid);
 /* There is one copy, so nothing can differ. */
 int daos_obj_verify(daos_handle_t coh, daos_obj_id_t oid, daos_epoch_t epoch);
-int daos_obj_anchor_split(daos_handle_t oh, uint32_t* nr, daos_anchor_t* anchors);
-int daos_obj_anchor_set(daos_handle_t oh, uint32_t index, daos_anchor_t* anchor);
 
 /* Where an object is: one group with one copy. */
 struct daos_shard_loc {
@@ -149,18 +131,11 @@ struct daos_obj_layout;
 int daos_obj_layout_get(daos_handle_t coh, daos_obj_id_t oid, struct daos_obj_layout** layout);
 int daos_obj_layout_free(struct daos_obj_layout* layout);
 
-/* ---- the objects of a container, as of the time of the listing. Marks belong to the open table,
- * and are lost when it is closed. */
-typedef int(daos_oit_filter_cb)(daos_obj_id_t oid, d_iov_t* marker);
+/* ---- the objects of a container, as of the time of the listing */
 int daos_oit_open(daos_handle_t coh, daos_epoch_t epoch, daos_handle_t* oh, daos_event_t* ev);
 int daos_oit_close(daos_handle_t oh, daos_event_t* ev);
 int daos_oit_list(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr, daos_anchor_t* anchor,
                   daos_event_t* ev);
-int daos_oit_mark(daos_handle_t oh, daos_obj_id_t oid, d_iov_t* marker, daos_event_t* ev);
-int daos_oit_list_unmarked(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr,
-                           daos_anchor_t* anchor, daos_event_t* ev);
-int daos_oit_list_filter(daos_handle_t oh, daos_obj_id_t* oids, uint32_t* oids_nr,
-                         daos_anchor_t* anchor, daos_oit_filter_cb filter, daos_event_t* ev);
 
 #ifdef __cplusplus
 }

@@ -116,18 +116,9 @@ typedef struct {
 
 daos_prop_t* daos_prop_alloc(uint32_t entries_nr);
 void daos_prop_free(daos_prop_t* prop);
-/* Like daos_prop_free(), for a list in the program's own memory. */
-void daos_prop_fini(daos_prop_t* prop);
-struct daos_prop_entry* daos_prop_entry_get(daos_prop_t* prop, uint32_t type);
 /* A new list: the entries of old_prop, replaced by those of new_prop where it has them. */
 int daos_prop_merge2(daos_prop_t* old_prop, daos_prop_t* new_prop, daos_prop_t** out_prop);
-daos_prop_t* daos_prop_merge(daos_prop_t* old_prop, daos_prop_t* new_prop);
-bool daos_prop_has_str(struct daos_prop_entry* entry);
-bool daos_prop_has_ptr(struct daos_prop_entry* entry);
-int daos_prop_set_str(daos_prop_t* prop, uint32_t type, const char* str, daos_size_t len);
 int daos_prop_entry_set_str(struct daos_prop_entry* entry, const char* str, daos_size_t len);
-int daos_prop_set_ptr(daos_prop_t* prop, uint32_t type, const void* ptr, daos_size_t size);
-int daos_prop_entry_set_ptr(struct daos_prop_entry* entry, const void* ptr, daos_size_t size);
 /* Copies the value, too. The target's old value is freed. */
 int daos_prop_entry_copy(struct daos_prop_entry* entry, struct daos_prop_entry* entry_dup);
 

@@ -1,5 +1,5 @@
 /* Lists of access rights of the DAOS client interface (DAOS 2.6, daos_security.h): memory that
- * programs build, compare and print. A ROS2 container has no such list: access is a matter of
+ * programs print. A ROS2 container has no such list: access is a matter of
  * tenants and certificates, and daos_cont_get_acl() shows what the owner of its files may do. */
 #ifndef ROS2STORE_DAOS_SECURITY_H
 #define ROS2STORE_DAOS_SECURITY_H
@@ -18,8 +18,6 @@ extern "C" {
 #define DAOS_ACL_PRINCIPAL_OWNER "OWNER@"
 #define DAOS_ACL_PRINCIPAL_OWNER_GRP "GROUP@"
 #define DAOS_ACL_PRINCIPAL_EVERYONE "EVERYONE@"
-#define DAOS_ACL_MAX_ACE_LEN 65536
-#define DAOS_ACL_MAX_ACE_STR_LEN (DAOS_ACL_MAX_PRINCIPAL_LEN + 64)
 
 /* Arrays without a size, at the end of a structure, are C. */
 #if defined(__clang__) && defined(__cplusplus)
@@ -49,7 +47,6 @@ enum daos_acl_access_type {
     DAOS_ACL_ACCESS_AUDIT = 1 << 1,
     DAOS_ACL_ACCESS_ALARM = 1 << 2
 };
-#define DAOS_ACL_ACCESS_ALL (DAOS_ACL_ACCESS_ALLOW | DAOS_ACL_ACCESS_AUDIT | DAOS_ACL_ACCESS_ALARM)
 
 enum daos_acl_flags {
     DAOS_ACL_FLAG_GROUP = 1 << 0,
@@ -57,7 +54,6 @@ enum daos_acl_flags {
     DAOS_ACL_FLAG_ACCESS_FAIL = 1 << 2,
     DAOS_ACL_FLAG_ACCESS_SUCCESS = 1 << 3
 };
-#define DAOS_ACL_FLAG_ALL 0xf
 
 enum daos_acl_perm {
     DAOS_ACL_PERM_READ = 1 << 0,
@@ -71,7 +67,6 @@ enum daos_acl_perm {
     DAOS_ACL_PERM_SET_OWNER = 1 << 8
 };
 #define DAOS_ACL_PERM_CONT_ALL 0x1fb
-#define DAOS_ACL_PERM_ALL 0x1ff
 
 struct daos_ace {
     uint8_t dae_access_types;
@@ -89,37 +84,14 @@ struct daos_ace {
 #pragma clang diagnostic pop
 #endif
 
-struct daos_acl* daos_acl_create(struct daos_ace* aces[], uint16_t num_aces);
-struct daos_acl* daos_acl_dup(struct daos_acl* acl);
 void daos_acl_free(struct daos_acl* acl);
-ssize_t daos_acl_get_size(struct daos_acl* acl);
-struct daos_ace* daos_acl_get_next_ace(struct daos_acl* acl, struct daos_ace* current_ace);
-int daos_acl_get_ace_for_principal(struct daos_acl* acl, enum daos_acl_principal_type type,
-                                   const char* principal, struct daos_ace** ace);
-int daos_acl_add_ace(struct daos_acl** acl, struct daos_ace* new_ace);
-int daos_acl_remove_ace(struct daos_acl** acl, enum daos_acl_principal_type type,
-                        const char* principal_name);
-void daos_acl_dump(struct daos_acl* acl);
-int daos_acl_validate(struct daos_acl* acl);
-struct daos_ace* daos_ace_create(enum daos_acl_principal_type type, const char* principal_name);
-void daos_ace_free(struct daos_ace* ace);
-ssize_t daos_ace_get_size(struct daos_ace* ace);
-void daos_ace_dump(struct daos_ace* ace, uint32_t tabs);
-bool daos_ace_is_valid(struct daos_ace* ace);
-const char* daos_ace_get_principal_str(struct daos_ace* ace);
 
 /* Names of users and groups: NAME@. */
 bool daos_acl_principal_is_valid(const char* name);
-int daos_acl_uid_to_principal(uid_t uid, char** name);
-int daos_acl_gid_to_principal(gid_t gid, char** name);
-int daos_acl_principal_to_uid(const char* principal, uid_t* uid);
-int daos_acl_principal_to_gid(const char* principal, gid_t* gid);
 int daos_acl_principal_from_str(const char* principal_str, enum daos_acl_principal_type* type,
                                 char** name);
 
-/* Texts: ACCESS:FLAGS:PRINCIPAL:RIGHTS. */
-int daos_ace_from_str(const char* str, struct daos_ace** ace);
-int daos_ace_to_str(struct daos_ace* ace, char* buf, size_t buf_len);
+/* Texts: ACCESS:FLAGS:PRINCIPAL:RIGHTS. daos_acl_from_strs(): -DER_NOTSUPPORTED. */
 int daos_acl_from_strs(const char** ace_strs, size_t ace_nr, struct daos_acl** acl);
 int daos_acl_to_strs(struct daos_acl* acl, char*** ace_strs, size_t* ace_nr);
 

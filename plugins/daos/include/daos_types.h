@@ -1,5 +1,5 @@
 /* Types of the DAOS client interface, laid out as in DAOS 2.6's public headers daos_types.h,
- * gurt/types.h and cart/types.h. abi_layout.cc checks sizes and offsets. */
+ * gurt/types.h and cart/types.h. abi_layout_test.cc checks sizes and offsets. */
 #ifndef ROS2STORE_DAOS_TYPES_H
 #define ROS2STORE_DAOS_TYPES_H
 
@@ -36,7 +36,6 @@ typedef uint64_t daos_off_t;
 typedef uint64_t daos_epoch_t;
 typedef uint32_t d_rank_t;
 typedef char* d_string_t;
-typedef const char* d_const_string_t;
 
 typedef struct {
     void* iov_buf;
@@ -108,9 +107,6 @@ typedef struct {
 } daos_cont_info_t;
 
 typedef d_iov_t daos_key_t;
-static inline bool daos_key_is_null(daos_key_t key) {
-    return key.iov_buf_len == 0 || key.iov_buf == NULL;
-}
 
 typedef struct daos_event {
     int ev_error;

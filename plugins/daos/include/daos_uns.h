@@ -55,8 +55,6 @@ int duns_create_path(daos_handle_t poh, const char* path, struct duns_attr_t* at
 int duns_link_cont(daos_handle_t poh, const char* cont, const char* path);
 /* Destroys the container and removes the path. */
 int duns_destroy_path(daos_handle_t poh, const char* path);
-int duns_parse_attr(char* str, daos_size_t len, struct duns_attr_t* attr);
-int duns_set_sys_name(struct duns_attr_t* attrp, const char* sys);
 void duns_destroy_attr(struct duns_attr_t* attrp);
 
 #ifdef __cplusplus

@@ -3,7 +3,6 @@
 #ifndef ROS2STORE_DAOS_GURT_HASH_H
 #define ROS2STORE_DAOS_GURT_HASH_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -20,23 +19,22 @@ struct d_hash_table;
 typedef struct {
     bool (*hop_key_cmp)(struct d_hash_table* table, d_list_t* link, const void* key,
                         unsigned int ksize);
-    /* For records that are inserted without a key. */
+    /* Not called: no record is inserted without a key. */
     void (*hop_key_init)(struct d_hash_table* table, d_list_t* link, void* arg);
     /* NULL: d_hash_string_u32(). */
     uint32_t (*hop_key_hash)(struct d_hash_table* table, const void* key, unsigned int ksize);
-    /* The same result as hop_key_hash() of its key. NULL: the table has one lock instead of one for
-     * each bucket. */
+    /* Not called. */
     uint32_t (*hop_rec_hash)(struct d_hash_table* table, d_list_t* link);
     void (*hop_rec_addref)(struct d_hash_table* table, d_list_t* link);
     /* Whether it was the last reference. */
     bool (*hop_rec_decref)(struct d_hash_table* table, d_list_t* link);
-    /* 0; 1: it was the last; negative: an error */
+    /* Not called. */
     int (*hop_rec_ndecref)(struct d_hash_table* table, d_list_t* link, int count);
     void (*hop_rec_free)(struct d_hash_table* table, d_list_t* link);
 } d_hash_table_ops_t;
 
 enum d_hash_feats {
-    /* Locks. The default is a spin lock. */
+    /* The table has one lock, a mutex. With this feature it has none. */
     D_HASH_FT_NOLOCK = 1 << 0,
     D_HASH_FT_MUTEX = 1 << 1,
     D_HASH_FT_RWLOCK = 1 << 2,
@@ -45,57 +43,18 @@ enum d_hash_feats {
     D_HASH_FT_EPHEMERAL = 1 << 3,
     /* A found record becomes the first of its bucket. */
     D_HASH_FT_LRU = 1 << 4,
-    /* hop_key_init() is called without the table's locks. */
     D_HASH_FT_NO_KEYINIT_LOCK = 1 << 5,
-    /* One lock for the whole table. */
     D_HASH_FT_GLOCK = 1 << 15
 };
 
-union d_hash_lock {
-    pthread_spinlock_t spin;
-    pthread_mutex_t mutex;
-    pthread_rwlock_t rwlock;
-};
-
-struct d_hash_bucket {
-    d_list_t hb_head;
-};
-
-/* Programs have it in their structures, and read ht_priv. */
-struct d_hash_table {
-    union d_hash_lock ht_lock;
-    uint32_t ht_bits;
-    uint32_t ht_feats;
-    void* ht_priv;
-    d_hash_table_ops_t* ht_ops;
-    struct d_hash_bucket* ht_buckets;
-    union d_hash_lock* ht_locks;
-};
-
-typedef int (*d_hash_traverse_cb_t)(d_list_t* link, void* arg);
-
 int d_hash_table_create(uint32_t feats, uint32_t bits, void* priv, d_hash_table_ops_t* ops,
                         struct d_hash_table** table);
-int d_hash_table_create_inplace(uint32_t feats, uint32_t bits, void* priv, d_hash_table_ops_t* ops,
-                                struct d_hash_table* table);
-int d_hash_table_traverse(struct d_hash_table* table, d_hash_traverse_cb_t cb, void* arg);
 int d_hash_table_destroy(struct d_hash_table* table, bool force);
-int d_hash_table_destroy_inplace(struct d_hash_table* table, bool force);
-void d_hash_table_debug(struct d_hash_table* table);
 
 d_list_t* d_hash_rec_find(struct d_hash_table* table, const void* key, unsigned int ksize);
-d_list_t* d_hash_rec_find_insert(struct d_hash_table* table, const void* key, unsigned int ksize,
-                                 d_list_t* link);
 int d_hash_rec_insert(struct d_hash_table* table, const void* key, unsigned int ksize,
                       d_list_t* link, bool exclusive);
-int d_hash_rec_insert_anonym(struct d_hash_table* table, d_list_t* link, void* arg);
-bool d_hash_rec_delete(struct d_hash_table* table, const void* key, unsigned int ksize);
-bool d_hash_rec_delete_at(struct d_hash_table* table, d_list_t* link);
-bool d_hash_rec_evict(struct d_hash_table* table, const void* key, unsigned int ksize);
-bool d_hash_rec_evict_at(struct d_hash_table* table, d_list_t* link);
-void d_hash_rec_addref(struct d_hash_table* table, d_list_t* link);
 void d_hash_rec_decref(struct d_hash_table* table, d_list_t* link);
-int d_hash_rec_ndecref(struct d_hash_table* table, int count, d_list_t* link);
 bool d_hash_rec_unlinked(d_list_t* link);
 d_list_t* d_hash_rec_first(struct d_hash_table* table);
 

@@ -2,8 +2,6 @@
 #ifndef ROS2STORE_DAOS_GURT_LIST_H
 #define ROS2STORE_DAOS_GURT_LIST_H
 
-#include <stddef.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -16,8 +14,6 @@ struct d_list_head {
 };
 typedef struct d_list_head d_list_t;
 
-#define D_LIST_HEAD_INIT(name) {&(name), &(name)}
-#define D_LIST_HEAD(name) d_list_t name = D_LIST_HEAD_INIT(name)
 #define D_INIT_LIST_HEAD(link) \
     do {                       \
         (link)->next = (link); \
@@ -32,7 +28,6 @@ static inline void d_list_add(d_list_t* link, d_list_t* head) {
     head->next->prev = link;
     head->next = link;
 }
-static inline void d_list_add_tail(d_list_t* link, d_list_t* head) { d_list_add(link, head->prev); }
 
 static inline void d_list_del(d_list_t* link) {
     link->prev->next = link->next;
@@ -46,25 +41,8 @@ static inline void d_list_move(d_list_t* link, d_list_t* head) {
     d_list_del(link);
     d_list_add(link, head);
 }
-static inline void d_list_move_tail(d_list_t* link, d_list_t* head) {
-    d_list_del(link);
-    d_list_add_tail(link, head);
-}
-
-#define d_list_entry(link, type, member) ((type*)((char*)(link) - offsetof(type, member)))
 
 #define d_list_for_each(at, head) for ((at) = (head)->next; (at) != (head); (at) = (at)->next)
-#define d_list_for_each_safe(at, after, head)                       \
-    for ((at) = (head)->next, (after) = (at)->next; (at) != (head); \
-         (at) = (after), (after) = (at)->next)
-#define d_list_for_each_entry(at, head, member)                                                 \
-    for ((at) = d_list_entry((head)->next, __typeof__(*(at)), member); &(at)->member != (head); \
-         (at) = d_list_entry((at)->member.next, __typeof__(*(at)), member))
-#define d_list_for_each_entry_safe(at, after, head, member)                   \
-    for ((at) = d_list_entry((head)->next, __typeof__(*(at)), member),        \
-        (after) = d_list_entry((at)->member.next, __typeof__(*(at)), member); \
-         &(at)->member != (head); (at) = (after),                             \
-        (after) = d_list_entry((after)->member.next, __typeof__(*(after)), member))
 
 #ifdef __cplusplus
 }
