@@ -48,7 +48,7 @@ class Refusals(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no lab suite 'nmve'; there are: hardware, ", done.stdout)
 
-    def test_a_machine_without_qemu(self):
+    def test_missing_qemu_is_reported(self):
         done = lab_command("--run", "true", PATH="/nonexistent")
         self.assertEqual(done.returncode, lab.NO_GUEST)
         self.assertIn("there is no qemu-system-x86_64: apt-get install", done.stderr)
