@@ -4,9 +4,9 @@
 //     TenantRegistry of each pool ─ a change, an expiry ─► Policy ─► access(), Accounts
 //                                                                └─► sessions that lost rights
 //
-// The settings alone give rights to clients. A tenant that was revoked or has expired takes those
-// of its subjects in the pool away, and ends their sessions there. A session that shows a
-// capability has the capability's rights, and IssuedCapabilities ends it.
+// The settings alone give rights to clients. If a tenant was revoked or has expired, its subjects
+// lose these rights in the pool, and their sessions there end. A session that shows a capability
+// has the capability's rights, and IssuedCapabilities ends it.
 //
 // A tenant's limits apply to its subjects that are clients of the engine: a DPU or direct clients.
 // They share an account from their next session on, also with the sessions in which delegated DPUs

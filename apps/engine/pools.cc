@@ -130,7 +130,7 @@ tenancy::TenantRegistry* Pools::tenants(std::string_view pool) {
 
 namespace {
 
-// Those without a cap have no metrics, so that a pool with many containers has few.
+// Containers without a cap have no metrics. So a pool with many containers has few.
 std::vector<exporter::Source> sources_of(const std::string& pool,
                                          std::vector<pool::CappedUse> uses) {
     std::vector<exporter::Source> sources;

@@ -140,8 +140,8 @@ class Server {
     // The supplementary groups of the request's program, if they are needed or the file system
     // checks permissions. They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
-    // The request that is being dispatched is made by a program whose change of a file clears
-    // set-id bits (it has not CAP_FSETID). Only root may keep them.
+    // True if a change by the program that made the current request clears set-id bits (it lacks
+    // CAP_FSETID). Only root may keep them.
     [[nodiscard]] bool clears_set_ids() const noexcept;
     [[nodiscard]] KnownDirectories& directories() noexcept { return directories_; }
     // Attributes that the kernel gets, `by_name` in reply to a look-up. Keeps the directories whose

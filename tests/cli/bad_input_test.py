@@ -126,7 +126,7 @@ class Files(OnePool):
         (self.pool / "index" / "FORMAT").write_text("ros2store index, version 1\n")
         self.content_is_whole()
 
-    def test_a_damaged_file_of_the_index(self):
+    def test_damaged_file_of_the_index_is_reported(self):
         run("cp", "-r", "/usr/include/linux", self.uri_of("d"))
         tables = sorted((self.pool / "index").glob("*.sst"), key=lambda path: path.stat().st_size)
         good = tables[-1].read_bytes()
@@ -194,7 +194,7 @@ class Files(OnePool):
         finally:
             subprocess.run(["umount", index], check=True)
 
-    def test_settings(self):
+    def test_invalid_settings_are_refused(self):
         good = (self.pool / "config.yaml").read_text()
         for line, says in (("engine:\n  memory: lots", "512MiB"),
                            ("io:\n  back_end: 7", "io.back_end"),

@@ -12,16 +12,16 @@ from program import PROGRAM, SIZE, UP, Refusal, answer, run
 
 
 class Arguments(Refusal):
-    def test_unknown_command(self):
+    def test_unknown_command_is_refused(self):
         self.refused("frobnicate", says=["no command 'frobnicate'", "--help"], status=2)
 
-    def test_missing_argument(self):
+    def test_missing_argument_is_refused(self):
         self.refused("up", says=["required", "ros2store up --help"], status=2)
 
-    def test_unknown_option(self):
+    def test_unknown_option_is_refused(self):
         self.refused("ls", "--colour", "/", says="--colour", status=2)
 
-    def test_help_and_version(self):
+    def test_help_and_version_are_printed(self):
         self.assertIn("nothing to do with the Robot", run("--help").stdout)
         self.assertRegex(run("--version").stdout, r"^ros2store \d+\.\d+\.\d+\n$")
 
@@ -37,7 +37,7 @@ class Arguments(Refusal):
 
 
 class BadPlaces(Refusal):
-    def test_bad_uris(self):
+    def test_malformed_uris_are_refused(self):
         for uri in ("ros2s:/x", "ros2s+local:///pool", "ros2s+local:///pool/main/%zz?dir=/x",
                     "ros2s+local:///pool/main?color=red", "http://pool/main"):
             with self.subTest(uri=uri):
@@ -59,13 +59,13 @@ class BadPlaces(Refusal):
     def test_network_uri_without_a_server_is_refused(self):
         self.refused("ls", "ros2s+dpu:///pool/main", says="names no server")
 
-    def test_missing_pool(self):
+    def test_missing_pool_is_reported(self):
         self.refused("ls", f"ros2s+local:///pool/main?dir={self.scratch}/none",
                      says=["none", "ros2store up"])
         self.refused("status", self.scratch, says="no pool in")
         self.refused("down", self.scratch, says="no pool in")
 
-    def test_bad_sizes(self):
+    def test_malformed_sizes_are_refused(self):
         self.refused(*UP, self.scratch / "p", "--size", "4 parsecs", says=["not a size", "4G"])
         self.refused(*UP, self.scratch / "p", "--size", "1M", says="64")
         self.assertFalse((self.scratch / "p" / "config.yaml").exists())
@@ -78,7 +78,7 @@ class BadPlaces(Refusal):
         self.refused(*UP, self.scratch / "p", "--size", "900T", says="free")
         self.assertFalse((self.scratch / "p").exists() and any((self.scratch / "p").iterdir()))
 
-    def test_directory_with_other_files(self):
+    def test_directory_with_other_files_is_refused(self):
         (self.scratch / "p").mkdir()
         (self.scratch / "p" / "thesis.txt").write_text("years of work")
         self.refused(*UP, self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
@@ -114,7 +114,7 @@ class Certificates(Refusal):
         run("certs", "issue", certs, "dpu-1", "--server", "--name", "dpu-1", "--replace")
         self.assertNotEqual((certs / "dpu-1.key").read_bytes(), key)
 
-    def test_refusals(self):
+    def test_invalid_certificate_commands_are_refused(self):
         certs = self.scratch / "certs"
         run("certs", "init", certs)
         self.refused("certs", "init", certs, says=["not empty", "certs issue"])
@@ -192,7 +192,7 @@ class Doctor(Refusal):
         self.assertEqual(done.returncode, 1 if said["missing"] + said["wrong"] else 0, said)
         return said
 
-    def test_providers_and_their_library(self):
+    def test_providers_and_libraries_are_reported(self):
         findings = {f["what"]: f for f in self.ask()["findings"]}
         self.assertRegex(findings["UCX"]["found"], r"^1\.\d+\.\d+ of /.*libucp")
         self.assertRegex(findings["libfabric"]["found"], r"^1\.\d+ of /.*libfabric")
@@ -219,7 +219,7 @@ class Doctor(Refusal):
         self.assertEqual(said["missing"], before["missing"] + 1)
         self.assertIn("ros2store certs init", said["findings"][-1]["remedy"])
 
-    def test_missing_directory(self):
+    def test_missing_directory_is_reported_with_its_remedy(self):
         done = run("doctor", self.scratch / "none", expect=1)
         self.assertIn(f"mkdir -p {self.scratch}/none", done.stdout)
 

@@ -44,7 +44,7 @@ def ports_of(daemon):
 
 
 class Life(WithDirectory):
-    def test_up_status_down_up(self):
+    def test_daemons_start_stop_and_start_again(self):
         up = self.up("--size", SIZE)
         self.assertTrue(up["made"])
         self.assertEqual([each["program"] for each in up["daemons"]],
@@ -127,7 +127,7 @@ class Life(WithDirectory):
         self.assertFalse((self.pool / "run/engine.control").exists())
         self.assertNotIn("has ended", run("status", self.pool).stdout)
 
-    def test_commands_after_a_kill(self):
+    def test_commands_name_the_killed_daemon(self):
         """Commands say which program does not run, and what starts it, without gRPC's words."""
         uris = self.up("--size", SIZE)["uris"]
         engine, dpu = self.pids()
@@ -148,7 +148,7 @@ class Life(WithDirectory):
         self.assertIn(f"ros2store-dpu has ended (process {dpu}): its last error was: "
                       "the device is on fire", said)
 
-    def test_a_dpu_without_its_engine(self):
+    def test_dpu_reports_its_missing_engine(self):
         """The DPU daemon, its log, counters and hosts say which process is away, and since when."""
         uri = self.up("--size", SIZE)["uris"]["offload"]
         engine, dpu = self.pids()
@@ -206,7 +206,7 @@ class Life(WithDirectory):
                      "the pool 'pool'", "start ros2store-engine there"):
             self.assertIn(part, went[0])
 
-    def test_up_at_once_after_a_kill(self):
+    def test_up_right_after_a_kill_succeeds(self):
         """A killed daemon holds its lock until the kernel has removed the process."""
         self.up("--size", SIZE)
         for turn in range(10):
@@ -218,7 +218,7 @@ class Life(WithDirectory):
                              [victim == 0, victim == 1])
             self.assertEqual(self.pids()[1 - victim], pids[1 - victim])
 
-    def test_a_directory_of_any_name(self):
+    def test_directory_with_odd_characters_is_served(self):
         self.pool = self.scratch / "my pool, 50%41 #1?"
         self.refused("up", self.pool, "--size", SIZE, says="comma")
         # Messages of gRPC have only UTF-8, and later nothing could open it.
@@ -232,7 +232,7 @@ class Life(WithDirectory):
 
     @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(
         ["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0, "no network namespaces here")
-    def test_a_machine_without_an_ipv4_loopback(self):
+    def test_machine_without_ipv4_loopback_is_served(self):
         for lo, listens in (("up; ip addr del 127.0.0.1/8 dev lo", "metrics [::1]:"), ("up; ip addr del 127.0.0.1/8 dev lo; ip addr del ::1/128 dev lo", None)):
             with self.subTest(lo=lo):
                 subprocess.run(["unshare", "-n", "sh", "-c", f'ip link set lo {lo}; "$0" up "$1" --size {SIZE}',
@@ -248,7 +248,7 @@ class Life(WithDirectory):
     @unittest.skipUnless(os.geteuid() == 0 and subprocess.run(
         ["unshare", "-m", "umount", "-l", "/proc"], capture_output=True, check=False).returncode == 0,
         "no mount namespaces here")
-    def test_a_machine_without_proc(self):
+    def test_machine_without_proc_is_served(self):
         uri = f"ros2s+dpu:///pool/main?dir={self.pool}"
         script = ('umount -l /proc; set -e; "$0" up "$1" --size "$2"; "$0" ls "$3"; '
                   '"$0" status "$1"; "$0" down "$1"')
@@ -261,7 +261,7 @@ class Life(WithDirectory):
         run("ls", f"ros2s+dpu:///pool/main?dir={self.pool}")
         self.wait_for_line("dpu", f"the pool 'pool' for the tenant 'client': {provider} to ")
 
-    def test_the_provider_of_the_dpu(self):
+    def test_dpu_uses_the_given_provider(self):
         self.up("--size", SIZE, "--provider", "ofi+tcp;ofi_rxm, ucx+tcp", "--trusted-network")
         self.wait_for_line("engine", "warning: ofi+tcp;ofi_rxm 127.0.0.1:0 trusts its network")
         self.assert_dpu_uses("ofi+tcp;ofi_rxm")
@@ -474,7 +474,7 @@ class Life(WithDirectory):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # it would wait for the daemons first
 
-    def test_destroy(self):
+    def test_destroy_of_a_served_pool_is_refused(self):
         self.up("--size", SIZE)
         engine, _ = self.pids()
         self.refused("pool", "destroy", "--yes", self.pool,

@@ -86,7 +86,7 @@ class Running(Doctor):
                             self.certs("storage"))
         self.assert_wrong(findings, "TLS", "has no TLS", "not that of the data plane")
 
-    def test_a_server_that_hangs(self):
+    def test_hanging_server_is_reported(self):
         pid = self.daemons()["ros2store-engine"]["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
@@ -96,7 +96,7 @@ class Running(Doctor):
         finally:
             os.kill(pid, signal.SIGCONT)
 
-    def test_servers_that_were_stopped(self):
+    def test_stopped_servers_are_reported(self):
         run("down", self.pool)
         for program in ("ros2store-engine", "ros2store-dpu"):
             self.assertIn({"what": "daemon", "grade": "missing",

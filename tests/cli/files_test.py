@@ -163,7 +163,7 @@ class Files(WithPool):
         self.assertEqual(answer("rm", "-r", self.mine("t"))["removed"], 4)
         self.assertEqual(run("ls", self.mine()).stdout, "")
 
-    def test_errors_of_cp(self):
+    def test_invalid_copies_are_refused(self):
         self.refused("cp", self.scratch / "none", self.mine(), says="not found")
         self.refused("cp", "/usr/include", self.mine(), says="cp -r")
         self.refused("cp", "/bin/true", self.mine("no/such/dir"), says="not found")
@@ -186,7 +186,7 @@ class Files(WithPool):
                     self.assertNotIn("the pool is full", done.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
-    def test_full_local_file_system(self):
+    def test_copy_to_a_full_local_file_system_leaves_nothing(self):
         small = self.scratch / "small"
         small.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", small],
@@ -435,7 +435,7 @@ class Trees(WithPool):
         self.assertIn("is not a regular file", said)
         self.assertEqual(os.listdir(outside), [])
 
-    def test_into_a_directory_and_merging(self):
+    def test_copied_tree_merges_into_a_directory(self):
         tree = self.make()
         run("cp", "-r", tree, self.mine())
         self.assertIn("a\n", run("ls", self.mine("tree")).stdout)
@@ -453,14 +453,14 @@ class Trees(WithPool):
         self.assertIn("named above", said[-1])
         self.assertEqual(run("cat", self.mine("tree/deep/er/b")).stdout, "b")
 
-    def test_a_real_tree(self):
+    def test_real_tree_survives_copying(self):
         run("cp", "-r", "/usr/include/linux", self.mine("linux"))
         run("cp", "-r", self.mine("linux"), self.scratch / "linux")
         self.assertEqual(describe(self.scratch / "linux"), describe(Path("/usr/include/linux")))
 
 
 class FullPool(Refusal):
-    def test_full_pool(self):
+    def test_copy_to_a_full_pool_leaves_nothing(self):
         pool = self.scratch / "p"
         run(*UP, pool, "--size", "64M")
         uri = f"ros2s+local:///pool/main/f?dir={pool}"

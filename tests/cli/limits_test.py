@@ -58,7 +58,7 @@ class Limits(WithPool):
         self.assertIn(f"copied 1 file, {LEVELS} directories", said)
         run("rm", "-r", self.mine("deep"))
 
-    def test_a_file_size_smaller_than_the_pool(self):
+    def test_file_size_limit_below_the_pool_is_reported(self):
         for words in (("ls", self.mine()), ("mkdir", self.mine("a"))):
             self.refused(*words, says=["device-0", "ulimit -f"],
                          preexec_fn=limited(FSIZE=10 * MIB))

@@ -26,7 +26,7 @@ class Targets(WithPool):
     def listed(self):
         return run("ls", self.mine()).stdout
 
-    def test_a_tree_onto_a_file(self):
+    def test_copy_of_a_tree_onto_a_file_is_refused(self):
         self.refused("cp", "-r", self.tree, self.mine("f"),
                      says=["f?", "is not a directory", "name a directory, or a new name"])
         self.assertEqual(run("cat", self.mine("f")).stdout, "words\n")
@@ -52,7 +52,7 @@ class Targets(WithPool):
         run("mkdir", self.mine("newest/"))
         self.assertEqual(self.listed(), "f\nnewer/\nnewest/\n")
 
-    def test_a_slash_behind_a_file(self):
+    def test_slash_after_a_file_is_refused(self):
         for command in (["cp", self.mine("f/"), self.scratch], ["cp", self.file, self.mine("f/")],
                         ["cp", f"{self.file}/", self.mine("g")], ["mv", self.mine("f/"), self.mine("g")],
                         ["cat", self.mine("f/")], ["stat", self.mine("f/")], ["ls", self.mine("f/")],
@@ -193,7 +193,7 @@ class Places(Refusal):
                             self.assertIn(each, line)
                         self.assertNotIn("is running", line)
 
-    def test_sockets(self):
+    def test_unusable_socket_is_reported(self):
         (self.scratch / "file").touch()
         (self.scratch / "loop").symlink_to("loop")
         long = self.scratch / ("x" * 120)
@@ -208,7 +208,7 @@ class Places(Refusal):
                 self.assertNotIn("does not run", line)
                 self.assertIn(str(path), line)
 
-    def test_too_few_descriptors_for_a_certificate(self):
+    def test_too_few_descriptors_are_reported(self):
         pool = self.scratch / "pool"
         self.addCleanup(run, "down", pool, expect=None)
         run("up", pool, "--size", "64M")

@@ -94,7 +94,7 @@ class PoolLife(Refusal):
         self.assertEqual(len(answer(*UP, pool, "--size", SIZE, *there)["devices"]), 2)
         self.assertEqual([len(os.listdir(place)) for place in places], [1, 1])
 
-    def test_a_relative_place(self):
+    def test_relative_device_directory_is_accepted(self):
         pool, disk = self.scratch / "in" / "p", self.scratch / "disk"
         pool.parent.mkdir()
         disk.mkdir()
@@ -106,7 +106,7 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", pool)
         self.assertEqual(os.listdir(disk), [])
 
-    def test_two_pools_of_one_name_on_one_disk(self):
+    def test_pools_of_one_name_share_a_disk(self):
         one, two, disk = self.scratch / "one", self.scratch / "two", self.scratch / "disk"
         disk.mkdir()
         for pool in (one, two):
@@ -149,7 +149,7 @@ class PoolLife(Refusal):
         run("pool", "destroy", "--yes", pool)
         self.assertEqual(os.listdir(self.scratch / "disk"), [])
 
-    def test_a_missing_device_and_a_dangling_link(self):
+    def test_missing_device_and_dangling_link_are_reported(self):
         pool = self.scratch / "p"
         run(*UP, pool, "--size", SIZE, "--devices", "3")
         os.rename(pool / "device-1", self.scratch / "away")
@@ -197,14 +197,14 @@ class PoolLife(Refusal):
         self.assertEqual(sorted(os.listdir(self.scratch)), ["disk", "own"])
         self.assertEqual(os.listdir(disk), [])
 
-    def test_second_up(self):
+    def test_second_up_without_daemons_is_refused(self):
         run(*UP, self.scratch / "p", "--size", SIZE)
         before = (self.scratch / "p" / "config.yaml").read_bytes()
         self.refused(*UP, self.scratch / "p", "--size", SIZE, says=str(self.scratch / "p"))
         self.assertEqual((self.scratch / "p" / "config.yaml").read_bytes(), before)
         run("ls", f"ros2s+local:///pool/main?dir={self.scratch}/p")
 
-    def test_a_pool_inside_a_pool(self):
+    def test_pool_inside_a_pool_is_refused(self):
         outer = self.scratch / "p"
         run(*UP, outer, "--size", "64M")
         before = sorted(os.listdir(outer))
@@ -219,7 +219,7 @@ class PoolLife(Refusal):
         run(*UP, self.scratch / "p2", "--size", "64M")
 
     @unittest.skipUnless(os.geteuid() == 0, "only root mounts")
-    def test_a_pool_in_memory(self):
+    def test_pool_in_memory_gives_a_warning(self):
         memory = self.scratch / "memory"
         memory.mkdir()
         if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256M", "none", memory],
@@ -251,7 +251,7 @@ class PoolLife(Refusal):
         self.assertFalse((self.scratch / "p" / "device-0").exists())
         run(*UP, self.scratch / "p", "--size", SIZE)
 
-    def test_unknown_config_key(self):
+    def test_unknown_setting_is_refused(self):
         run(*UP, self.scratch / "p", "--size", SIZE)
         config = self.scratch / "p" / "config.yaml"
         config.write_text(config.read_text() + "\nmemmory: 1G\n")

@@ -15,7 +15,7 @@ from program import BIN
 
 
 class Refusals(WithDirectory):
-    def test_a_directory_that_is_too_long(self):
+    def test_too_long_directory_is_refused(self):
         deep = self.scratch / ("d" * 100)
         self.refused("up", deep, "--size", SIZE, says=[str(deep), "too long by", "107"])
         self.assertFalse(deep.exists())
@@ -97,11 +97,11 @@ echo begun; exec sleep 600
         self.assertFalse(Path(f"/proc/{pid}").exists())
         self.assertIsNone(answer("status", self.pool)["daemons"][0]["pid"])
 
-    def test_a_directory_that_settings_cannot_name(self):
+    def test_directory_with_a_comma_is_refused(self):
         self.refused("up", self.scratch / "a,b", "--size", SIZE, says=["a,b", "--no-daemons"])
         self.assertEqual(os.listdir(self.scratch), [])
 
-    def test_broken_settings(self):
+    def test_broken_settings_are_reported(self):
         self.up("--size", SIZE)
         run("down", self.pool)
         settings = self.pool / "engine.yaml"
@@ -135,7 +135,7 @@ echo begun; exec sleep 600
         self.assertIn("--provider", done.stderr)
         self.assertFalse(self.pool.exists())
 
-    def test_a_missing_program(self):
+    def test_missing_daemon_program_is_reported(self):
         (self.scratch / "bin").mkdir()
         program = self.scratch / "bin/ros2store"
         shutil.copy(BIN / "ros2store", program)

@@ -95,7 +95,7 @@ class WrongKind(WithPoolThatWasUp):
             os.mkfifo(settings)
             self.assertIn(f"{settings} is not a regular file, but a named pipe", self.daemon(name))
 
-    def test_sockets_and_certificates_of_a_client(self):
+    def test_client_refuses_special_files_as_sockets_and_certificates(self):
         certificates = self.scratch / "certs"
         shutil.copytree(self.pool / "certs/hosts", certificates)
         env = os.environ | {"ROS2STORE_CERTS": str(certificates)}
@@ -121,7 +121,7 @@ class WrongKind(WithPoolThatWasUp):
             shutil.copy(self.pool / "certs/hosts" / name, certificates)
 
     @unittest.skipUnless(ctypes.util.find_library("rados"), "needs librados")
-    def test_configuration_and_keys_of_ceph(self):
+    def test_special_files_of_ceph_are_refused(self):
         """librados itself reads them."""
         pipe = self.scratch / "pipe"
         os.mkfifo(pipe)
@@ -153,7 +153,7 @@ class OthersFiles(WithPoolThatWasUp):
                 *(["mount", uri, self.scratch / "m"] for uri in uris),
                 ["container", "list", uris[2].replace("/main", "")]]
 
-    def test_directories_of_the_path(self):
+    def test_path_that_others_may_change_is_refused(self):
         (self.scratch / "link").symlink_to(self.pool)
         for place, mode, owner, says in (
                 (self.pool, 0o777, 0, "may be changed by other users"),
@@ -197,7 +197,7 @@ class OthersFiles(WithPoolThatWasUp):
         self.refused("up", "--no-daemons", new, "--size", SIZE, "--device-dir", theirs,
                      says=["cannot be trusted", str(theirs)])
 
-    def test_files(self):
+    def test_files_of_another_user_are_refused(self):
         for name in ("config.yaml", "engine.yaml", "dpu.yaml", "tenants.yaml", "capability.keys", "owner", "device-0",
                      "index", "run", "run/turn", "run/engine.pid", "run/dpu.pid", "run/engine.metrics",
                      "certs", "certs/storage", "certs/storage/ca.crt", "certs/storage/server.key",
@@ -217,7 +217,7 @@ class OthersFiles(WithPoolThatWasUp):
             run("down", self.pool)
         self.up()
 
-    def test_links(self):
+    def test_link_of_another_user_is_refused(self):
         """A link of another user in a sticky directory could lead to settings of his."""
         os.chmod(self.scratch, 0o1777)
         self.up()
@@ -229,7 +229,7 @@ class OthersFiles(WithPoolThatWasUp):
         for uri in self.uris():
             self.refused("ls", uri.replace(str(self.pool), str(link)), says=[str(link), "belongs to another user"])
 
-    def test_a_certificate_of_another_user(self):
+    def test_certificate_of_another_user_is_refused(self):
         certificates = self.scratch / "certs"
         shutil.copytree(self.pool / "certs/hosts", certificates)
         os.chown(certificates / "ca.crt", SOMEBODY, -1)
@@ -269,14 +269,14 @@ class AnotherUser(WithPoolThatWasUp):
                 ["pool", "grow", self.pool, "--size", SIZE], ["pool", "destroy", "--yes", self.pool],
                 ["container", "list", dpu.replace("/main", "")]]
 
-    def test_a_pool_that_is_served(self):
+    def test_served_pool_refuses_another_user(self):
         self.up()
         for command in self.commands():
             with self.subTest(command=command):
                 self.refused_to_somebody(*command)
         self.refused_to_somebody("certs", "issue", self.pool / "certs/hosts", "eve")
 
-    def test_a_directory_that_is_closed_to_others(self):
+    def test_closed_directory_refuses_another_user(self):
         self.up()
         os.chmod(self.pool, 0o700)
         for command in self.commands():
@@ -330,7 +330,7 @@ class RootOnAPoolOfAnotherUser(WithDirectory):
         self.assertIn(f"{self.theirs}, on its path, belongs to another user (uid {SOMEBODY})", said)
         self.assertNotIn(f" {place} ", Path("/proc/self/mounts").read_text(encoding="utf-8"))
 
-    def test_commands(self):
+    def test_commands_of_root_act_as_the_owner(self):
         source = self.scratch / "file"
         source.write_text("bytes")
         os.chown(source, SOMEBODY, SOMEBODY)  # in a container a copy keeps its owner

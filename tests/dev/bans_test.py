@@ -117,6 +117,11 @@ class NamesOfTests(unittest.TestCase):
                 self.assertEqual(len(self.complaints("int x;", *lines)), 1)
         self.assertIn("src/a_test.cc:2: Unlink.Works", self.complaints("int x;", "TEST(Unlink, Works) {")[0])
 
+    def test_riddles_in_python_are_refused(self):
+        for name in ("test_what_is_gone", "test_its_space", "test_and_nothing_else"):
+            self.assertEqual(len(self.complaints(f"    def {name}(self):", path="tests/a_test.py")), 1)
+        self.assertEqual(self.complaints("    def test_iterations_end(self):", "def what_is(x):", path="tests/a_test.py"), [])
+
     def test_cases_of_contracts_are_checked(self):
         cases = "src/files/fs/contract/name_cases.cc"
         for line in ('    {"TheLongestName",', '    return {{"odd_names", odd_names},', '    {"Odd", [](Fixture& f) -> Task<> {',

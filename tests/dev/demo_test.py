@@ -155,7 +155,7 @@ def one_at_a_time_and_not_over_what_was_kept():
 
 
 @test
-def too_little_disk():
+def too_little_disk_is_reported():
     runner.need_root()  # for a mount namespace
     with Checkout() as checkout:
         script = ("mount -t tmpfs -o size=8m none build && ln -s \"$1\" build/release && shift && "

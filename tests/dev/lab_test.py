@@ -48,12 +48,12 @@ class Refusals(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn("no lab suite 'nmve'; there are: hardware, ", done.stdout)
 
-    def test_a_machine_without_qemu(self):
+    def test_missing_qemu_is_reported(self):
         done = lab_command("--run", "true", PATH="/nonexistent")
         self.assertEqual(done.returncode, lab.NO_GUEST)
         self.assertIn("there is no qemu-system-x86_64: apt-get install", done.stderr)
 
-    def test_there_the_check_says_so_and_goes_on(self):
+    def test_check_without_qemu_says_so_and_continues(self):
         with mock.patch.dict(os.environ, PATH="/nonexistent"):
             tally, said = check_says()
         self.assertEqual((tally.passed, tally.failed), (0, 0))

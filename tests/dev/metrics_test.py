@@ -30,7 +30,7 @@ def metrics():
 
 
 class Metrics(unittest.TestCase):
-    def test_the_dashboards_exist(self):
+    def test_metrics_of_the_dashboards_exist(self):
         named = set()
         for panel in DASHBOARD["panels"]:
             for target in panel["targets"]:
@@ -41,19 +41,19 @@ class Metrics(unittest.TestCase):
             named |= set(NAME.findall(variable.get("definition", "")))
         self.assertEqual(named - metrics(), set())
 
-    def test_those_of_top_exist(self):
+    def test_metrics_of_top_exist(self):
         source = (CHECKOUT / "apps/cli/top/rates.cc").read_text(encoding="utf-8")
         named = set(re.findall(r'"(ros2store_[a-z_]+)"', source))
         self.assertGreater(len(named), 8)
         self.assertEqual(named - metrics(), set())
 
-    def test_those_of_the_documentation_exist(self):
+    def test_metrics_of_the_documentation_exist(self):
         named = set(NAME.findall((CHECKOUT / "docs/monitoring.md").read_text(encoding="utf-8")))
         self.assertEqual(named - metrics(), set())
 
 
 class Dashboard(unittest.TestCase):
-    def test_its_form(self):
+    def test_dashboard_is_well_formed(self):
         panels = DASHBOARD["panels"]
         self.assertGreaterEqual(DASHBOARD["schemaVersion"], 30)
         self.assertEqual(len({panel["id"] for panel in panels}), len(panels))

@@ -96,7 +96,7 @@ def verified_at_depths_1_and_32(way):
 
 
 @test
-def a_pool_that_grew():
+def grown_pool_is_used():
     with Pool("128MiB") as pool:
         files = ("--name=f", "--filename=f", "--size=160M", "--bs=64k", "--iodepth=16")
         grown = subprocess.run([CLI, "pool", "grow", pool.directory, "--size", "256MiB"],
@@ -187,7 +187,7 @@ def several_files_in_one_job(way):
 
 
 @test
-def processes_one_after_the_other():
+def only_successive_processes_share_a_local_pool():
     with Pool() as pool:
         pool.fio("--name=a", "--size=1M", *WRITE, "--name=b", "--stonewall", "--size=1M", *WRITE)
         _, said = pool.fio("--numjobs=2", "--name=both", "--size=1M", "--rw=write",
@@ -202,7 +202,7 @@ def processes_one_after_the_other():
 
 
 @test.each(*WAYS[1:])
-def processes_side_by_side(way):
+def concurrent_processes_work(way):
     with Pool(way=way) as pool:
         report, _ = pool.fio("--name=own", "--numjobs=3", "--size=4M", "--bs=16k", "--iodepth=8",
                              *WRITE)

@@ -227,7 +227,7 @@ class BadInput(OnCluster):
         self.assertEqual([self.objects(pool) for pool in pools], before)
         return line
 
-    def test_no_cluster(self):
+    def test_missing_cluster_is_reported(self):
         nobody = self.conf("nobody", "mon host = v2:127.0.0.1:1/0", f"rados_osd_op_timeout = {LIMIT_SECONDS}",
                            without=["mon host", "mon initial"])
         for command in (["ls"], ["container", "create"], ["container", "list"]):
@@ -237,14 +237,14 @@ class BadInput(OnCluster):
         self.refused_unchanged("ls", self.uri(conf="/nonexistent/ceph.conf"),
                                says="cannot read the Ceph configuration /nonexistent/ceph.conf")
 
-    def test_a_wrong_key_ring(self):
+    def test_wrong_key_ring_is_refused(self):
         keyring = self.cluster.folder / "wrong.keyring"
         keyring.write_text("[client.admin]\n\tkey = AQAAAAAAAAAAABAAe1vTSbQ3sgR2OzKXB8bWXQ==\n")
         wrong = self.conf("wrong", f"keyring = {keyring}", f"rados_osd_op_timeout = {LIMIT_SECONDS}", without=["keyring"])
         self.refused_unchanged("container", "create", self.uri(conf=wrong), says="refuses client.admin")
         self.refused_unchanged("container", "create", self.uri(user="client.nobody"), says="refuses client.nobody")
 
-    def test_a_user_without_rights(self):
+    def test_user_without_rights_is_refused(self):
         keyring = self.cluster.folder / "weak.keyring"
         if not keyring.exists():
             self.cluster.ceph("auth", "get-or-create", "client.weak", "mon", "allow r", "osd", "allow r pool=empty", "-o",
@@ -292,7 +292,7 @@ class BadInput(OnCluster):
             self.cluster.ceph("tell", "osd.*", "injectfull", "none")
         self.until(lambda: run("cp", file, at("more"), expect=None), lambda done: done.returncode == 0)
 
-    def test_a_cluster_that_stops_answering(self):
+    def test_silent_cluster_is_reported(self):
         at = self.container("stopped")
         run("mkdir", at("directory"))
         daemons = list(self.cluster.daemons.values())
@@ -309,7 +309,7 @@ class BadInput(OnCluster):
         self.until(lambda: run("mkdir", "-p", at("other"), expect=None), lambda done: done.returncode == 0)
         self.assertEqual(run("ls", at()).stdout, "directory/\nother/\n")
 
-    def test_a_machine_without_librados(self):
+    def test_missing_librados_is_reported(self):
         library = subprocess.run(["sh", "-c", "ldconfig -p | sed -n 's/.*librados.so.2 .*=> //p' | head -n 1"],
                                  capture_output=True, text=True, check=True).stdout.strip()
         hide = f"mount --bind /dev/null $(realpath {library}) && exec \"$0\" \"$@\""

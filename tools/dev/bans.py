@@ -198,16 +198,18 @@ def refused_names(texts):
 
 
 def names_of_tests(texts):
-    """Returns tests, and cases of contract suites, whose names are not two or more words in CamelCase, or begin with
-    a word that says nothing."""
+    """Returns tests, and cases of contract suites, whose names are not two or more words in CamelCase, and those,
+    in Python, too, that begin with a word that says nothing."""
     test = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
     case = re.compile(r'^ *(?:return \{)?\{()"(\w+)",(?: \[\]| \w+_\w+[,}]|$)', re.MULTILINE)
+    riddle = re.compile(r"^    def ()(test_(?:and|its?|th(?:at|ere|ese|ey|ose)|wh(?:at|ere|o|ose))_\w+)\(self", re.MULTILINE)
     named = r"(?!(?:An?|The|Its?|That|This|They|Wh(?:at|en|ere|o|ose))[A-Z])(?:[A-Z]+[a-z0-9]*){2,}"
     complaints = []
     for path, lines in texts.items():
-        text = "\n".join(lines) if path.endswith(CODE) else ""
-        for found in (case if re.search(r"/contract/\w+_cases\.cc$", path) else test).finditer(text):
+        rule = riddle if path.endswith(".py") else case if re.search(r"/contract/\w+_cases\.cc$", path) else test
+        for found in rule.finditer("\n".join(lines) if path.endswith((*CODE, ".py")) else ""):
             if not re.fullmatch(named, found[2]) or not re.fullmatch("([A-Z][A-Za-z0-9]*)?", found[1]):
-                complaints.append(f"{path}:{text.count(chr(10), 0, found.start()) + 1}: {found[1]}.{found[2]}\n    name the "
-                                  "class or feature, the condition and the outcome: Unlink.RetriedAfterRestartSucceeds")
+                number = found.string.count("\n", 0, found.start()) + 1
+                complaints.append(f"{path}:{number}: {found[1]}.{found[2]}\n    name the class or feature, the condition "
+                                  "and the outcome: Unlink.RetriedAfterRestartSucceeds")
     return complaints

@@ -1,7 +1,7 @@
 // TreeCopy: copies a file or a whole tree from one file system to another, with modes, times, links
-// (hard and symbolic), holes and user xattrs. A container gets the owners and the set-id bits, too.
-// A local path gets them only on request: a container's tenants must not gain power over this
-// machine.
+// (hard and symbolic), holes and user xattrs. A container also gets the owners and the set-id bits.
+// A local path gets them only on request, because a container's tenants must not gain rights on
+// this machine.
 //
 // Five passes: (1) scan the source, which also gives the total for the progress line; (2) make
 // directories from the top down; (3) copy files concurrently, because each step on the target is

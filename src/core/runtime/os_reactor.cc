@@ -26,8 +26,8 @@ namespace {
 constexpr size_t resumed_per_turn = 256;
 constexpr size_t timers_per_turn = 64;
 // After a yield that takes longer than this, another process computed. Polling beside such a
-// process loses (each yield costs a whole time slice, while a sleeper that wakes goes first), so
-// the core then sleeps at once whenever it is idle, for a time (PollBan).
+// process loses: each yield costs a whole time slice, while a sleeper that wakes goes first. So for
+// a time an idle core sleeps at once (PollBan).
 constexpr Duration yield_contended = std::chrono::microseconds(200);
 // The turns of advance(): one for requests that were made visible, and one for work that they cause
 // at once.

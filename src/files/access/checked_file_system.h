@@ -15,8 +15,8 @@
 //   attributes. The next check sees a change made through this file system. A change by another DPU
 //   or a direct client may take a second.
 // - The owner of a new node is its caller. Only root may name another one.
-// - walk(), open_path() and readdir_many() are the Namespace's, which call the functions here. What
-//   the file system under it has of its own is not used, because it checks nothing.
+// - walk(), open_path() and readdir_many() are the Namespace's, which call the functions here.
+//   Functions that only the file system below has are not used, because they check nothing.
 #pragma once
 #include <map>
 #include <memory>

@@ -4,9 +4,9 @@
 // bit. An open file ends with its name (`stale`), because libdfs removes its content then. Access
 // times are not kept.
 //
-// Calls of one process exclude each other where libdfs looks and acts in two steps: names are
-// locked for changes, and a directory for its removal. Against other clients of the container the
-// same changes are as libdfs does them.
+// Where libdfs checks and acts in two steps, calls of one process exclude each other: names are
+// locked for changes, and a directory for its removal. Changes by other clients of the container
+// are not excluded.
 //
 // An update that was sent before is refused (`stale`), because there are no stored replies.
 #pragma once

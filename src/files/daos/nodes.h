@@ -4,7 +4,7 @@
 // an id of an earlier process is not valid here.
 //
 // DAOS keeps the attributes of an object in the entry of its directory. An open object of libdfs
-// therefore has the name under which it was found, and a new one is needed when it was moved.
+// therefore depends on the name under which it was found. After a move it is opened again.
 //
 // Invariant: a node exists while it has references (look-ups not yet forgotten), open files, or
 // nodes that were found in it. Used on one core.
@@ -71,7 +71,7 @@ struct ChangeMark {
         if (node == nullptr) return {};
         return {.node = node->id, .changes = node->changes, .is_quiet = node->changing == 0};
     }
-    // Nothing was changed since, nor is being changed.
+    // True if nothing has changed since, and no change is in progress.
     friend bool operator==(const ChangeMark& before, const ChangeMark& now) {
         return before.node == now.node && before.changes == now.changes && before.is_quiet &&
                now.is_quiet;

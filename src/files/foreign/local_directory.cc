@@ -13,8 +13,8 @@ namespace ros2s::foreign {
 using fs::check_name;
 namespace {
 
-// The attributes of an inode that is open, and its handle, are in memory and no lock that is held
-// during I/O guards them. Others may ask a server or another file system.
+// The attributes of an open inode, and its handle, are in memory. They are not guarded by a lock
+// that is held during I/O. Others may ask a server or another file system.
 bool keeps_attributes_in_memory(int directory) {
     struct statfs status{};
     if (::fstatfs(directory, &status) < 0) return false;

@@ -113,10 +113,10 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         }
 
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(node, whole.inode.epoch));
-        lease.add(put_inode(node, record));
-        const auto done = co_await commit_named(call, lease, part);
+        auto slot = slots_.take();
+        slot.require(inode_is(node, whole.inode.epoch));
+        slot.add(put_inode(node, record));
+        const auto done = co_await commit_named(call, slot, part);
         if (done) {
             NodeState* state = nodes_.find(node);
             // Of a repetition it is not known which mode it left.
@@ -143,18 +143,18 @@ Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, 
     ROS2S_CO_TRY(co_await punch_chunks(call, node, last_chunk + 1));
 
     co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.require(node_exists(node));
-    lease.add({.kind = Operation::Kind::set_size,
-               .object = object_of(node),
-               .dkey = chunk_dkey(last_chunk),
-               .akey = data_akey(),
-               .size = size - last_chunk * chunk_bytes_});
-    lease.add({.kind = Operation::Kind::punch_dkeys,
-               .object = object_of(node),
-               .dkey = chunk_dkey(last_chunk + 1),
-               .dkey_end = chunks_end()});
-    const auto done = co_await commit_named(call, lease, part);
+    auto slot = slots_.take();
+    slot.require(node_exists(node));
+    slot.add({.kind = Operation::Kind::set_size,
+              .object = object_of(node),
+              .dkey = chunk_dkey(last_chunk),
+              .akey = data_akey(),
+              .size = size - last_chunk * chunk_bytes_});
+    slot.add({.kind = Operation::Kind::punch_dkeys,
+              .object = object_of(node),
+              .dkey = chunk_dkey(last_chunk + 1),
+              .dkey_end = chunks_end()});
+    const auto done = co_await commit_named(call, slot, part);
     if (done) co_return Result<>();
     co_return done.error().code == Code::condition_failed ? fail(Code::stale) : fail(done.error());
 }
@@ -178,10 +178,10 @@ Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state,
         state.set_id_mode = inode.record.mode;
         if (inode.record.mode == before) co_return Result<>();
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(state.node, inode.epoch));
-        lease.add(put_inode(state.node, inode.record));
-        const auto done = co_await commit(call, lease);
+        auto slot = slots_.take();
+        slot.require(inode_is(state.node, inode.epoch));
+        slot.add(put_inode(state.node, inode.record));
+        const auto done = co_await commit(call, slot);
         if (done) {
             metrics_.set_ids_cleared.add();
             co_return Result<>();

@@ -52,11 +52,11 @@ Task<Result<DfsMount::Inspected>> DfsMount::inspect(const Call& call,
 Task<Result<>> DfsMount::free_leak(const Call& call, NodeId node) {
     ROS2S_CO_TRY(co_await punch_chunks(call, node, 0));
     co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.require(no_inode(node));
-    lease.require(no_orphan(node));
-    lease.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
-    const auto done = co_await commit(call, lease);
+    auto slot = slots_.take();
+    slot.require(no_inode(node));
+    slot.require(no_orphan(node));
+    slot.add({.kind = Operation::Kind::punch_object, .object = object_of(node)});
+    const auto done = co_await commit(call, slot);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -74,10 +74,10 @@ Task<Result<uint64_t>> DfsMount::check_entries(const Call& call, NodeId director
             ++found;
             if (!free) continue;
             co_await slots_.wait();
-            auto lease = slots_.take();
-            lease.require(entry_is(directory, listed.key, listed.epoch));
-            lease.add(punch_entry(directory, listed.key));
-            const auto done = co_await commit(call, lease);
+            auto slot = slots_.take();
+            slot.require(entry_is(directory, listed.key, listed.epoch));
+            slot.add(punch_entry(directory, listed.key));
+            const auto done = co_await commit(call, slot);
             // Another client may have replaced it meanwhile.
             if (!done && done.error().code != Code::condition_failed) co_return fail(done.error());
         }

@@ -5,7 +5,7 @@
 
 namespace ros2s::fs {
 
-Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::Lease& lease,
+Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::HeldSlot& slot,
                                             uint32_t part) {
     if (call.update != nullptr) {
         // The high bits of the slot are free for the part.
@@ -13,26 +13,26 @@ Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::Le
         constexpr uint32_t parts_max = UINT32_MAX / UpdateName::slots_max;
         if (part >= parts_max) co_return fail(Code::too_large, parts_max);
         // The digest is the call's own, because a transaction that is planned again may differ.
-        lease.name({.client = name.client,
-                    .slot = name.slot + part * UpdateName::slots_max,
-                    .sequence = name.sequence,
-                    .owner = name.owner,
-                    .digest = Digest().add(name.digest).value()},
-                   !name.repeated);
+        slot.name({.client = name.client,
+                   .slot = name.slot + part * UpdateName::slots_max,
+                   .sequence = name.sequence,
+                   .owner = name.owner,
+                   .digest = Digest().add(name.digest).value()},
+                  !name.repeated);
     }
-    co_return co_await commit(call, lease);
+    co_return co_await commit(call, slot);
 }
 
 Task<Result<std::optional<Commit>>> DfsMount::done_before(const Call& call, uint32_t part) {
     if (call.update == nullptr || !call.update->repeated) co_return std::nullopt;
     co_await slots_.wait();
-    auto lease = slots_.take();
+    auto slot = slots_.take();
     // Never true: the transaction succeeds only if the store has a reply for the name.
-    lease.require({.kind = Condition::Kind::absent,
-                   .object = object_of(root_node),
-                   .dkey = record_dkey(),
-                   .akey = superblock_akey()});
-    const auto done = co_await commit_named(call, lease, part);
+    slot.require({.kind = Condition::Kind::absent,
+                  .object = object_of(root_node),
+                  .dkey = record_dkey(),
+                  .akey = superblock_akey()});
+    const auto done = co_await commit_named(call, slot, part);
     if (done) co_return *done;
     if (done.error().code == Code::condition_failed) co_return std::nullopt;
     co_return fail(done.error());

@@ -241,13 +241,13 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
 Task<Result<>> DfsMount::write_chunk(const Call& call, NodeState& state, Window from,
                                      uint64_t offset, object::Checksums* checksums) {
     co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.require(pinned(state.node));
-    lease.add(data_operation(state.node, from, offset));
+    auto slot = slots_.take();
+    slot.require(pinned(state.node));
+    slot.add(data_operation(state.node, from, offset));
     // Swapped back below: the caller's vector keeps its memory.
-    if (checksums != nullptr) std::swap(lease.checksums(), *checksums);
-    const auto done = co_await commit_held(call, lease, state);
-    if (checksums != nullptr) std::swap(lease.checksums(), *checksums);
+    if (checksums != nullptr) std::swap(slot.checksums(), *checksums);
+    const auto done = co_await commit_held(call, slot, state);
+    if (checksums != nullptr) std::swap(slot.checksums(), *checksums);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -260,23 +260,23 @@ Task<Result<uint64_t>> DfsMount::write_chunks(const Call& call, NodeState& state
     uint64_t done = 0;
     for (uint32_t part = 0; done < from.length; ++part) {
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(pinned(state.node));
+        auto slot = slots_.take();
+        slot.require(pinned(state.node));
         uint64_t taken = 0;
         while (done + taken < from.length) {
             const uint64_t at = done + taken;
             const uint64_t count = within_chunk(offset + at, from.length - at);
             const bool full = taken + count > options_.write_bytes_max ||
-                              lease.transaction().operations.size() == options_.operations_max;
+                              slot.transaction().operations.size() == options_.operations_max;
             if (taken > 0 && full) break;
             const size_t pieces = checksums.empty() ? 0 : object::piece_count(offset + at, count);
-            lease.add(data_operation(state.node, from.slice(at, count), offset + at));
+            slot.add(data_operation(state.node, from.slice(at, count), offset + at));
             const auto these = checksums.first(pieces);
-            lease.checksums().assign(these.data(), these.data() + pieces);
+            slot.checksums().assign(these.data(), these.data() + pieces);
             checksums = checksums.subspan(pieces);
             taken += count;
         }
-        const auto committed = co_await commit_held(call, lease, state, part);
+        const auto committed = co_await commit_held(call, slot, state, part);
         if (!committed && done > 0) break;
         if (!committed) co_return fail(committed.error());
         done += taken;
@@ -324,37 +324,37 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& stat
             co_return refused({.code = Code::too_large, .detail = file_bytes_max});
         }
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(pinned(node));
+        auto slot = slots_.take();
+        slot.require(pinned(node));
         if (contents->exists) {
-            lease.require({.kind = Condition::Kind::size_equals,
-                           .object = object_of(node),
-                           .dkey = contents->highest_dkey,
-                           .akey = data_akey(),
-                           .value = contents->size});
+            slot.require({.kind = Condition::Kind::size_equals,
+                          .object = object_of(node),
+                          .dkey = contents->highest_dkey,
+                          .akey = data_akey(),
+                          .value = contents->size});
         }
         const uint64_t next_chunk = contents->exists ? contents->highest_dkey.number() + 1 : 0;
         const auto require_no_chunk = [&](uint64_t chunk) {
-            lease.require({.kind = Condition::Kind::size_equals,
-                           .object = object_of(node),
-                           .dkey = chunk_dkey(chunk),
-                           .akey = data_akey(),
-                           .value = 0});
+            slot.require({.kind = Condition::Kind::size_equals,
+                          .object = object_of(node),
+                          .dkey = chunk_dkey(chunk),
+                          .akey = data_akey(),
+                          .value = 0});
         };
         require_no_chunk(next_chunk);
         uint64_t taken = 0;
         // Conditions have the same limit as operations: one for each new chunk, and two more.
         while (taken < from.length &&
-               lease.transaction().operations.size() + 2 < options_.operations_max) {
+               slot.transaction().operations.size() + 2 < options_.operations_max) {
             const uint64_t at = end + taken;
             const uint64_t count = within_chunk(at, from.length - taken);
             if (taken + count > options_.transaction_bytes_max) break;
             if (at / chunk_bytes_ > next_chunk) require_no_chunk(at / chunk_bytes_);
-            lease.add(data_operation(node, from.slice(taken, count), at));
+            slot.add(data_operation(node, from.slice(taken, count), at));
             taken += count;
         }
         if (call.update != nullptr && taken < from.length) co_return fail(Code::too_large, taken);
-        const auto done = co_await commit_held(call, lease, state);
+        const auto done = co_await commit_held(call, slot, state);
         if (done) {
             from = from.slice(taken, from.length - taken);
             attempt = 0;
@@ -387,8 +387,8 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     ROS2S_CO_TRY(co_await punch_range(step, file->node, offset, length));
     if (call.update == nullptr) co_return Result<>();
     co_await slots_.wait();
-    auto lease = slots_.take();
-    const auto done = co_await commit_named(call, lease);
+    auto slot = slots_.take();
+    const auto done = co_await commit_named(call, slot);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -419,14 +419,14 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
         }
         const uint64_t count = within_chunk(at, end - at);
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(pinned(node));
-        lease.add({.kind = Operation::Kind::punch_extent,
-                   .object = object_of(node),
-                   .dkey = chunk_dkey(at / chunk_bytes_),
-                   .akey = data_akey(),
-                   .extent = {.offset = at % chunk_bytes_, .length = count}});
-        const auto done = co_await commit_held(call, lease, state);
+        auto slot = slots_.take();
+        slot.require(pinned(node));
+        slot.add({.kind = Operation::Kind::punch_extent,
+                  .object = object_of(node),
+                  .dkey = chunk_dkey(at / chunk_bytes_),
+                  .akey = data_akey(),
+                  .extent = {.offset = at % chunk_bytes_, .length = count}});
+        const auto done = co_await commit_held(call, slot, state);
         if (!done) co_return fail(done.error());
         at += count;
     }
@@ -488,17 +488,17 @@ Task<Result<>> DfsMount::punch_whole_chunks(const Call& call, NodeState& state, 
         const uint64_t behind = Dkey{reply.entries.back().key}.number() + 1;
         const uint64_t batch_end = reply.more ? std::min(behind, end) : end;
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(pinned(node));
-        lease.require({.kind = Condition::Kind::exists,
-                       .object = object_of(node),
-                       .dkey = last,
-                       .akey = data_akey()});
-        lease.add({.kind = Operation::Kind::punch_dkeys,
-                   .object = object_of(node),
-                   .dkey = chunk_dkey(begin),
-                   .dkey_end = chunk_dkey(batch_end)});
-        const auto done = co_await commit_held(call, lease, state);
+        auto slot = slots_.take();
+        slot.require(pinned(node));
+        slot.require({.kind = Condition::Kind::exists,
+                      .object = object_of(node),
+                      .dkey = last,
+                      .akey = data_akey()});
+        slot.add({.kind = Operation::Kind::punch_dkeys,
+                  .object = object_of(node),
+                  .dkey = chunk_dkey(begin),
+                  .dkey_end = chunk_dkey(batch_end)});
+        const auto done = co_await commit_held(call, slot, state);
         if (!done) co_return fail(done.error());
         begin = batch_end;
     }

@@ -171,14 +171,14 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
             entries[i] = EntryRecord::of(nodes[i], mode);
         }
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(parent, items.front().epoch));
+        auto slot = slots_.take();
+        slot.require(inode_is(parent, items.front().epoch));
         for (size_t i = 0; i < names.size(); ++i) {
-            lease.require(entry_is(parent, names[i], Epoch{}));
-            lease.add(put(object_of(parent), name_dkey(names[i]), entry_akey(), entries[i]));
-            lease.add(put_inode(nodes[i], inode));
+            slot.require(entry_is(parent, names[i], Epoch{}));
+            slot.add(put(object_of(parent), name_dkey(names[i]), entry_akey(), entries[i]));
+            slot.add(put_inode(nodes[i], inode));
         }
-        const auto done = co_await commit_named(call, lease);
+        const auto done = co_await commit_named(call, slot);
         if (done) co_return true;
         if (is_too_much(done.error())) co_return false;
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
@@ -259,13 +259,13 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
         Result<Commit> done;
         {
             co_await slots_.wait();
-            auto lease = slots_.take();
+            auto slot = slots_.take();
             for (auto& [name, found, removal] : removals.each) {
-                lease.require(entry_is(parent, name, found.named.entry.epoch));
-                add_removal(lease, removal);
-                lease.add(punch_entry(parent, name));
+                slot.require(entry_is(parent, name, found.named.entry.epoch));
+                add_removal(slot, removal);
+                slot.add(punch_entry(parent, name));
             }
-            done = co_await commit_named(call, lease, part);
+            done = co_await commit_named(call, slot, part);
         }
         if (done && !done->replayed) {
             for (const auto& each : removals.each) co_await finish_removal(call, each.removal);

@@ -196,32 +196,32 @@ Task<> DfsMount::close_all() {
     (void)co_await reap_until({.deadline = unpin_until_}, Time::max());
 }
 
-Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::Lease& lease) {
+Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
-    const auto done = co_await store_.update(call, container_, lease.transaction());
+    const auto done = co_await store_.update(call, container_, slot.transaction());
     if (!done) [[unlikely]]
-        co_return co_await failed(call, lease, done);
+        co_return co_await failed(call, slot, done);
     co_return done;
 }
 
-Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::Lease& lease,
+Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot& slot,
                                       Result<Commit> done) {
     const Code code = done.error().code;
     const bool is_short = code == Code::no_space || code == Code::over_cap;
     if (is_short && co_await make_room(call)) {
-        done = co_await store_.update(call, container_, lease.transaction());
+        done = co_await store_.update(call, container_, slot.transaction());
     }
-    co_return committed(lease, done);
+    co_return committed(slot, done);
 }
 
-Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::Lease& lease) {
+Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
-    co_return committed(lease, co_await store_.update(call, container_, lease.transaction()));
+    co_return committed(slot, co_await store_.update(call, container_, slot.transaction()));
 }
 
-Result<Commit> DfsMount::committed(OperationSlots::Lease& lease, const Result<Commit>& done) {
-    const bool own = lease.is_own();
-    if (!done) lease.failed(done.error());
+Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<Commit>& done) {
+    const bool own = slot.is_own();
+    if (!done) slot.failed(done.error());
     // Another client's request was done under a name that only this mount should know. The store's
     // replies for this mount's names can no longer be trusted.
     if (!done && done.error().code == Code::name_taken && own && !std::exchange(stopped_, true)) {
@@ -272,14 +272,14 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
         ROS2S_CO_TRY_ASSIGN(const NumberRecord counter, record_of(item, fetched));
         const NumberRecord next{.number = counter.number + options_.node_ids_per_lease};
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require({.kind = Condition::Kind::epoch_equals,
-                       .object = object,
-                       .dkey = record_dkey(),
-                       .akey = counter_akey(),
-                       .value = item.epoch.value});
-        lease.add(put(object, record_dkey(), counter_akey(), next));
-        const auto done = co_await commit(call, lease);
+        auto slot = slots_.take();
+        slot.require({.kind = Condition::Kind::epoch_equals,
+                      .object = object,
+                      .dkey = record_dkey(),
+                      .akey = counter_akey(),
+                      .value = item.epoch.value});
+        slot.add(put(object, record_dkey(), counter_akey(), next));
+        const auto done = co_await commit(call, slot);
         if (done) {
             next_node_ = counter.number;
             next_node_end_ = next.number;

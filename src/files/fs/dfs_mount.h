@@ -168,19 +168,19 @@ class DfsMount final : public Dfs {
     // ---- dfs_mount.cc
     // Errors also: name_taken. If the name was the mount's own, every later update also fails with
     // it.
-    Task<Result<Commit>> commit(const Call& call, OperationSlots::Lease& lease);
+    Task<Result<Commit>> commit(const Call& call, OperationSlots::HeldSlot& slot);
     // The same for the reaper, which commit() calls if space is short.
-    Task<Result<Commit>> commit_reaped(const Call& call, OperationSlots::Lease& lease);
+    Task<Result<Commit>> commit_reaped(const Call& call, OperationSlots::HeldSlot& slot);
     // Of a failed update: repeats it if space was short and was made. Not inline: else its frame
     // becomes a part of the frame of each write, which is then too large to be pooled.
-    [[gnu::noinline]] Task<Result<Commit>> failed(const Call& call, OperationSlots::Lease& lease,
+    [[gnu::noinline]] Task<Result<Commit>> failed(const Call& call, OperationSlots::HeldSlot& slot,
                                                   Result<Commit> done);
-    Result<Commit> committed(OperationSlots::Lease& lease, const Result<Commit>& done);
+    Result<Commit> committed(OperationSlots::HeldSlot& slot, const Result<Commit>& done);
     // Commits the transaction that decides a call, under the call's name if it has one, so that the
     // store can answer a repetition at any mount. `part` distinguishes the transactions of a call.
     // The result of a `replayed` transaction comes from an earlier execution. Errors also:
     // too_large (a part that has no name).
-    Task<Result<Commit>> commit_named(const Call& call, OperationSlots::Lease& lease,
+    Task<Result<Commit>> commit_named(const Call& call, OperationSlots::HeldSlot& slot,
                                       uint32_t part = 0);
     // The result of an earlier execution of a repeated call. Empty: it was not done.
     Task<Result<std::optional<Commit>>> done_before(const Call& call, uint32_t part = 0);
@@ -234,7 +234,7 @@ class DfsMount final : public Dfs {
     // itself. finish_removal follows if the transaction was committed.
     [[nodiscard]] Removal plan_removal(NodeId parent, const Entry& entry,
                                        const InodeAndContents& node) const;
-    static void add_removal(OperationSlots::Lease& lease, Removal& removal);
+    static void add_removal(OperationSlots::HeldSlot& slot, Removal& removal);
     Task<> finish_removal(const Call& call, const Removal& removal);
     Task<Result<>> remove_name(const Call& call, NodeId parent, std::string_view name,
                                bool directory);
@@ -255,7 +255,7 @@ class DfsMount final : public Dfs {
     Task<Result<>> check_held(const Call& call, NodeState& state);
     // An update of an open file's contents; its first condition is `pinned`. Errors also: stale
     // (the file is gone).
-    Task<Result<Commit>> commit_held(const Call& call, OperationSlots::Lease& lease,
+    Task<Result<Commit>> commit_held(const Call& call, OperationSlots::HeldSlot& slot,
                                      NodeState& state, uint32_t part = 0);
     static Task<> hold_again(DfsMount& self);
 
@@ -314,7 +314,7 @@ class DfsMount final : public Dfs {
     Task<Result<>> check_no_loop(const Call& call, NodeId moved, NodeId new_parent);
     Task<Result<>> plan_moves(const Call& call, Renaming& renaming);
     Task<Result<>> find_both(const Call& call, Renaming& renaming);
-    static void add_moves(OperationSlots::Lease& lease, Renaming& renaming);
+    static void add_moves(OperationSlots::HeldSlot& slot, Renaming& renaming);
 
     // ---- dfs_attributes.cc
     Task<Result<Inode>> fetch_inode(const Call& call, NodeId node);

@@ -212,22 +212,22 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     Result<Commit> done;
     {
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(parent, epoch));
-        lease.require(entry_is(parent, wanted.name, Epoch{}));
+        auto slot = slots_.take();
+        slot.require(inode_is(parent, epoch));
+        slot.require(entry_is(parent, wanted.name, Epoch{}));
         if (wanted.opens) {
-            lease.require({.kind = Condition::Kind::pin, .object = object_of(node)});
+            slot.require({.kind = Condition::Kind::pin, .object = object_of(node)});
         }
-        lease.add(put(object_of(parent), name_dkey(wanted.name), entry_akey(), entry));
-        lease.add(put_inode(node, record));
+        slot.add(put(object_of(parent), name_dkey(wanted.name), entry_akey(), entry));
+        slot.add(put_inode(node, record));
         if (S_ISLNK(record.mode)) {
-            lease.add({.kind = Operation::Kind::put,
-                       .object = object_of(node),
-                       .dkey = record_dkey(),
-                       .akey = target_akey(),
-                       .window = Window::local(as_bytes(wanted.target))});
+            slot.add({.kind = Operation::Kind::put,
+                      .object = object_of(node),
+                      .dkey = record_dkey(),
+                      .akey = target_akey(),
+                      .window = Window::local(as_bytes(wanted.target))});
         }
-        done = co_await commit_named(call, lease);
+        done = co_await commit_named(call, slot);
     }
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
@@ -331,17 +331,17 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         const EntryRecord entry = EntryRecord::of(node, inode.record.mode);
 
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(parent, named.parent.epoch));
-        lease.require(entry_is(parent, name, Epoch{}));
-        lease.require(inode_is(node, inode.epoch));
-        lease.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
-        lease.add(put_inode(node, inode.record));
+        auto slot = slots_.take();
+        slot.require(inode_is(parent, named.parent.epoch));
+        slot.require(entry_is(parent, name, Epoch{}));
+        slot.require(inode_is(node, inode.epoch));
+        slot.add(put(object_of(parent), name_dkey(name), entry_akey(), entry));
+        slot.add(put_inode(node, inode.record));
         if (has_no_name) {
-            lease.require(is_orphan(node));
-            lease.add(punch_orphan_record(node));
+            slot.require(is_orphan(node));
+            slot.add(punch_orphan_record(node));
         }
-        const auto done = co_await commit_named(call, lease);
+        const auto done = co_await commit_named(call, slot);
         if (done && done->replayed) co_return co_await get_attributes(call, node);
         if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());

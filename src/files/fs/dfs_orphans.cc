@@ -144,16 +144,16 @@ Task<Result<>> DfsMount::punch_orphans(const Call& call, std::span<const NodeId>
 
 Task<Result<>> DfsMount::punch_together(const Call& call, std::vector<NodeId> nodes) {
     while (!nodes.empty()) {
-        auto lease = slots_.take_reserved();
+        auto slot = slots_.take_reserved();
         for (const NodeId node : nodes) {
-            lease.require(unpinned(node));
-            lease.require(is_orphan(node));
+            slot.require(unpinned(node));
+            slot.require(is_orphan(node));
         }
         for (const NodeId node : nodes) {
-            lease.add(punch_node(node));
-            lease.add(punch_orphan_record(node));
+            slot.add(punch_node(node));
+            slot.add(punch_orphan_record(node));
         }
-        const auto done = co_await commit_reaped(call, lease);
+        const auto done = co_await commit_reaped(call, slot);
         if (done) {
             metrics_.orphans_reaped.add(nodes.size());
             break;
@@ -180,17 +180,17 @@ Task<Result<>> DfsMount::punch_in_steps(const Call& call, NodeId node) {
                             co_await query_contents(call, node, S_IFREG));
         const uint64_t end = contents.exists ? contents.highest_dkey.number() + 1 : 0;
         if (end <= punch_chunks_max_) break;
-        auto lease = slots_.take_reserved();
-        lease.require(unpinned(node));
-        lease.require(is_orphan(node));
+        auto slot = slots_.take_reserved();
+        slot.require(unpinned(node));
+        slot.require(is_orphan(node));
         if (begins) {
-            lease.add({.kind = Operation::Kind::punch_dkey,
-                       .object = object_of(node),
-                       .dkey = record_dkey()});
+            slot.add({.kind = Operation::Kind::punch_dkey,
+                      .object = object_of(node),
+                      .dkey = record_dkey()});
         } else {
-            lease.add(punch_chunks_from(node, end - punch_chunks_max_));
+            slot.add(punch_chunks_from(node, end - punch_chunks_max_));
         }
-        const auto done = co_await commit_reaped(call, lease);
+        const auto done = co_await commit_reaped(call, slot);
         if (done) continue;
         if (done.error().code != Code::condition_failed) co_return fail(done.error());
         if (done.error().detail == 0) sweep_later();

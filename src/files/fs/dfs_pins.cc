@@ -73,10 +73,10 @@ Task<Result<>> DfsMount::check_held(const Call& call, NodeState& state) {
     co_return Result<>();
 }
 
-Task<Result<Commit>> DfsMount::commit_held(const Call& call, OperationSlots::Lease& lease,
+Task<Result<Commit>> DfsMount::commit_held(const Call& call, OperationSlots::HeldSlot& slot,
                                            NodeState& state, uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        const auto done = co_await commit_named(call, lease, part);
+        const auto done = co_await commit_named(call, slot, part);
         const bool is_unpinned =
             !done && done.error().code == Code::condition_failed && done.error().detail == 0;
         if (!is_unpinned) co_return done;

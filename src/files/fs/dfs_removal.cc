@@ -20,18 +20,17 @@ DfsMount::Removal DfsMount::plan_removal(NodeId parent, const Entry& entry,
     return removal;
 }
 
-void DfsMount::add_removal(OperationSlots::Lease& lease, Removal& removal) {
+void DfsMount::add_removal(OperationSlots::HeldSlot& slot, Removal& removal) {
     const NodeId node = removal.node;
-    lease.require(inode_is(node, removal.inode.epoch));
+    slot.require(inode_is(node, removal.inode.epoch));
     if (S_ISDIR(removal.inode.record.mode)) {
-        removal.no_dkeys_condition = lease.transaction().conditions.size();
-        lease.require(
+        removal.no_dkeys_condition = slot.transaction().conditions.size();
+        slot.require(
             {.kind = Condition::Kind::no_dkeys, .object = object_of(node), .akey = entry_akey()});
     }
-    lease.add(put_inode(node, removal.left));
+    slot.add(put_inode(node, removal.left));
     if (!removal.last_name) return;
-    lease.add(
-        put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(), removal.orphan));
+    slot.add(put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(), removal.orphan));
 }
 
 Task<> DfsMount::finish_removal(const Call& call, const Removal& removal) {
@@ -62,11 +61,11 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
         Result<Commit> done;
         {
             co_await slots_.wait();
-            auto lease = slots_.take();
-            lease.require(entry_is(parent, name, entry.epoch));
-            add_removal(lease, removal);
-            lease.add(punch_entry(parent, name));
-            done = co_await commit_named(call, lease);
+            auto slot = slots_.take();
+            slot.require(entry_is(parent, name, entry.epoch));
+            add_removal(slot, removal);
+            slot.add(punch_entry(parent, name));
+            done = co_await commit_named(call, slot);
         }
         if (done && !done->replayed) co_await finish_removal(call, removal);
         // If it was done, only the store has the record of whether it left an orphan.
@@ -99,9 +98,9 @@ Task<Result<>> DfsMount::punch_chunks(const Call& call, NodeId node, uint64_t fi
         const uint64_t end = contents.exists ? contents.highest_dkey.number() + 1 : 0;
         if (end <= first || end - first <= punch_chunks_max_) co_return Result<>();
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.add(punch_chunks_from(node, end - punch_chunks_max_));
-        const auto done = co_await commit(call, lease);
+        auto slot = slots_.take();
+        slot.add(punch_chunks_from(node, end - punch_chunks_max_));
+        const auto done = co_await commit(call, slot);
         if (!done) co_return fail(done.error());
     }
 }

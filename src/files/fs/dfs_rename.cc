@@ -95,18 +95,18 @@ Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     co_return Result<>();
 }
 
-void DfsMount::add_moves(OperationSlots::Lease& lease, Renaming& renaming) {
+void DfsMount::add_moves(OperationSlots::HeldSlot& slot, Renaming& renaming) {
     if (renaming.moves_directory()) {
-        lease.require({.kind = Condition::Kind::epoch_equals,
-                       .object = object_of(root_node),
-                       .dkey = record_dkey(),
-                       .akey = rename_akey(),
-                       .value = renaming.renames_epoch.value});
-        lease.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
+        slot.require({.kind = Condition::Kind::epoch_equals,
+                      .object = object_of(root_node),
+                      .dkey = record_dkey(),
+                      .akey = rename_akey(),
+                      .value = renaming.renames_epoch.value});
+        slot.add(put(object_of(root_node), record_dkey(), rename_akey(), renaming.renames));
     }
     for (const Moved& move : renaming.moves) {
-        lease.require(inode_is(move.node, move.inode.epoch));
-        lease.add(put_inode(move.node, move.inode.record));
+        slot.require(inode_is(move.node, move.inode.epoch));
+        slot.add(put_inode(move.node, move.inode.record));
     }
 }
 
@@ -114,14 +114,14 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
     const EntryRecord here = renaming.to.record;
     const EntryRecord there = renaming.from.record;
     co_await slots_.wait();
-    auto lease = slots_.take();
-    lease.require(entry_is(renaming.parent, renaming.name, renaming.from.epoch));
-    lease.require(entry_is(renaming.new_parent, renaming.new_name, renaming.to.epoch));
-    add_moves(lease, renaming);
-    lease.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
-    lease.add(
+    auto slot = slots_.take();
+    slot.require(entry_is(renaming.parent, renaming.name, renaming.from.epoch));
+    slot.require(entry_is(renaming.new_parent, renaming.new_name, renaming.to.epoch));
+    add_moves(slot, renaming);
+    slot.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
+    slot.add(
         put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
-    const auto done = co_await commit_named(call, lease);
+    const auto done = co_await commit_named(call, slot);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -143,16 +143,16 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     Result<Commit> done;
     {
         co_await slots_.wait();
-        auto lease = slots_.take();
-        lease.require(inode_is(renaming.new_parent, renaming.new_parent_epoch));
-        lease.require(entry_is(renaming.parent, renaming.name, from.epoch));
-        lease.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
-        add_moves(lease, renaming);
-        if (to.exists()) add_removal(lease, removal);
-        lease.add(punch_entry(renaming.parent, renaming.name));
-        lease.add(
+        auto slot = slots_.take();
+        slot.require(inode_is(renaming.new_parent, renaming.new_parent_epoch));
+        slot.require(entry_is(renaming.parent, renaming.name, from.epoch));
+        slot.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
+        add_moves(slot, renaming);
+        if (to.exists()) add_removal(slot, removal);
+        slot.add(punch_entry(renaming.parent, renaming.name));
+        slot.add(
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
-        done = co_await commit_named(call, lease);
+        done = co_await commit_named(call, slot);
     }
     if (done && !done->replayed && to.exists()) co_await finish_removal(call, removal);
     // See unlink.

@@ -75,18 +75,18 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
         }
         stamp_changed(inode.record, contents);
         co_await slots_.wait();
-        auto lease = slots_.take();
+        auto slot = slots_.take();
         if (condition) {
-            lease.require({.kind = *condition,
-                           .object = operation.object,
-                           .dkey = operation.dkey,
-                           .akey = operation.akey});
+            slot.require({.kind = *condition,
+                          .object = operation.object,
+                          .dkey = operation.dkey,
+                          .akey = operation.akey});
         }
-        const size_t inode_condition = lease.transaction().conditions.size();
-        lease.require(inode_is(node, inode.epoch));
-        lease.add(put_inode(node, inode.record));
-        lease.add(operation);
-        const auto done = co_await commit_named(call, lease);
+        const size_t inode_condition = slot.transaction().conditions.size();
+        slot.require(inode_is(node, inode.epoch));
+        slot.add(put_inode(node, inode.record));
+        slot.add(operation);
+        const auto done = co_await commit_named(call, slot);
         if (done) co_return Result<>();
         const Error error = done.error();
         if (error.code == Code::condition_failed && error.detail < inode_condition) {

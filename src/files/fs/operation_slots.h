@@ -42,12 +42,14 @@ class OperationSlots {
     };
 
     // A borrowed slot with an empty transaction. The destructor returns it.
-    class [[nodiscard]] Lease {
+    class [[nodiscard]] HeldSlot {
       public:
-        Lease(OperationSlots& owner, RequestSlot& slot) : owner_(owner), slot_(slot) { restart(); }
-        Lease(const Lease&) = delete;
-        Lease& operator=(const Lease&) = delete;
-        ~Lease() { owner_.give_back(slot_, rests_); }
+        HeldSlot(OperationSlots& owner, RequestSlot& slot) : owner_(owner), slot_(slot) {
+            restart();
+        }
+        HeldSlot(const HeldSlot&) = delete;
+        HeldSlot& operator=(const HeldSlot&) = delete;
+        ~HeldSlot() { owner_.give_back(slot_, rests_); }
 
         // Empties the transaction and gives it the slot's next sequence number.
         void restart() {
@@ -84,16 +86,16 @@ class OperationSlots {
 
     [[nodiscard]] object::Holder holder() const { return slots_.front().transaction.holder; }
 
-    // co_await slots.wait(), then take(). They are separate because a Lease cannot move.
+    // co_await slots.wait(), then take(). They are separate because a HeldSlot cannot move.
     [[nodiscard]] auto wait() { return free_count_.acquire(); }
-    [[nodiscard]] Lease take() {
+    [[nodiscard]] HeldSlot take() {
         ROS2S_CHECK(!free_.empty());
         RequestSlot& slot = slots_[free_.back()];
         free_.pop_back();
-        return Lease(*this, slot);
+        return HeldSlot(*this, slot);
     }
     // Needs no wait(). One user at a time.
-    [[nodiscard]] Lease take_reserved() { return Lease(*this, slots_.back()); }
+    [[nodiscard]] HeldSlot take_reserved() { return HeldSlot(*this, slots_.back()); }
 
   private:
     void give_back(const RequestSlot& slot, bool rests) {

@@ -1,4 +1,4 @@
-// Descriptors, grant tables and hellos, given any bytes.
+// Descriptors, tables of regions and hellos, given any bytes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

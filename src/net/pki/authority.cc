@@ -410,8 +410,8 @@ Result<RevokedCertificate> revoke(const std::string& where, const std::string& n
     if (own != lists.end() && X509_CRL_verify(own->get(), authority.key.get()) != 1) {
         (void)openssl_error();
         return report.fail(Code::invalid,
-                           "the signature of the authority's list in {} is wrong, so what it "
-                           "revoked so far is not known; put back an earlier copy of the file",
+                           "the signature of the authority's list in {} is wrong, so the revoked "
+                           "certificates are unknown; put back an earlier copy of the file",
                            path);
     }
     X509_CRL* const before = own == lists.end() ? nullptr : own->get();

@@ -34,10 +34,10 @@ struct Identity {
 // ca.crt, NAME.crt and NAME.key of a directory, with the names that make_authority() uses.
 [[nodiscard]] Identity identity_in(const std::string& directory, const std::string& name);
 
-// Checks that the files exist, belong together, are valid at `now` and chain to the authority, and
-// that the lists of revoked certificates beside it (revocation.h) can be read, if there are any.
-// Otherwise the report names the wrong file and the remedy. Errors: not_found, denied, invalid,
-// deadline (expired, or not valid yet).
+// Checks that the files exist, belong together, are valid at `now`, and chain to the authority.
+// Lists of revoked certificates beside the authority (revocation.h) must be readable. Otherwise the
+// report names the wrong file and the remedy. Errors: not_found, denied, invalid, deadline
+// (expired, or not valid yet).
 [[nodiscard]] Result<> check_identity(const Identity& identity, Seconds now, Report& report);
 
 // Checks that one of `authorities` signed a client's certificate. It is the first one in `chain`;

@@ -1,6 +1,6 @@
 // Root who uses the pool directory of another user acts as that user, as with `sudo -u USER`: that
-// user's files decide what the program reads, connects to and believes, so it must not have more
-// rights than he has. Programs only: a library does not change the user of its process.
+// user's files decide which files and servers the program uses, so it must not have more rights
+// than that user. Programs only: a library does not change the user of its process.
 //
 // Call it before the first thread starts.
 #pragma once
@@ -16,11 +16,11 @@ namespace ros2s::api {
 
 struct ActingUser {
     uid_t uid = 0;
-    std::string directory;  // that belongs to him
+    std::string directory;  // that belongs to the user
 };
 
-// The user to whom the pool directories belong, if the process is root's and he is not root. Empty
-// if they have several owners: then those of others are refused (base/trusted_file.h). `places`:
+// The owner of the pool directories, if the process is root's and the owner is not root. Empty if
+// they have several owners: then directories of others are refused (base/trusted_file.h). `places`:
 // directories and URIs; only those with `dir` count.
 [[nodiscard]] std::optional<ActingUser> acting_user(const std::vector<std::string>& places);
 // Takes the rights of the user, his groups included, and gives up all others for good. Errors, with

@@ -246,8 +246,7 @@ Task<Result<>> create_pool(const Call& call, Environment environment, const Pool
     const auto made = co_await make_pool(call, environment, creation, directory, report);
     if (made) co_return {};
     if (const auto removed = remove_pool_files(directory); !removed) {
-        report.say("what was made in {} could not be removed: {}", directory,
-                   describe(removed.error()));
+        report.say("cannot remove the new files in {}: {}", directory, describe(removed.error()));
     }
     ::unlink(in(directory, owner_name).c_str());
     ownership.reset();

@@ -73,8 +73,7 @@ Task<Result<>> grow(const Call& call, Environment environment, const PoolDirecto
     if (!written) {
         if (const auto removed = remove_device(device, Removal::unfinished); !removed) {
             report.say(
-                "what was made of {} could not be removed: {}; the next opening of the pool tries "
-                "again",
+                "cannot remove the new device {}: {}; the next opening of the pool tries again",
                 device, describe(removed.error()));
             co_return written;
         }

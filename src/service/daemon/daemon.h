@@ -3,8 +3,8 @@
 //
 // The daemon reports by sd_notify(3) that it is ready, and its addresses: the message has a line
 // X_ROS2STORE_ADDRESS=… for each. If the service manager requests a watchdog (WatchdogSec= of a
-// unit), the daemon reports at least three times in that interval that all its cores run and that
-// the control plane accepts connections. systemd ends and restarts a process that does not report.
+// unit), the daemon reports at least three times in that interval, as long as all cores run and the
+// control plane accepts connections. systemd ends and restarts a process that does not report.
 #pragma once
 #include <cstdint>
 #include <functional>

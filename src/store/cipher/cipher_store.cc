@@ -365,7 +365,7 @@ void CipherStore::refuse(FetchItem& item, Extent block, const Error& error) {
     if (metrics_.refused_blocks.value() <= corrupt_lines_max) {
         const std::string where = location_text(container_, item, {bad.offset, end - bad.offset});
         log_.error(error.code == Code::corrupt
-                       ? where + ": the bytes are not what was encrypted there"
+                       ? where + ": the stored bytes are corrupt (their tag does not match)"
                        : where + ": cannot be decrypted: " + describe(error));
     }
     item.status = fail(Error{.code = error.code,

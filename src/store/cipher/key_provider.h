@@ -1,5 +1,5 @@
-// KeyProvider: holds tenants' keys. It wraps the data keys of containers with a named key. That key
-// need not leave the provider, so it can be a PKCS #11 module or a KMIP server.
+// KeyProvider: holds tenants' keys. It wraps the data keys of containers with a named key. The
+// wrapping key need not leave the provider, which can be a PKCS #11 module or a KMIP server.
 //
 // Calls may block, and a token behind a network may hang. They are therefore made on a helper
 // thread (key_calls.h): when a container is opened, created or given another key, and when the last

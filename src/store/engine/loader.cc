@@ -55,7 +55,7 @@ Result<> Loader::decode_into(Node& node, std::string_view raw) {
     if (bad_values_++ < bad_value_lines_max) {
         env_.log.error(
             "the index's value of {} cannot be used: {}; restore the pool from a copy, or remove "
-            "what it belongs to",
+            "the object",
             place_of(key), entry ? std::string(fault) : describe(error));
     }
     return fail(error);

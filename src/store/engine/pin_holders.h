@@ -11,7 +11,8 @@
 //
 // Invariants
 // - A holder of another process is on the written list before its first pin has an effect, and as
-//   long as it has pins. Otherwise the written text is no list, and the next start awaits all.
+//   long as it has pins. Otherwise the written text is not a valid list, and the next start awaits
+//   all holders.
 // - Bounded: an owner has no more holders than it leaves free.
 #pragma once
 #include <map>
@@ -66,7 +67,7 @@ class PinHolders {
     std::map<object::HolderName, Entry> entries_;
     std::map<Uuid, size_t> owners_;  // their entries
     uint64_t version_ = 0, written_ = 0;
-    // The written text is no list. It stays so until this time.
+    // The written text is not a valid list until this time.
     bool awaits_all_ = false;
     bool is_writing_ = false;  // a list that may lack those that were added since
     Time all_until_{};

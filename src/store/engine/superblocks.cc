@@ -80,7 +80,7 @@ std::string missing_devices(const Superblock& pool, const Devices& devices,
                      : fmt::format("device-{} ({})", number, pool.devices[number].uuid.to_string());
     }
     return fmt::format(
-        "pool {} has {} devices; missing: {}; here: {}. Mount the disk that holds what is missing, "
+        "pool {} has {} devices; missing: {}; here: {}. Mount the disk of the missing devices, "
         "or put the file back, or a link to it, from a copy; nothing was changed",
         pool.pool.to_string(), places.size(), missing, present);
 }

@@ -15,8 +15,8 @@ using Use = ContainerPolicy::Use;
 namespace {
 
 constexpr size_t workspaces_kept_max = 64;
-// Of one that is kept. A client decides which element of which list it makes large, so without a
-// limit the lists' elements would grow one after the other.
+// Of one that is kept. A client can make any element of these lists large. Without a limit, all
+// elements would grow one after the other.
 constexpr size_t workspace_bytes_kept_max = size_t{128} << 10;
 constexpr size_t owners_kept_max = 1024;
 // The limit for one page of a list, so that no client makes the store collect more at once.

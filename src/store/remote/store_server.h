@@ -30,7 +30,7 @@ struct StoreServerMetrics {
 
 // The kind of work of a request to a store.
 [[nodiscard]] admission::Work work_of(const rpc::Request& request);
-// The memory that it holds until its reply is read, beside the request's own.
+// The memory that a request holds until its reply is read, beside its own payload.
 [[nodiscard]] uint64_t reply_memory_bytes_of(const rpc::Request& request);
 
 class StoreServer final : public rpc::Service {

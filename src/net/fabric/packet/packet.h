@@ -44,7 +44,7 @@ inline constexpr size_t frame_bytes = size_t{60} << 10;
 // A packet of a frame, decoded: every field agrees with its type and with the bytes that follow.
 struct PacketView {
     Packet header;
-    RemoteKey key;  // put, get, granted; the grant table checks its integrity
+    RemoteKey key;  // put, get, granted; the table of regions checks its integrity
     ConstBytes bytes;
 };
 // Takes the first packet from any bytes. Errors: corrupt.

@@ -1,9 +1,9 @@
 // PacketEndpoint: an Endpoint over a Wire. Messages, put and get are packets, several to a frame of
 // at most 60 KiB, so that many small replies cost one send. The grantor's own code copies, and
-// checks its grant table for every piece. If the wire's adapter moves bytes by itself (OneSided),
-// put and get are its operations. The granting side then announces grants and revocations. The
-// initiating side checks each transfer against them (PeerRegions), and reports when a revoked grant
-// has no transfer left.
+// checks its table of regions for every piece. If the wire's adapter moves bytes by itself
+// (OneSided), put and get are its operations. The granting side then announces grants and
+// revocations. The initiating side checks each transfer against them (PeerRegions), and reports
+// when a revoked grant has no transfer left.
 //
 // Outgoing data takes turns: control (credit, ends of operations), messages in order, pieces of
 // puts and of replies to gets round robin. An open frame is written when it is full or when the

@@ -25,7 +25,7 @@ class RingWriter {
 
     [[nodiscard]] uint64_t size() const noexcept { return ring_.size(); }
     [[nodiscard]] Bytes memory() const noexcept { return ring_; }
-    // As far as known.
+    // By the peer's index as last loaded.
     [[nodiscard]] uint64_t room() const noexcept { return ring_.size() - (tail_ - head_); }
     // Loads how far the peer has read. False: the peer's index is wrong.
     [[nodiscard]] bool refresh() noexcept {
@@ -70,7 +70,7 @@ class RingReader {
     RingReader(Bytes ring, SharedWord& tail, SharedWord& head) noexcept
         : ring_(ring), tail_word_(tail), head_word_(head) {}
 
-    // As far as known.
+    // By the peer's index as last loaded.
     [[nodiscard]] uint64_t available() const noexcept { return tail_ - head_; }
     // Loads how far the peer has written. False: the peer's index is wrong.
     [[nodiscard]] bool refresh() noexcept {

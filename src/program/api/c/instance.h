@@ -4,11 +4,11 @@
 //
 // There is one table of instances per process, because a pool has one owner *process*, and one
 // mount of a container serves the whole process. It is the library's only mutable global, besides
-// the thread's error sentence. A forked child starts with an empty one: what the parent opened
-// stays the parent's.
+// the thread's error sentence. A forked child starts with an empty table. The parent's instances
+// stay the parent's.
 //
-// Thread rule: attach() and detach() from any thread. Those of one pool, or of one container of a
-// server, wait for each other. They do not wait for others, because a server may hang.
+// Thread rule: attach() and detach() from any thread. Openings of one pool, or of one container of
+// a server, wait for each other. They do not wait for others, because a server may hang.
 #pragma once
 #include <map>
 #include <memory>

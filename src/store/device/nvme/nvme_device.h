@@ -19,7 +19,7 @@
 // none does, commands wait for one, up to 30 s. If the namespace is removed, operations in flight
 // and all later ones fail.
 //
-// Used on the core on which it was opened, or for which handle_on() made it. That core's Ring is
+// Used on the core on which it was opened, or for which handle_on() made it. Its Ring must be
 // io_uring.
 #pragma once
 #include <linux/nvme_ioctl.h>

@@ -12,8 +12,8 @@
 // Punching a hole would create unwritten extents; writing to them takes up to twice the time and
 // turns a 40 µs flush into one of hundreds of µs.
 //
-// Used on the core on which it was opened, or for which handle_on() made it. That core's Reactor
-// has a Ring.
+// Used on the core on which it was opened, or for which handle_on() made it. Its Reactor must have
+// a Ring.
 #pragma once
 #include <functional>
 #include <memory>

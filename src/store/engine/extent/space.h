@@ -12,10 +12,10 @@
 //                    discarded()
 //
 // The `used` bitmap is the durable truth. It changes only when a committed group is applied, and
-// checkpoints write it. `available` blocks may be written now. A block displaced by group N stays
-// in quarantine until a record that proves N durable is itself durable, and until all reads that
-// began before N was visible have ended. Then its bytes may change. If its device benefits from it,
-// the block is first discarded, and is available when the discard has ended.
+// checkpoints write it. `available` blocks may be written now. A block displaced by group N leaves
+// quarantine under two conditions: a record that proves N durable is itself durable, and all reads
+// that began before N was visible have ended. Then its bytes may change. If its device benefits
+// from it, the block is first discarded, and is available when the discard has ended.
 //
 // Invariants
 // - available and used are disjoint. A block in flight, in quarantine or discarding is in neither.

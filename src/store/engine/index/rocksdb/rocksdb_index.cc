@@ -372,7 +372,7 @@ Result<> check_format(const std::string& directory, rocksdb::FileSystem& files, 
         if (error_of(status).code != Code::not_found) return explain(status, directory, report);
         return report.fail(Code::not_found,
                            "there is no index directory " + directory +
-                               ", without which what is in the pool cannot be found: put it back "
+                               ", which the pool needs to find its contents: put it back "
                                "where it was, or restore it from a copy made while the pool was "
                                "closed");
     }
