@@ -6,9 +6,9 @@
 #include <bit>
 
 #include "engine_absence.h"
+#include "ros2s/rights/decide.h"
 #include "ros2s/rights/sources/capability.h"
 #include "ros2s/rpc/request.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -36,7 +36,6 @@ struct DelegatedPools::PoolState {
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
     Duration ahead{};  // the engine's clock, of this machine's
-    tenancy::SeenTenants tenants;
     std::optional<WallTime> failing_since{};
     bool is_absent = false;  // it was reported
     // Its sessions with the engine: those that are open, the provider of the last one, and the
@@ -136,8 +135,7 @@ bool DelegatedPools::has(std::string_view pool) const {
 
 // ---- what the engine says -----------------------------------------------------------------------
 
-void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed,
-                          const tenancy::SeenTenants& tenants) {
+void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed) {
     if (!has(pool)) return;
     auto& place = states_[pool];
     if (place == nullptr) place = std::make_unique<PoolState>();
@@ -146,19 +144,17 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     state.audience = listed.audience;
     state.issuers = listed.issuers;
     state.ahead = listed.now - reactor_.wall_time();
-    if (listed.tenants) state.tenants = tenants;
     const WallTime now = engine_time(state);
     report_late(pool, state);
     std::erase_if(delegated_, [&](const auto& each) {
         if (std::get<0>(each.first) != pool) return false;
         const capability::Capability& first = each.second->first;
         const capability::Capability& last = each.second->last;
-        const auto tenant = state.tenants.find(last.tenant);
         // While it is used, another chain may follow.
         const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
-        const bool is_invalid = tenant == state.tenants.end() || !tenant->second.active ||
-                                tenant->second.tenant.generation != last.generation ||
-                                tenancy::is_revoked(tenant->second.tenant, first, last);
+        const rights::Why why = rights::check_capability(policy(), pool, last.tenant,
+                                                         rights::verified(pool, first, last));
+        const bool is_invalid = why != rights::Why::granted;
         if (is_invalid) each.second->expect_no_successor();
         return is_over || is_invalid;
     });
@@ -297,35 +293,19 @@ WallTime DelegatedPools::engine_time(const PoolState& pool) const {
     return reactor_.wall_time() + pool.ahead;
 }
 
-const tenancy::Tenant* DelegatedPools::find_tenant(std::string_view pool,
-                                                   std::string_view subject) const {
-    const auto state = states_.find(pool);
-    return state == states_.end() ? nullptr : tenancy::find_tenant(state->second->tenants, subject);
-}
-
 std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    return tenant == nullptr ? std::string() : tenant->name;
+    return policy().principal(subject, pool).tenant;
 }
 
-std::string DelegatedPools::owner_of(std::string_view pool, std::string_view subject) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    return tenant == nullptr ? std::string() : tenant->owner();
-}
-
-std::string DelegatedPools::authority(std::string_view pool, std::string_view subject,
-                                      bool read_only) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    if (tenant == nullptr) return "/";
-    return fmt::format("{}/{}/{}.{}", tenant->name, read_only ? "r" : "w", tenant->generation,
-                       tenant->revocations);
-}
-
-std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view authority) {
-    const size_t slash = authority.find('/');
-    const bool writes = authority.substr(slash + 1).starts_with('w');
-    return {std::string(authority.substr(0, slash)),
-            writes ? capability::right_write : capability::right_read};
+session::Authority DelegatedPools::authority(std::string_view pool, std::string_view subject,
+                                             bool read_only) const {
+    std::string name = tenant_of(pool, subject);
+    const rights::TenantParty* const tenant = policy().tenant(pool, name);
+    if (tenant == nullptr) return {};
+    return {.tenant = std::move(name),
+            .writes = !read_only,
+            .generation = tenant->generation,
+            .revocations = tenant->revocations};
 }
 
 std::optional<control::Capabilities::Description> DelegatedPools::describe(
@@ -399,12 +379,11 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
     // The host may have heard of a change, also of the engine's clock, before this process.
     const auto first = capability::decode(chain.front());
     for (const Time until = reactor_.now() + news_max; first && reactor_.now() < until;) {
-        const auto tenant = state.tenants.find(first->tenant);
+        const rights::TenantParty* const tenant = policy().tenant(pool, first->tenant);
         const bool is_known_key =
             std::ranges::find(state.issuers, first->issuer) != state.issuers.end();
-        if (tenant == state.tenants.end() ||
-            (is_known_key && tenant->second.tenant.generation >= first->generation &&
-             first->is_in_time(engine_time(state)))) {
+        if (tenant == nullptr || (is_known_key && tenant->generation >= first->generation &&
+                                  first->is_in_time(engine_time(state)))) {
             break;
         }
         if (!co_await sleep_for(reactor_, news_pause, {})) break;
@@ -422,9 +401,9 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
         return capability::verify(chain, expected, why);
     }));
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    const tenancy::Tenant& tenant = state.tenants.at(last.tenant).tenant;
-    if (tenant.generation != last.generation) co_return no("its tenant was changed since");
-    if (tenancy::is_revoked(tenant, *first, last)) co_return no("it was revoked");
+    const rights::Why wrong =
+        rights::check_capability(policy(), pool, last.tenant, rights::verified(pool, *first, last));
+    if (wrong != rights::Why::granted) co_return no(to_string(wrong));
     co_return std::move(last);
 }
 
@@ -560,16 +539,6 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     log_.info("the pool '{}' for the tenant '{}': {}", pool, delegated.last.tenant,
               delegated.pool->path());
     co_return Result<>{};
-}
-
-bool DelegatedPools::has_capability(std::string_view pool, std::string_view subject,
-                                    const capability::Use& use) const {
-    const TenantOfPool tenant(pool, tenant_of(pool, subject));
-    return std::ranges::any_of(delegated_, [&](const auto& each) {
-        const capability::Capability& last = each.second->last;
-        return tenant_of_key(each.first) == tenant && last.use.covers(use) &&
-               last.is_in_time(engine_time(*states_.find(pool)->second));
-    });
 }
 
 std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,

@@ -69,7 +69,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
         unused_.pop_back();
     }
     Result<> done;
-    if (!sessions_.rights().hold() && needs_rights(request)) [[unlikely]]
+    if (sessions_.rights().is_over() && needs_rights(request)) [[unlikely]]
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
     if (done) done = co_await answer(request, *scratch);
     if (!done) co_await request.fail(done.error());
