@@ -147,7 +147,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     const WallTime now = engine_time(state);
     report_late(pool, state);
     std::erase_if(delegated_, [&](const auto& each) {
-        if (std::get<0>(each.first) != pool) return false;
+        if (!each.first.is_of(pool)) return false;
         const capability::Capability& first = each.second->first;
         const capability::Capability& last = each.second->last;
         // While it is used, another chain may follow.
@@ -164,7 +164,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
 void DelegatedPools::end_unused(const std::string& pool) {
     const Time now = reactor_.now();
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated->pool == nullptr) continue;
+        if (!key.is_of(pool) || delegated->pool == nullptr) continue;
         if (delegated.use_count() > 1) {
             delegated->unused_since.reset();
             continue;
@@ -180,10 +180,10 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
     const Time now = reactor_.now();
     DelegatedSession *own = nullptr, *other = nullptr;
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated.use_count() > 1 || delegated->pool == nullptr) {
+        if (!key.is_of(pool) || delegated.use_count() > 1 || delegated->pool == nullptr) {
             continue;
         }
-        const bool is_own = std::get<1>(key) == tenant;
+        const bool is_own = key.tenant.second == tenant;
         const Time since = delegated->unused_since.value_or(now);
         if (!is_own && now - since < others_unused_min) continue;
         DelegatedSession*& longest = is_own ? own : other;
@@ -200,8 +200,8 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
 void DelegatedPools::report_late(const std::string& pool, const PoolState& state) {
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated.use_count() == 1 ||
-            delegated->was_reported_late || delegated->last.is_in_time(engine_time(state))) {
+        if (!key.is_of(pool) || delegated.use_count() == 1 || delegated->was_reported_late ||
+            delegated->last.is_in_time(engine_time(state))) {
             continue;
         }
         delegated->was_reported_late = true;
@@ -410,7 +410,7 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
 void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
     auto first = delegated_.end();
     for (auto each = delegated_.begin(); each != delegated_.end(); ++each) {
-        if (each->second.use_count() > 1 || tenant_of_key(each->first) != tenant) continue;
+        if (each->second.use_count() > 1 || each->first.tenant != tenant) continue;
         if (first == delegated_.end() || each->second->last.expires < first->second->last.expires) {
             first = each;
         }
@@ -421,7 +421,7 @@ void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
 Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     std::map<TenantOfPool, ChainCount> counts;
     for (const auto& [key, delegated] : delegated_) {
-        ChainCount& count = counts[tenant_of_key(key)];
+        ChainCount& count = counts[key.tenant];
         ++count.all;
         if (delegated.use_count() == 1) ++count.unused;
     }
@@ -454,7 +454,7 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
         co_return report.fail(Code::denied, sentence);
     }
     const capability::Capability& last = *verified;
-    const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
+    const Key key{{pool, last.tenant}, last.use};
     if (closing_) co_return report.fail(Code::closed, "the server is stopping");
     const auto found = delegated_.find(key);
     const bool is_new = found == delegated_.end();
@@ -547,7 +547,7 @@ std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
     const TenantOfPool tenant(pool, tenant_of(pool, subject));
     for (const auto& [key, delegated] : delegated_) {
         // The tenant's record names the directories.
-        if (tenant_of_key(key) != tenant || delegated->last.use.directories) continue;
+        if (key.tenant != tenant || key.use.directories) continue;
         if (!delegated->last.is_in_time(engine_time(*states_.find(pool)->second))) continue;
         grants.push_back(rights::grant_of(tenant.first, delegated->last.use));
     }
@@ -562,7 +562,7 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     };
     std::shared_ptr<DelegatedSession> best;
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
+        if (key.tenant != TenantOfPool(pool, tenant)) continue;
         capability::Use within = use;
         within.directories = delegated->last.use.directories;  // the mount's view has checked these
         if (!delegated->last.use.covers(within)) continue;

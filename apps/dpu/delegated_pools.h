@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "chain_shares.h"
@@ -108,10 +109,18 @@ class DelegatedPools final : public control::Capabilities {
     struct PoolState;
     class Holder;
     struct DelegatedSession;
-    using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
-    [[nodiscard]] static TenantOfPool tenant_of_key(const Key& key) {
-        return {std::get<0>(key), std::get<1>(key)};
-    }
+    // What a tenant has handed over for one use of containers. There is one chain for it.
+    struct Key {
+        TenantOfPool tenant;
+        capability::Use use;
+        [[nodiscard]] bool is_of(std::string_view pool) const { return tenant.first == pool; }
+        friend bool operator<(const Key& a, const Key& b) {
+            const auto parts = [](const Key& key) {
+                return std::tie(key.tenant, key.use.rights, key.use.directories, key.use.container);
+            };
+            return parts(a) < parts(b);
+        }
+    };
     [[nodiscard]] const rights::Policy& policy() const { return sessions_.rights().policy(); }
     [[nodiscard]] WallTime engine_time(const PoolState& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
@@ -156,7 +165,7 @@ class DelegatedPools final : public control::Capabilities {
     std::vector<std::string> names_;
     OnChange on_change_;
     std::map<std::string, std::unique_ptr<PoolState>, std::less<>> states_;  // by pool
-    std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;  // by pool, tenant and use
+    std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;
     size_t alive_ = 0;  // of DelegatedSession, also those that only mounts still use
     bool closing_ = false;
     Time may_log_not_issued_{};
