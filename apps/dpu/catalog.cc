@@ -59,7 +59,7 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
     capability::Use use{
         .rights = capability::right_create, .directories = false, .container = properties.label};
     const EnginePools::Creator creator{
-        .subject = subject, .pool = pool, .tenant = followed_->tenant_of(pool, subject)};
+        .subject = subject, .pool = pool, .tenant = policy_.principal(subject, pool).tenant};
     ROS2S_CO_TRY_ASSIGN(
         const auto store,
         co_await store_for(call, std::move(subject), std::move(pool), std::move(use), report));
@@ -67,22 +67,25 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
                                               report);
 }
 
-std::string Catalog::authority_for(const session::Session& session, bool read_only) const {
+session::Authority Catalog::authority_for(const session::Session& session, bool read_only) const {
     const std::string& pool = session.request.pool;
     if (!delegated.has(pool)) return {};
     return delegated.authority(pool, session.request.subject, read_only);
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open_for(const Call& call,
-                                                                std::string authority,
+                                                                session::Authority authority,
                                                                 const std::string& pool,
                                                                 const std::string& container,
                                                                 Report& report) {
     if (!delegated.has(pool)) co_return co_await open(call, pool, container, report);
-    const auto [tenant, rights] = DelegatedPools::parse_authority(authority);
-    capability::Use use{.rights = rights, .directories = false, .container = container};
-    ROS2S_CO_TRY_ASSIGN(auto store,
-                        co_await delegated.store(call, pool, tenant, std::move(use), report));
+    capability::Use use{
+        .rights = authority.writes ? capability::right_write : capability::right_read,
+        .directories = false,
+        .container = container};
+    ROS2S_CO_TRY_ASSIGN(
+        auto store,
+        co_await delegated.store(call, pool, std::move(authority.tenant), std::move(use), report));
     ROS2S_CO_TRY_ASSIGN(auto opened, co_await pools.open_on(call, *store, pool, container, report));
     co_return std::make_unique<access::CheckedFileSystem>(reactor_, std::move(opened),
                                                           std::move(store));

@@ -8,8 +8,8 @@
 #include "delegated_pools.h"
 #include "directories.h"
 #include "engine_pools.h"
-#include "followed_tenants.h"
 #include "ros2s/control/control_server.h"
+#include "ros2s/rights/policy.h"
 #include "ros2s/session/mounts.h"
 
 namespace ros2s::dpud {
@@ -23,16 +23,14 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
           pools(reactor),
           served(reactor, files),
           daos(reactor, files),
-          reactor_(reactor) {}
+          reactor_(reactor),
+          policy_(sessions.rights().policy()) {}
 
     // An engine's pools are all here, or all there (`engine: access` in the settings).
     DelegatedPools delegated;
     EnginePools pools;
     Directories served;
     DaosPools daos;
-
-    // Whose tenants create containers; it outlives this. Call it first.
-    void follow(const FollowedTenants& followed) { followed_ = &followed; }
 
     [[nodiscard]] std::vector<std::string> names() const override;
     [[nodiscard]] object::ObjectStore* find(std::string_view pool) override {
@@ -54,15 +52,6 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                                  std::string pool,
                                                                  capability::Use use,
                                                                  Report& report) override;
-    // As at the engine: the tenant owns the containers that a session with a capability creates.
-    [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
-                                                      std::string_view subject) const override {
-        return delegated.owner_of(pool, subject);
-    }
-    [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
-                                      const capability::Use& use) const override {
-        return delegated.has_capability(pool, subject, use);
-    }
     [[nodiscard]] std::vector<rights::Grant> handed_over(std::string_view pool,
                                                          std::string_view subject) const override {
         return delegated.handed_over(pool, subject);
@@ -73,9 +62,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                            fs::Owner owner,
                                                            Report& report) override;
     // The tenant and its rights, as long as its record does not change.
-    [[nodiscard]] std::string authority_for(const session::Session& session,
-                                            bool read_only) const override;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call, std::string authority,
+    [[nodiscard]] session::Authority authority_for(const session::Session& session,
+                                                   bool read_only) const override;
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
+                                                           session::Authority authority,
                                                            const std::string& pool,
                                                            const std::string& container,
                                                            Report& report) override;
@@ -96,7 +86,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
 
   private:
     Reactor& reactor_;
-    const FollowedTenants* followed_ = nullptr;
+    const rights::Policy& policy_;
 };
 
 }  // namespace ros2s::dpud

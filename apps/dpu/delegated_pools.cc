@@ -6,9 +6,9 @@
 #include <bit>
 
 #include "engine_absence.h"
+#include "ros2s/rights/decide.h"
 #include "ros2s/rights/sources/capability.h"
 #include "ros2s/rpc/request.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::dpud {
 namespace {
@@ -36,7 +36,6 @@ struct DelegatedPools::PoolState {
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
     Duration ahead{};  // the engine's clock, of this machine's
-    tenancy::SeenTenants tenants;
     std::optional<WallTime> failing_since{};
     bool is_absent = false;  // it was reported
     // Its sessions with the engine: those that are open, the provider of the last one, and the
@@ -136,8 +135,7 @@ bool DelegatedPools::has(std::string_view pool) const {
 
 // ---- what the engine says -----------------------------------------------------------------------
 
-void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed,
-                          const tenancy::SeenTenants& tenants) {
+void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed) {
     if (!has(pool)) return;
     auto& place = states_[pool];
     if (place == nullptr) place = std::make_unique<PoolState>();
@@ -146,19 +144,17 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     state.audience = listed.audience;
     state.issuers = listed.issuers;
     state.ahead = listed.now - reactor_.wall_time();
-    if (listed.tenants) state.tenants = tenants;
     const WallTime now = engine_time(state);
     report_late(pool, state);
     std::erase_if(delegated_, [&](const auto& each) {
-        if (std::get<0>(each.first) != pool) return false;
+        if (!each.first.is_of(pool)) return false;
         const capability::Capability& first = each.second->first;
         const capability::Capability& last = each.second->last;
-        const auto tenant = state.tenants.find(last.tenant);
         // While it is used, another chain may follow.
         const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
-        const bool is_invalid = tenant == state.tenants.end() || !tenant->second.active ||
-                                tenant->second.tenant.generation != last.generation ||
-                                tenancy::is_revoked(tenant->second.tenant, first, last);
+        const rights::Why why = rights::check_capability(policy(), pool, last.tenant,
+                                                         rights::verified(pool, first, last));
+        const bool is_invalid = why != rights::Why::granted;
         if (is_invalid) each.second->expect_no_successor();
         return is_over || is_invalid;
     });
@@ -168,7 +164,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
 void DelegatedPools::end_unused(const std::string& pool) {
     const Time now = reactor_.now();
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated->pool == nullptr) continue;
+        if (!key.is_of(pool) || delegated->pool == nullptr) continue;
         if (delegated.use_count() > 1) {
             delegated->unused_since.reset();
             continue;
@@ -184,10 +180,10 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
     const Time now = reactor_.now();
     DelegatedSession *own = nullptr, *other = nullptr;
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated.use_count() > 1 || delegated->pool == nullptr) {
+        if (!key.is_of(pool) || delegated.use_count() > 1 || delegated->pool == nullptr) {
             continue;
         }
-        const bool is_own = std::get<1>(key) == tenant;
+        const bool is_own = key.tenant.second == tenant;
         const Time since = delegated->unused_since.value_or(now);
         if (!is_own && now - since < others_unused_min) continue;
         DelegatedSession*& longest = is_own ? own : other;
@@ -204,8 +200,8 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
 void DelegatedPools::report_late(const std::string& pool, const PoolState& state) {
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || delegated.use_count() == 1 ||
-            delegated->was_reported_late || delegated->last.is_in_time(engine_time(state))) {
+        if (!key.is_of(pool) || delegated.use_count() == 1 || delegated->was_reported_late ||
+            delegated->last.is_in_time(engine_time(state))) {
             continue;
         }
         delegated->was_reported_late = true;
@@ -297,35 +293,19 @@ WallTime DelegatedPools::engine_time(const PoolState& pool) const {
     return reactor_.wall_time() + pool.ahead;
 }
 
-const tenancy::Tenant* DelegatedPools::find_tenant(std::string_view pool,
-                                                   std::string_view subject) const {
-    const auto state = states_.find(pool);
-    return state == states_.end() ? nullptr : tenancy::find_tenant(state->second->tenants, subject);
-}
-
 std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    return tenant == nullptr ? std::string() : tenant->name;
+    return policy().principal(subject, pool).tenant;
 }
 
-std::string DelegatedPools::owner_of(std::string_view pool, std::string_view subject) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    return tenant == nullptr ? std::string() : tenant->owner();
-}
-
-std::string DelegatedPools::authority(std::string_view pool, std::string_view subject,
-                                      bool read_only) const {
-    const tenancy::Tenant* const tenant = find_tenant(pool, subject);
-    if (tenant == nullptr) return "/";
-    return fmt::format("{}/{}/{}.{}", tenant->name, read_only ? "r" : "w", tenant->generation,
-                       tenant->revocations);
-}
-
-std::pair<std::string, uint8_t> DelegatedPools::parse_authority(std::string_view authority) {
-    const size_t slash = authority.find('/');
-    const bool writes = authority.substr(slash + 1).starts_with('w');
-    return {std::string(authority.substr(0, slash)),
-            writes ? capability::right_write : capability::right_read};
+session::Authority DelegatedPools::authority(std::string_view pool, std::string_view subject,
+                                             bool read_only) const {
+    std::string name = tenant_of(pool, subject);
+    const rights::TenantParty* const tenant = policy().tenant(pool, name);
+    if (tenant == nullptr) return {};
+    return {.tenant = std::move(name),
+            .writes = !read_only,
+            .generation = tenant->generation,
+            .revocations = tenant->revocations};
 }
 
 std::optional<control::Capabilities::Description> DelegatedPools::describe(
@@ -399,12 +379,11 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
     // The host may have heard of a change, also of the engine's clock, before this process.
     const auto first = capability::decode(chain.front());
     for (const Time until = reactor_.now() + news_max; first && reactor_.now() < until;) {
-        const auto tenant = state.tenants.find(first->tenant);
+        const rights::TenantParty* const tenant = policy().tenant(pool, first->tenant);
         const bool is_known_key =
             std::ranges::find(state.issuers, first->issuer) != state.issuers.end();
-        if (tenant == state.tenants.end() ||
-            (is_known_key && tenant->second.tenant.generation >= first->generation &&
-             first->is_in_time(engine_time(state)))) {
+        if (tenant == nullptr || (is_known_key && tenant->generation >= first->generation &&
+                                  first->is_in_time(engine_time(state)))) {
             break;
         }
         if (!co_await sleep_for(reactor_, news_pause, {})) break;
@@ -422,16 +401,16 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
         return capability::verify(chain, expected, why);
     }));
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    const tenancy::Tenant& tenant = state.tenants.at(last.tenant).tenant;
-    if (tenant.generation != last.generation) co_return no("its tenant was changed since");
-    if (tenancy::is_revoked(tenant, *first, last)) co_return no("it was revoked");
+    const rights::Why wrong =
+        rights::check_capability(policy(), pool, last.tenant, rights::verified(pool, *first, last));
+    if (wrong != rights::Why::granted) co_return no(to_string(wrong));
     co_return std::move(last);
 }
 
 void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
     auto first = delegated_.end();
     for (auto each = delegated_.begin(); each != delegated_.end(); ++each) {
-        if (each->second.use_count() > 1 || tenant_of_key(each->first) != tenant) continue;
+        if (each->second.use_count() > 1 || each->first.tenant != tenant) continue;
         if (first == delegated_.end() || each->second->last.expires < first->second->last.expires) {
             first = each;
         }
@@ -442,7 +421,7 @@ void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
 Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     std::map<TenantOfPool, ChainCount> counts;
     for (const auto& [key, delegated] : delegated_) {
-        ChainCount& count = counts[tenant_of_key(key)];
+        ChainCount& count = counts[key.tenant];
         ++count.all;
         if (delegated.use_count() == 1) ++count.unused;
     }
@@ -475,7 +454,7 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
         co_return report.fail(Code::denied, sentence);
     }
     const capability::Capability& last = *verified;
-    const Key key{pool, last.tenant, last.use.rights, last.use.directories, last.use.container};
+    const Key key{{pool, last.tenant}, last.use};
     if (closing_) co_return report.fail(Code::closed, "the server is stopping");
     const auto found = delegated_.find(key);
     const bool is_new = found == delegated_.end();
@@ -562,23 +541,13 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     co_return Result<>{};
 }
 
-bool DelegatedPools::has_capability(std::string_view pool, std::string_view subject,
-                                    const capability::Use& use) const {
-    const TenantOfPool tenant(pool, tenant_of(pool, subject));
-    return std::ranges::any_of(delegated_, [&](const auto& each) {
-        const capability::Capability& last = each.second->last;
-        return tenant_of_key(each.first) == tenant && last.use.covers(use) &&
-               last.is_in_time(engine_time(*states_.find(pool)->second));
-    });
-}
-
 std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
                                                        std::string_view subject) const {
     std::vector<rights::Grant> grants;
     const TenantOfPool tenant(pool, tenant_of(pool, subject));
     for (const auto& [key, delegated] : delegated_) {
         // The tenant's record names the directories.
-        if (tenant_of_key(key) != tenant || delegated->last.use.directories) continue;
+        if (key.tenant != tenant || key.use.directories) continue;
         if (!delegated->last.is_in_time(engine_time(*states_.find(pool)->second))) continue;
         grants.push_back(rights::grant_of(tenant.first, delegated->last.use));
     }
@@ -593,7 +562,7 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     };
     std::shared_ptr<DelegatedSession> best;
     for (const auto& [key, delegated] : delegated_) {
-        if (std::get<0>(key) != pool || std::get<1>(key) != tenant) continue;
+        if (key.tenant != TenantOfPool(pool, tenant)) continue;
         capability::Use within = use;
         within.directories = delegated->last.use.directories;  // the mount's view has checked these
         if (!delegated->last.use.covers(within)) continue;

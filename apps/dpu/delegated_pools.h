@@ -18,6 +18,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "chain_shares.h"
@@ -34,7 +35,6 @@
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
-#include "ros2s/tenancy/policy.h"
 
 namespace ros2s::dpud {
 
@@ -63,9 +63,8 @@ class DelegatedPools final : public control::Capabilities {
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
-    // Call it with the engine's reply about a pool.
-    void know(const std::string& pool, const control::ListedTenants& listed,
-              const tenancy::SeenTenants& tenants);
+    // Call it with the engine's reply about a pool, when the policy has its tenants.
+    void know(const std::string& pool, const control::ListedTenants& listed);
     // Call it if the engine did not reply. After repeated calls the engine counts as unreachable.
     void engine_failed(const std::string& pool, Error error, std::string_view why);
     // Called when the engine of a pool becomes unreachable, and when it is reachable again. Both
@@ -85,19 +84,9 @@ class DelegatedPools final : public control::Capabilities {
     [[nodiscard]] std::string storage(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
-    // The owner name of that tenant's containers (tenancy::Tenant::owner()); empty if there is
-    // none.
-    [[nodiscard]] std::string owner_of(std::string_view pool, std::string_view subject) const;
-    // The tenant of the subject, the right that a mount needs, and the tenant's generation:
-    // "alice/w/7.0". The last number counts revoked capabilities.
-    [[nodiscard]] std::string authority(std::string_view pool, std::string_view subject,
-                                        bool read_only) const;
-    // The tenant, and the rights of a capability.
-    [[nodiscard]] static std::pair<std::string, uint8_t> parse_authority(
-        std::string_view authority);
-    // Whether the subject's tenant has handed over a chain that allows this use now.
-    [[nodiscard]] bool has_capability(std::string_view pool, std::string_view subject,
-                                      const capability::Use& use) const;
+    // The rights of the subject's tenant that a mount needs.
+    [[nodiscard]] session::Authority authority(std::string_view pool, std::string_view subject,
+                                               bool read_only) const;
     // The grants of the chains that the subject's tenant has handed over, and which are valid now.
     [[nodiscard]] std::vector<rights::Grant> handed_over(std::string_view pool,
                                                          std::string_view subject) const;
@@ -120,13 +109,19 @@ class DelegatedPools final : public control::Capabilities {
     struct PoolState;
     class Holder;
     struct DelegatedSession;
-    using Key = std::tuple<std::string, std::string, uint8_t, bool, std::string>;
-    [[nodiscard]] static TenantOfPool tenant_of_key(const Key& key) {
-        return {std::get<0>(key), std::get<1>(key)};
-    }
-    // The active tenant of the subject; null: it has none.
-    [[nodiscard]] const tenancy::Tenant* find_tenant(std::string_view pool,
-                                                     std::string_view subject) const;
+    // What a tenant has handed over for one use of containers. There is one chain for it.
+    struct Key {
+        TenantOfPool tenant;
+        capability::Use use;
+        [[nodiscard]] bool is_of(std::string_view pool) const { return tenant.first == pool; }
+        friend bool operator<(const Key& a, const Key& b) {
+            const auto parts = [](const Key& key) {
+                return std::tie(key.tenant, key.use.rights, key.use.directories, key.use.container);
+            };
+            return parts(a) < parts(b);
+        }
+    };
+    [[nodiscard]] const rights::Policy& policy() const { return sessions_.rights().policy(); }
     [[nodiscard]] WallTime engine_time(const PoolState& pool) const;
     [[nodiscard]] std::vector<exporter::Source> counters() const;
     // Ends the sessions of hosts that have mounted a container of an expired chain in use. The
@@ -170,7 +165,7 @@ class DelegatedPools final : public control::Capabilities {
     std::vector<std::string> names_;
     OnChange on_change_;
     std::map<std::string, std::unique_ptr<PoolState>, std::less<>> states_;  // by pool
-    std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;  // by pool, tenant and use
+    std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;
     size_t alive_ = 0;  // of DelegatedSession, also those that only mounts still use
     bool closing_ = false;
     Time may_log_not_issued_{};

@@ -42,8 +42,8 @@ Dpu::Dpu(Environment environment, Settings settings)
       file_threads_(file_threads_max, "ros2store-files"),
       turns_(environment_.reactor, file_threads_max),
       catalog_(environment_.reactor, environment_.blocking, {file_threads_, turns_}, sessions_),
-      followed_(environment_.reactor, {settings_.access, settings_.allowances}, settings_.access,
-                accounts_, sessions_),
+      followed_(environment_.reactor, settings_.access, settings_.is_delegated(),
+                settings_.allowances, accounts_, sessions_),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
       group_(environment_.reactor, {.least = least_of_tenant}, &accounts_,
              settings_.common.connection_bounds()),
@@ -51,9 +51,7 @@ Dpu::Dpu(Environment environment, Settings settings)
       link_(environment_.reactor, sessions_, mounts_,
             settings_.placement == "host" ? hostlink::Placement::host : hostlink::Placement::dpu),
       closed_(sessions_),
-      front_(environment_.reactor, group_, link_, closed_) {
-    catalog_.follow(followed_);
-}
+      front_(environment_.reactor, group_, link_, closed_) {}
 
 Dpu::~Dpu() { ROS2S_CHECK(control_ == nullptr); }
 
@@ -124,9 +122,8 @@ Task<Result<>> Dpu::follow_tenants(Report& report) {
     if (settings_.is_delegated()) {
         delegated.begin(way_to({}), settings_.engine_pools, mounts_, environment_.log);
         followed_.tell(
-            [&delegated](const std::string& pool, const control::ListedTenants& listed,
-                         const tenancy::SeenTenants& tenants) {
-                delegated.know(pool, listed, tenants);
+            [&delegated](const std::string& pool, const control::ListedTenants& listed) {
+                delegated.know(pool, listed);
             },
             [&delegated](const std::string& pool, Error error, std::string_view why) {
                 delegated.engine_failed(pool, error, why);
@@ -167,7 +164,6 @@ Task<Result<>> Dpu::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = catalog_,
-                                                                .access = settings_.access,
                                                                 .mounts = &mounts_,
                                                                 .admission = &group_.admission,
                                                                 .tenant_listeners = &tenants_,

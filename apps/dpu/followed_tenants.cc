@@ -1,8 +1,5 @@
 #include "followed_tenants.h"
 
-#include <set>
-
-#include "ros2s/rights/sources/settings.h"
 #include "ros2s/rights/sources/tenants.h"
 
 namespace ros2s::dpud {
@@ -13,15 +10,16 @@ constexpr Duration pause_after_failure = std::chrono::milliseconds(100);
 
 }  // namespace
 
-FollowedTenants::FollowedTenants(Reactor& reactor, tenancy::Policy settings,
-                                 session::AccessTable& access, admission::Accounts& accounts,
+FollowedTenants::FollowedTenants(Reactor& reactor, rights::Subjects settings, bool delegated,
+                                 admission::Allowances allowances, admission::Accounts& accounts,
                                  session::SessionTable& sessions)
     : reactor_(reactor),
       settings_(std::move(settings)),
-      access_(access),
+      delegated_(delegated),
+      allowances_(std::move(allowances)),
       accounts_(accounts),
       sessions_(sessions) {
-    compare();
+    sessions_.rights().replace({.subjects = settings_});
 }
 
 Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector<std::string> pools,
@@ -69,11 +67,10 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     }
     version = listed.version;
     const bool is_news = listed.tenants && *listed.tenants != tenants_[pool];
-    tenancy::SeenTenants before;
-    if (is_news) before = std::exchange(tenants_[pool], *listed.tenants);
-    if (told_) told_(pool, listed, tenants_[pool]);
-    if (is_news) apply();
-    if (is_news && told_) end_changed(pool, before);
+    if (is_news) tenants_[pool] = *listed.tenants;
+    const rights::Policy before = is_news ? apply() : rights::Policy();
+    if (told_) told_(pool, listed);
+    if (is_news) end_sessions(before);
     hear(pool, asked);
     co_return Result<>{};
 }
@@ -92,9 +89,7 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
 
 void FollowedTenants::hear(const std::string& pool, Time asked) {
     sessions_.rights().renew(pool, asked + valid_for);
-    policy_ = policy_.renewed(pool, asked + valid_for);
-    access_.compare_with(policy_);
-    if (!sessions_.rights().holds(pool)) return miss(pool, "it answers too late");
+    if (sessions_.rights().is_over(pool)) return miss(pool, "it answers too late");
     const auto silent = silent_since_.find(pool);
     if (silent == silent_since_.end()) return;
     log_.info("the engine at {} reports the rights in the pool '{}' again, after {:.1f} s",
@@ -104,7 +99,7 @@ void FollowedTenants::hear(const std::string& pool, Time asked) {
 }
 
 void FollowedTenants::miss(const std::string& pool, std::string_view why) {
-    if (sessions_.rights().holds(pool) || silent_since_.contains(pool)) return;
+    if (!sessions_.rights().is_over(pool) || silent_since_.contains(pool)) return;
     silent_since_[pool] = reactor_.wall_time();
     log_.warning(
         "the engine at {} does not report the rights in the pool '{}' any more ({}): hosts of the "
@@ -119,59 +114,47 @@ void FollowedTenants::add_metrics(std::vector<exporter::Source>& sources) const 
             {.labels = {{"pool", pool}}, .list = [this, &pool](const MetricVisitor& visit) {
                  visit("ros2store_dpu_rights_known",
                        "1 while the engine reports the rights in the pool; 0: hosts wait",
-                       sessions_.rights().holds(pool) ? 1 : 0);
+                       sessions_.rights().is_over(pool) ? 0 : 1);
              }});
     }
 }
 
-void FollowedTenants::end_changed(const std::string& pool, const tenancy::SeenTenants& before) {
-    std::set<std::string, std::less<>> subjects;
-    for (const auto& [name, old] : before) {
-        const auto now = tenants_[pool].find(name);
-        if (now != tenants_[pool].end()) {
-            tenancy::SeenTenant same = old;
-            // Their number says whether there are more. Those that have expired leave.
-            same.tenant.revoked_capabilities = now->second.tenant.revoked_capabilities;
-            if (now->second == same) continue;
+rights::Policy FollowedTenants::apply() {
+    rights::Parties parties{.subjects = settings_};
+    admission::Allowances allowances = allowances_;
+    for (const auto& [pool, tenants] : tenants_) {
+        rights::add_pushed(parties, pool, tenants, delegated_);
+        for (const auto& [name, seen] : tenants) {
+            tenancy::add_account(allowances, pool, seen.tenant);
         }
-        subjects.insert(old.tenant.subjects.begin(), old.tenant.subjects.end());
     }
-    for (const session::Session* const session : sessions_.all()) {
-        if (session->request.pool != pool || !subjects.contains(session->request.subject)) continue;
-        sessions_.evict(session->id, "the record of its tenant was changed");
-    }
+    accounts_.set(std::move(allowances));
+    return sessions_.rights().replace(std::move(parties));
 }
 
-std::string FollowedTenants::tenant_of(const std::string& pool, std::string_view subject) const {
-    const auto found = tenants_.find(pool);
-    if (found == tenants_.end()) return {};
-    const tenancy::Tenant* const tenant = tenancy::find_tenant(found->second, subject);
-    return tenant == nullptr ? std::string() : tenant->name;
-}
-
-void FollowedTenants::apply() {
-    tenancy::Policy policy = tenancy::with_tenants(settings_, tenants_);
-    const session::AccessTable before = std::exchange(access_, std::move(policy.access));
-    compare();
-    accounts_.set(std::move(policy.allowances));
+void FollowedTenants::end_sessions(const rights::Policy& before) {
+    const rights::Policy& now = sessions_.rights().policy();
+    // With capabilities, what a session uses may be gone: another record invalidates all of them.
+    const auto uses_changed_record = [&](const std::string& subject, const std::string& pool) {
+        const std::string tenant = before.principal(subject, pool).tenant;
+        const rights::TenantParty* const then = before.tenant(pool, tenant);
+        const rights::TenantParty* const its = now.tenant(pool, tenant);
+        if (!delegated_ || then == nullptr) return false;
+        return its == nullptr || its->is_active != then->is_active ||
+               its->generation != then->generation || its->revocations != then->revocations;
+    };
     for (const session::Session* const session : sessions_.all()) {
         const std::string& subject = session->request.subject;
         const std::string& pool = session->request.pool;
-        if (!access_.covers(before, subject, pool)) {
+        if (!now.covers(before, subject, pool)) {
             sessions_.evict(session->id, "rights of its subject were taken away");
         } else if (const auto account = accounts_.find(session->tenant);
                    account == nullptr || account->name != accounts_.name_for(subject, pool)) {
             sessions_.evict(session->id, "its subject belongs to another tenant now");
+        } else if (uses_changed_record(subject, pool)) {
+            sessions_.evict(session->id, "the record of its tenant was changed");
         }
     }
-}
-
-void FollowedTenants::compare() {
-    rights::Parties parties;
-    rights::add_settings(parties, settings_.access);
-    for (const auto& [pool, tenants] : tenants_) rights::add_pushed(parties, pool, tenants);
-    policy_ = policy_.next(std::move(parties));
-    access_.compare_with(policy_);
 }
 
 }  // namespace ros2s::dpud

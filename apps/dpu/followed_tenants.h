@@ -1,10 +1,10 @@
 // FollowedTenants: keeps this DPU's rights and limits equal to those of its pools' engines.
 //
-//     engine's TenantRegistry ─ Tenants.List, again and again ─► Policy ─► access, accounts
-//                                                                     └─► sessions that lost rights
+//     engine's TenantRegistry ─ Tenants.List, again and again ─► rights::Feed, accounts
+//                                                             └─► sessions that lost rights
 //
 // A change takes effect here when its call returns, within milliseconds. An answer is valid for
-// `valid_for` from the time of the request (session/rights_leases.h). An engine that answers later,
+// `valid_for` from the time of the request (rights/feed.h). An engine that answers later,
 // or cannot be reached, may have revoked rights: hosts of its pools wait until it answers. A
 // revocation therefore takes effect within a second, also at a DPU without a connection to the
 // engine.
@@ -20,11 +20,10 @@
 #include "ros2s/base/log.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/exporter/metrics_server.h"
-#include "ros2s/rights/policy.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/session/sessions.h"
-#include "ros2s/tenancy/policy.h"
 #include "ros2s/tenancy/registry.h"
+#include "ros2s/tenancy/seen_tenants.h"
 
 namespace ros2s::dpud {
 
@@ -34,20 +33,20 @@ class FollowedTenants {
     // third is for delays.
     static constexpr Duration valid_for = 3 * tenancy::TenantRegistry::heartbeat;
 
-    // `settings`: the rights in the DPU's own settings. All references outlive this. `access` and
-    // `accounts` are changed.
-    FollowedTenants(Reactor& reactor, tenancy::Policy settings, session::AccessTable& access,
-                    admission::Accounts& accounts, session::SessionTable& sessions);
+    // `settings`, `allowances`: of the DPU's own settings. `delegated`: it uses the pools with
+    // capabilities of tenants. All references outlive this. `accounts` are changed.
+    FollowedTenants(Reactor& reactor, rights::Subjects settings, bool delegated,
+                    admission::Allowances allowances, admission::Accounts& accounts,
+                    session::SessionTable& sessions);
 
     // Reads the tenants of these pools, and then follows them until stop(). Errors, with a
     // sentence: those of control::ControlClient.
     Task<Result<>> begin(control::ClientOptions engine, std::vector<std::string> pools, Log log,
                          Report& report);
     Task<> stop();
-    // Called with each answer of the engine, after it was applied. For pools that are used with
-    // capabilities: a tenant's sessions then also end when its record changes.
-    using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed,
-                                    const tenancy::SeenTenants& tenants)>;
+    // Called with each answer of the engine, after its rights were applied. For pools that are used
+    // with capabilities: a tenant's sessions then also end when its record changes.
+    using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed)>;
     // Called with each failure to get an answer.
     using Failed = std::function<void(const std::string& pool, Error error, std::string_view why)>;
     void tell(Told told, Failed failed) {
@@ -56,9 +55,6 @@ class FollowedTenants {
     }
     // Whether hosts may use each pool now.
     void add_metrics(std::vector<exporter::Source>& sources) const;
-    // The active tenant of the subject in the pool, by the engine's last answer; empty: it has
-    // none.
-    [[nodiscard]] std::string tenant_of(const std::string& pool, std::string_view subject) const;
     // The control plane of the engine, from begin() on.
     [[nodiscard]] control::ControlClient& engine() { return *engine_; }
 
@@ -68,16 +64,17 @@ class FollowedTenants {
     static Task<> follow(FollowedTenants& self, std::string pool);
     void hear(const std::string& pool, Time asked);
     void miss(const std::string& pool, std::string_view why);
-    void apply();
-    // Has decide() asked beside the table of rights.
-    void compare();
-    void end_changed(const std::string& pool, const tenancy::SeenTenants& before);
+    // Returns the policy before it.
+    rights::Policy apply();
+    // Ends the sessions that lost rights since then.
+    void end_sessions(const rights::Policy& before);
     Told told_;
     Failed failed_;
 
     Reactor& reactor_;
-    const tenancy::Policy settings_;
-    session::AccessTable& access_;
+    const rights::Subjects settings_;
+    const bool delegated_;
+    const admission::Allowances allowances_;
     admission::Accounts& accounts_;
     session::SessionTable& sessions_;
     Log log_;
@@ -86,7 +83,6 @@ class FollowedTenants {
     std::map<std::string, WallTime> silent_since_;  // pools whose hosts wait
     std::map<std::string, uint64_t> versions_;
     std::map<std::string, tenancy::SeenTenants> tenants_;
-    rights::Policy policy_;  // of the settings and these
     StopSource stopping_;
     std::unique_ptr<Nursery> following_;
 };

@@ -221,12 +221,13 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     ROS2S_TRY(check(settings.directories, pools, where, report));
     ROS2S_TRY(check(settings.daos, pools, settings.directories, where, report));
     ROS2S_TRY_ASSIGN(settings.access,
-                     session::AccessTable::parse(settings.access_given, where, report,
-                                                 session::AccessTable::Scope::directories,
-                                                 settings.access_lines));
+                     rights::parse_access(settings.access_given, where, report,
+                                          rights::GrantScope::directories, settings.access_lines));
     for (const std::string& pool : settings.engine_pools) {
-        for (const auto& [subject, given] : settings.access_given) {
-            if (!settings.is_delegated() || !settings.access.sees_pool(subject, pool)) continue;
+        for (const auto& [subject, given] : settings.access) {
+            const bool has_pool =
+                std::ranges::find(given.grants, pool, &rights::Grant::pool) != given.grants.end();
+            if (!settings.is_delegated() || !has_pool) continue;
             return report.fail(
                 Code::invalid,
                 "{} names the pool '{}', whose rights come from tenants alone with 'engine: "

@@ -13,7 +13,7 @@
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/listen_text.h"
-#include "ros2s/session/access_table.h"
+#include "ros2s/rights/settings.h"
 
 namespace ros2s::dpud {
 
@@ -24,9 +24,9 @@ struct Settings {
     std::vector<std::string> engine_pools;  // the parsed form
     std::map<std::string, connection::RadosOptions> rados_pools;
     DirectorySettings directories;
-    session::AccessTable::Settings access_given;
+    rights::AccessSettings access_given;
     RecordLines access_lines;
-    session::AccessTable access;  // the parsed form
+    rights::Subjects access;  // the parsed form
     daemon::LimitSettings limits_given;
     RecordLines limit_lines;
     admission::Allowances allowances;  // the parsed form

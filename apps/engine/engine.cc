@@ -27,14 +27,17 @@ Engine::Engine(Environment environment, Settings settings)
       sessions_(environment_.reactor, tickets_,
                 {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},
                 environment_.log),
-      policy_(environment_.reactor, pools_,
-              {.access = settings_.access, .allowances = settings_.allowances}, settings_.delegates,
-              accounts_, sessions_),
+      policy_(
+          environment_.reactor, pools_,
+          {.subjects = settings_.access,
+           .delegates = {settings_.delegates.begin(), settings_.delegates.end()},
+           .subjects_own = true,
+           .administrators = {settings_.administrators.begin(), settings_.administrators.end()}},
+          settings_.allowances, accounts_, sessions_),
       capabilities_(environment_, pools_, sessions_, group_.admission,
                     {.authority_file = settings_.capability_authority.empty()
                                            ? settings_.certificates + "/ca.crt"
                                            : settings_.capability_authority,
-                     .delegates = settings_.delegates,
                      .life = settings_.capability_life}),
       gate_(sessions_, session::Purpose::store) {}
 
@@ -78,12 +81,8 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     pools_.set_administrators(settings_.administrators);
     ROS2S_CO_TRY(co_await capabilities_.begin(report));
-    policy_.begin();
-    router_ = std::make_unique<StoreRouter>(sessions_, pools_, policy_.access());
-    pools_.on_owner_change = [this] {
-        router_->rights_changed();
-        capabilities_.end_outdated();
-    };
+    policy_.begin([this] { capabilities_.end_outdated(); });
+    router_ = std::make_unique<StoreRouter>(sessions_, pools_);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
     for (const daemon::Listen& place : places) {
@@ -111,7 +110,6 @@ Task<Result<>> Engine::open_control(Report& report) {
                                                                 .sessions = sessions_,
                                                                 .tickets = tickets_,
                                                                 .pools = pools_,
-                                                                .access = policy_.access(),
                                                                 .admission = &group_.admission,
                                                                 .capabilities = &capabilities_,
                                                                 .log = environment_.log},

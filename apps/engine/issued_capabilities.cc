@@ -8,18 +8,12 @@
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pki/revocation.h"
 #include "ros2s/pki/signature.h"
-#include "ros2s/tenancy/capability_rights.h"
+#include "ros2s/rights/decide.h"
+#include "ros2s/rights/sources/capability.h"
 
 namespace ros2s::engined {
 namespace {
 
-constexpr std::string_view changed_since = "its tenant was changed since";
-constexpr std::string_view revoked_by_itself = "it was revoked";
-// Tenant::clock_min.
-constexpr std::string_view clock_is_behind =
-    "by the engine's clock, capabilities of its tenant are valid that were revoked: set the clock "
-    "right or, if it is right now, run `ros2store tenant set` for the tenant, which ends all of "
-    "its capabilities; its programs get new ones";
 constexpr size_t authority_bytes_max = 1 << 20;
 // The helper threads have other work, too.
 constexpr size_t verified_at_once = 2;
@@ -82,15 +76,13 @@ std::optional<control::Capabilities::Description> IssuedCapabilities::describe(
 }
 
 bool IssuedCapabilities::is_delegate(std::string_view subject) const {
-    return std::ranges::find(options_.delegates, subject) != options_.delegates.end();
+    return sessions_.rights().policy().is_delegate(subject);
 }
 
 bool IssuedCapabilities::may_show(std::string_view subject, std::string_view pool) const {
-    const tenancy::TenantRegistry* const registry = std::as_const(pools_).tenants(pool);
-    if (registry == nullptr) return false;
-    if (is_delegate(subject)) return true;
-    const tenancy::Tenant* const tenant = tenancy::tenant_of(registry->tenants(), subject);
-    return tenant != nullptr && tenant->is_active(environment_.reactor.wall_time());
+    if (!pools_.has(pool)) return false;
+    return is_delegate(subject) ||
+           !sessions_.rights().policy().principal(subject, pool).tenant.empty();
 }
 
 std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, const Attempt& attempt,
@@ -188,9 +180,9 @@ Task<Result<capability::Use>> IssuedCapabilities::part_granted(const Call& call,
                                 capability::right_create, capability::right_destroy}) {
         if ((use.rights & right) == 0) continue;
         capability::Use one{.rights = right, .directories = false, .container = use.container};
-        if (tenancy::gives(tenant, one) && !use.directories) whole.rights |= right;
+        if (rights::give(tenant.grants, "", one) && !use.directories) whole.rights |= right;
         one.directories = true;
-        if (tenancy::gives(tenant, one)) parts.rights |= right;
+        if (rights::give(tenant.grants, "", one)) parts.rights |= right;
     }
     const auto missing = static_cast<uint8_t>(use.rights & of_owner & ~whole.rights);
     if (missing != 0 && !use.directories && !use.container.ends_with('*')) {
@@ -223,16 +215,18 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
     if (caller != requester->subject && !is_delegate(caller)) {
         co_return refuse(caller, what, "it requested one for another subject", report);
     }
-    const tenancy::TenantRegistry& registry = *pools_.tenants(pool);
-    const tenancy::Tenant* found = tenancy::tenant_of(registry.tenants(), requester->subject);
-    if (found == nullptr || !found->is_active(environment_.reactor.wall_time())) {
+    const rights::Policy& policy = sessions_.rights().policy();
+    const auto& tenants = pools_.tenants(pool)->tenants();
+    const auto found = tenants.find(policy.principal(requester->subject, pool).tenant);
+    if (found == tenants.end() || !found->second.is_active(environment_.reactor.wall_time())) {
         co_return refuse(requester->subject, what, "it has no active tenant", report);
     }
-    if (environment_.reactor.wall_time() < found->clock_min) {
-        co_return refuse(requester->subject, what, clock_is_behind, report);
+    // The record may change meanwhile; its generation not.
+    const tenancy::Tenant tenant = found->second;
+    if (environment_.reactor.wall_time() < tenant.clock_min) {
+        co_return refuse(requester->subject, what, to_string(rights::Why::clock_behind), report);
     }
-    const tenancy::Tenant tenant = *found;  // the record may change meanwhile; its generation not
-    if (tenancy::is_revoked(tenant, wanted->holder)) {
+    if (tenant.has_revoked(wanted->holder)) {
         co_return refuse(requester->subject, what, "a capability of this program was revoked",
                          report);
     }
@@ -262,21 +256,6 @@ Task<Result<>> IssuedCapabilities::rotate(std::string pool, Report& report) {
 }
 
 // ---- verifying --------------------------------------------------------------------------------
-
-std::string_view IssuedCapabilities::outdated(const std::string& pool,
-                                              const capability::Capability& first,
-                                              const capability::Capability& last) const {
-    const tenancy::TenantRegistry& registry = *std::as_const(pools_).tenants(pool);
-    const auto& tenants = registry.tenants();
-    const auto tenant = tenants.find(last.tenant);
-    if (tenant == tenants.end()) return "there is no such tenant";
-    const WallTime now = environment_.reactor.wall_time();
-    if (!tenant->second.is_active(now)) return "its tenant was revoked or has expired";
-    if (tenant->second.generation != last.generation) return changed_since;
-    if (now < tenant->second.clock_min) return clock_is_behind;
-    if (tenancy::is_revoked(tenant->second, first, last)) return revoked_by_itself;
-    return {};
-}
 
 Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& session,
                                         capability::Chain chain, std::string nonce,
@@ -312,25 +291,20 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
         co_return fail(Code::stale);
     }
     const auto first = capability::decode(chain.front());  // verified as well
-    if (const auto wrong = outdated(pool, *first, *verified); !wrong.empty()) {
-        const auto refused = refuse(subject, what, wrong, report);
-        const bool may_follow_another = wrong == changed_since || wrong == revoked_by_itself;
+    const rights::Policy& policy = sessions_.rights().policy();
+    const rights::Why wrong =
+        check_holder(policy, rights::holder_of(policy, subject, pool, *first, *verified), pool,
+                     {.wall = environment_.reactor.wall_time()});
+    if (wrong != rights::Why::granted) {
+        const auto refused = refuse(subject, what, to_string(wrong), report);
+        const bool may_follow_another = wrong == rights::Why::tenant_changed ||
+                                        wrong == rights::Why::capability_revoked ||
+                                        wrong == rights::Why::capability_out_of_time;
         if (!may_follow_another || !is_delegate(subject)) co_return refused;
         // A DPU hears of the change. Its hosts then open new sessions, and hand over another one.
         co_return fail(Code::stale);
     }
     const bool is_direct = verified->depth == 1;
-    if (!is_direct && !is_delegate(subject)) {
-        co_return refuse(subject, what, "it is for a DPU, and the sender is not one", report);
-    }
-    const tenancy::Tenant* const tenant =
-        tenancy::tenant_of(std::as_const(pools_).tenants(pool)->tenants(), subject);
-    if (is_direct && (tenant == nullptr || tenant->name != verified->tenant)) {
-        co_return refuse(subject, what, "it is another tenant's", report);
-    }
-    if (is_direct && verified->use.directories) {
-        co_return refuse(subject, what, "an engine cannot check directories", report);
-    }
     const auto& before = session.shows->capability;
     if (before != nullptr && (before->tenant != verified->tenant || before->use != verified->use)) {
         co_return refuse(subject, what, "the session is for another use", report);
@@ -403,11 +377,18 @@ std::vector<control::CapabilityInUse> IssuedCapabilities::in_use(std::string_vie
 }
 
 void IssuedCapabilities::end_outdated() {
+    const rights::Policy& policy = sessions_.rights().policy();
     for (const session::Session* const session : sessions_.all()) {
         if (!session->shows_capability()) continue;
-        const std::string_view why =
-            outdated(session->request.pool, *session->shows->first, *session->shows->capability);
-        if (!why.empty()) sessions_.evict(session->id, fmt::format("its capability: {}", why));
+        const session::SessionRequest& who = session->request;
+        const rights::Why why =
+            check_holder(policy,
+                         rights::holder_of(policy, who.subject, who.pool, *session->shows->first,
+                                           *session->shows->capability),
+                         who.pool, {.wall = environment_.reactor.wall_time()});
+        // The session table ends those whose time is over.
+        if (why == rights::Why::granted || why == rights::Why::capability_out_of_time) continue;
+        sessions_.evict(session->id, fmt::format("its capability: {}", to_string(why)));
     }
 }
 

@@ -26,8 +26,7 @@ namespace ros2s::engined {
 class IssuedCapabilities final : public control::Capabilities {
   public:
     struct Options {
-        std::string authority_file;          // of the certificates of tenants' programs
-        std::vector<std::string> delegates;  // subjects of DPUs
+        std::string authority_file;  // of the certificates of tenants' programs
         Duration life{};
     };
     // Of one caller, verifications of each kind that are in progress or wait for the helper
@@ -82,10 +81,6 @@ class IssuedCapabilities final : public control::Capabilities {
     // Returns the part of `use` that the tenant has. Errors: denied, those of is_owner().
     Task<Result<capability::Use>> part_granted(const Call& call, const std::string& pool,
                                                const tenancy::Tenant& tenant, capability::Use use);
-    // The reason why a chain with this first and last link is not valid. Empty: it is.
-    [[nodiscard]] std::string_view outdated(const std::string& pool,
-                                            const capability::Capability& first,
-                                            const capability::Capability& last) const;
     // An attempt of a subject, for the audit line of its refusal.
     struct Attempt {
         std::string_view pool, peer;

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "ros2s/pool/owner.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
 
@@ -41,7 +40,6 @@ Task<Result<>> Pools::open(Environment environment, std::string directory, Repor
     }
     tenants_.emplace(pool->name(), std::move(*tenants));
     environment.log.info("serving the pool '{}' in {}: {}", pool->name(), directory, pool->path());
-    reactor_ = &environment.reactor;
     const std::string name = pool->name();
     pools_.emplace(name, std::move(pool));
     co_return Result<>{};
@@ -84,16 +82,6 @@ std::optional<std::string> Pools::owner_named(std::string_view pool,
     const auto found = registry->tenants().find(tenant);
     if (found == registry->tenants().end()) return std::nullopt;
     return found->second.owner();
-}
-
-std::optional<std::string> Pools::owner_of(std::string_view pool, std::string_view subject) const {
-    const tenancy::TenantRegistry* const registry = tenants(pool);
-    const tenancy::Tenant* const tenant =
-        registry == nullptr ? nullptr : tenancy::tenant_of(registry->tenants(), subject);
-    if (tenant != nullptr && tenant->is_active(reactor_->wall_time())) return tenant->owner();
-    if (is_administrator(subject)) return std::string();
-    if (tenant != nullptr) return std::nullopt;
-    return std::string(subject);
 }
 
 bool Pools::is_administrator(std::string_view subject) const {

@@ -37,10 +37,6 @@ class Pools final : public control::PoolCatalog {
     // The name under which the tenant owns containers. None: there is no such tenant.
     [[nodiscard]] std::optional<std::string> owner_named(std::string_view pool,
                                                          std::string_view tenant) const;
-    // The owner is the subject's tenant, or the subject itself. Empty: an administrator without an
-    // active tenant.
-    [[nodiscard]] std::optional<std::string> owner_of(std::string_view pool,
-                                                      std::string_view subject) const override;
     Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
                                                         object::ContainerId container,
                                                         object::ContainerChange change,
@@ -49,11 +45,10 @@ class Pools final : public control::PoolCatalog {
     void set_administrators(std::vector<std::string> subjects) {
         administrators_ = std::move(subjects);
     }
-    [[nodiscard]] const std::vector<std::string>& administrators() const { return administrators_; }
     [[nodiscard]] bool is_administrator(std::string_view subject) const;
     // Applies the caps of the tenants of all pools.
     void apply_caps();
-    // Called when a container has another owner, and when tenants have changed.
+    // Called when a container has another owner.
     std::function<void()> on_owner_change;
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
                                                            std::string pool,
@@ -67,7 +62,6 @@ class Pools final : public control::PoolCatalog {
     std::map<std::string, std::unique_ptr<pool::EmbeddedPool>, std::less<>> pools_;
     std::map<std::string, std::unique_ptr<tenancy::TenantRegistry>, std::less<>> tenants_;
     std::vector<std::string> administrators_;
-    Reactor* reactor_ = nullptr;  // set with the first pool
 };
 
 }  // namespace ros2s::engined

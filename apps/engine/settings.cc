@@ -103,15 +103,14 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
     const SettingPlace capabilities(where, "capabilities", settings.capability_lines);
     ROS2S_TRY_ASSIGN(
         settings.administrators,
-        session::parse_subjects(settings.administrators_given, top.of("administrators"), report));
+        rights::parse_subjects(settings.administrators_given, top.of("administrators"), report));
     ROS2S_TRY_ASSIGN(
         settings.delegates,
-        session::parse_subjects(settings.delegates_given, capabilities.of("delegates"), report));
+        rights::parse_subjects(settings.delegates_given, capabilities.of("delegates"), report));
     ROS2S_TRY(settings.data_addresses(where, report));
     ROS2S_TRY_ASSIGN(settings.access,
-                     session::AccessTable::parse(settings.access_given, where, report,
-                                                 session::AccessTable::Scope::containers,
-                                                 settings.access_lines));
+                     rights::parse_access(settings.access_given, where, report,
+                                          rights::GrantScope::containers, settings.access_lines));
     ROS2S_TRY_ASSIGN(
         settings.allowances,
         daemon::parse_limits(settings.limits_given, settings.limit_lines, where, report));

@@ -7,7 +7,7 @@
 #include "ros2s/daemon/daemon.h"
 #include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/listen_text.h"
-#include "ros2s/session/access_table.h"
+#include "ros2s/rights/settings.h"
 
 namespace ros2s::engined {
 
@@ -26,9 +26,9 @@ struct Settings {
     std::string capability_authority;    // empty: ca.crt of `certificates`
     Duration capability_life = std::chrono::minutes(5);
     uint32_t reactors = 1;
-    session::AccessTable::Settings access_given;
+    rights::AccessSettings access_given;
     RecordLines access_lines;
-    session::AccessTable access;  // the parsed form
+    rights::Subjects access;  // the parsed form
     daemon::LimitSettings limits_given;
     RecordLines limit_lines;
     admission::Allowances allowances;  // the parsed form

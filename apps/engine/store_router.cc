@@ -6,9 +6,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/codec.h"
-#include "ros2s/rights/side_by_side.h"
 #include "ros2s/rights/sources/capability.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::engined {
 namespace {
@@ -16,15 +14,19 @@ namespace {
 constexpr size_t known_max = 16384;
 
 using Use = remote::ContainerPolicy::Use;
-constexpr std::array<session::Right, 3> rights_by_use{session::Right::read, session::Right::write,
-                                                      session::Right::destroy};
-constexpr size_t index_of(Use use) { return static_cast<size_t>(use); }
+constexpr rights::Right right_for(Use use) {
+    switch (use) {
+        case Use::read: return rights::Right::read;
+        case Use::write: return rights::Right::write;
+        case Use::destroy: break;
+    }
+    return rights::Right::destroy;
+}
 
 }  // namespace
 
-StoreRouter::StoreRouter(session::SessionTable& sessions, Pools& pools,
-                         const session::AccessTable& access)
-    : sessions_(sessions), pools_(pools), access_(access) {
+StoreRouter::StoreRouter(session::SessionTable& sessions, Pools& pools)
+    : sessions_(sessions), pools_(pools), policy_(sessions.rights().policy()) {
     for (const std::string& name : pools.names()) {
         servers_.emplace(name, std::make_unique<remote::StoreServer>(*pools.find(name), this));
     }
@@ -81,13 +83,15 @@ const session::Session& StoreRouter::session_of(const rpc::Request& request) con
 bool StoreRouter::permits(const rpc::Request& request, object::ContainerId container,
                           Use use) const {
     const auto found = decisions_.find({request.guest().session, container.uuid});
-    return found != decisions_.end() && found->second.may[index_of(use)];
+    return found != decisions_.end() && found->second.epoch == policy_.epoch() &&
+           found->second.allowed.has(right_for(use));
 }
 
 Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId container, Use use) {
     const DecisionKey key{request.guest().session, container.uuid};
-    while (!decisions_.contains(key)) {
-        const uint64_t changes = rights_changes_;
+    auto known = decisions_.find(key);
+    while (known == decisions_.end() || known->second.epoch != policy_.epoch()) {
+        const uint64_t epoch = policy_.epoch();
         const session::Session& session = session_of(request);
         object::ObjectStore& store = *pools_.find(session.request.pool);
         // A listing looks at all containers. A client can name as many as it likes that do not
@@ -99,45 +103,40 @@ Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId co
         request.charge(admission::cost_ns_of_entries(all.size()));
         const auto record = std::ranges::find(all, container, &object::ContainerRecord::id);
         if (record == all.end()) co_return Result<>{};
-        if (changes != rights_changes_) continue;
-        CachedDecision decision{.label = record->properties.label};
-        for (size_t each = 0; each < rights_by_use.size(); ++each) {
-            decision.may[each] = may(session, rights_by_use[each], record->properties);
+        CachedDecision decision{.epoch = epoch, .allowed = {}, .label = record->properties.label};
+        for (const rights::Right right :
+             {rights::Right::read, rights::Right::write, rights::Right::destroy}) {
+            if (allows(session, rights::wanted(right), record->properties)) {
+                decision.allowed.add(right);
+            }
         }
         if (decisions_.size() >= known_max) decisions_.clear();
-        decisions_.emplace(key, std::move(decision));
+        known = decisions_.insert_or_assign(key, std::move(decision)).first;
     }
-    const CachedDecision& decision = decisions_.find(key)->second;
-    if (decision.may[index_of(use)]) co_return Result<>{};
-    co_return refuse(request, rights_by_use[index_of(use)], decision.label);
+    if (known->second.allowed.has(right_for(use))) co_return Result<>{};
+    co_return refuse(request, right_for(use), known->second.label);
+}
+
+rights::Principal StoreRouter::principal_of(const session::Session& session) const {
+    const session::SessionRequest& who = session.request;
+    if (!session.shows) return policy_.principal(who.subject, who.pool);
+    return rights::holder_of(policy_, who.subject, who.pool, *session.shows->first,
+                             *session.shows->capability);
+}
+
+bool StoreRouter::allows(const session::Session& session, rights::Wanted what,
+                         const object::ContainerProperties& container) const {
+    const rights::Principal principal = principal_of(session);
+    const rights::Decision decision = rights::decide(
+        policy_, principal,
+        {.pool = session.request.pool, .label = container.label, .owner = container.owner}, what);
+    const bool checks_directories = principal.capability && principal.capability->directories;
+    return checks_directories ? decision.is_some_for(what) : decision.is_whole_for(what);
 }
 
 Result<> StoreRouter::permit_creation(const rpc::Request& request, const std::string& label) {
-    const session::Session& session = session_of(request);
-    // A record that was edited while no engine ran has the generation of the capability.
-    const bool allowed =
-        allows(session, session::Right::create, label) &&
-        (!session.shows ||
-         tenant_gives(session, {.rights = capability::right_create, .container = label}));
-    if (checked(allowed, session, {}, rights::Wanted::create, {.label = label})) return {};
-    return refuse(request, session::Right::create, label);
-}
-
-// A capability has its rights, and no more. With the right to create a container, its tenant can
-// use the one that it has made.
-bool StoreRouter::has_all_rights(const session::Session& session, const Owner& owner,
-                                 const object::ContainerProperties& container) {
-    if (container.owner.empty() || owner != container.owner) return false;
-    return !session.shows ||
-           session.shows->capability->use.covers({.rights = capability::right_create,
-                                                  .directories = false,
-                                                  .container = container.label});
-}
-
-StoreRouter::Owner StoreRouter::owner_of(const session::Session& session) const {
-    const session::SessionRequest& who = session.request;
-    return session.shows ? pools_.owner_named(who.pool, session.shows->capability->tenant)
-                         : pools_.owner_of(who.pool, who.subject);
+    if (allows(session_of(request), rights::Wanted::create, {.label = label})) return {};
+    return refuse(request, rights::Right::create, label);
 }
 
 // Nobody may claim to be another one.
@@ -147,9 +146,9 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
     if (auto named = pools_.owner_named(who.pool, properties.owner)) {
         properties.owner = std::move(*named);
     }
-    const Owner owner = owner_of(session);
-    if (owner && (properties.owner.empty() || properties.owner == *owner)) {
-        properties.owner = *owner;
+    const std::string owner = principal_of(session).owner;
+    if (!owner.empty() && (properties.owner.empty() || properties.owner == owner)) {
+        properties.owner = owner;
         return {};
     }
     if (!session.shows && pools_.is_administrator(who.subject)) return {};
@@ -167,93 +166,14 @@ Result<> StoreRouter::own(const rpc::Request& request, object::ContainerProperti
 
 bool StoreRouter::shows(const rpc::Request& request,
                         const object::ContainerRecord& container) const {
-    const session::Session& session = session_of(request);
-    const session::SessionRequest& who = session.request;
-    const object::ContainerProperties& what = container.properties;
-    if (!session.shows) {
-        return access_.sees(who.subject, who.pool, what.label) ||
-               has_all_rights(session, owner_of(session), what);
-    }
-    const capability::Capability& shown = *session.shows->capability;
-    const auto& tenants = pools_.tenants(who.pool)->tenants();
-    const auto tenant = tenants.find(shown.tenant);
-    const Owner owner = owner_of(session);
-    const bool sees = shown.use.has_container(what.label) &&
-                      (owner == what.owner ||
-                       (tenant != tenants.end() && tenancy::sees(tenant->second, what.label)));
-    return checked(sees, session, owner, rights::Wanted::see, what);
+    return allows(session_of(request), rights::Wanted::see, container.properties);
 }
 
-bool StoreRouter::allows(const session::Session& session, session::Right right,
-                         const std::string& label) const {
-    if (!session.shows) {
-        return access_.allows(session.request.subject, right, session.request.pool, label);
-    }
-    // The bits are in the order of session::Right.
-    return session.shows->capability->use.covers(
-        {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
-         .directories = true,
-         .container = label});
-}
-
-bool StoreRouter::may(const session::Session& session, session::Right right,
-                      const object::ContainerProperties& container) const {
-    const Owner owner = owner_of(session);
-    return checked(is_permitted(session, owner, right, container), session, owner,
-                   rights::wanted(right), container);
-}
-
-bool StoreRouter::is_permitted(const session::Session& session, const Owner& owner,
-                               session::Right right,
-                               const object::ContainerProperties& container) const {
-    if (has_all_rights(session, owner, container)) return true;
-    if (!allows(session, right, container.label)) return false;
-    if (!session.shows) return true;
-    const capability::Capability& shown = *session.shows->capability;
-    if (owner == container.owner) return true;
-    // An owner's capability names a label. Another one may have the container now, or have made
-    // another container of that label.
-    return tenant_gives(session,
-                        {.rights = static_cast<uint8_t>(1U << static_cast<unsigned>(right)),
-                         .directories = shown.use.directories,
-                         .container = container.label});
-}
-
-bool StoreRouter::tenant_gives(const session::Session& session, const capability::Use& use) const {
-    const auto& tenants = pools_.tenants(session.request.pool)->tenants();
-    const auto tenant = tenants.find(session.shows->capability->tenant);
-    return tenant != tenants.end() && tenancy::gives(tenant->second, use);
-}
-
-bool StoreRouter::checked(bool earlier, const session::Session& session, const Owner& owner,
-                          rights::Wanted what, const object::ContainerProperties& container) const {
-    // The rights of a session that was revoked may have changed while its requests end.
-    const rights::Policy* const policy = access_.policy();
-    if (policy == nullptr || session.revoked.stop_requested()) return earlier;
-    const session::SessionRequest& who = session.request;
-    rights::Principal principal{.subject = who.subject, .owner = owner.value_or("")};
-    if (session.shows) {
-        principal.tenant = session.shows->capability->tenant;
-        principal.capability =
-            rights::verified(who.pool, *session.shows->first, *session.shows->capability);
-    }
-    const rights::Container there{
-        .pool = who.pool, .label = container.label, .owner = container.owner};
-    const rights::Decision decision = rights::decide(*policy, principal, there, what);
-    // A clock that was set may end a tenant for one of them before the other.
-    if (session.shows && decision.why == rights::Why::tenant_ended) return earlier;
-    // A DPU checks directories itself.
-    const bool in_directories = session.shows && principal.capability->directories &&
-                                decision.scope == rights::Decision::Scope::subtrees &&
-                                (what == rights::Wanted::read || !decision.read_only);
-    rights::check_same((decision.is_whole_for(what) || in_directories) == earlier,
-                       earlier ? "yes" : "no", principal, there, what, decision);
-    return earlier;
-}
-
-Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
+Result<> StoreRouter::refuse(const rpc::Request& request, rights::Right right,
                              const std::string& label) {
     const session::Session& session = session_of(request);
+    // It had the rights when the request began, and is ending.
+    if (session.revoked.stop_requested()) return fail(Code::stale);
     const session::SessionRequest& who = session.request;
     const std::string container = fmt::format("{}/{}", who.pool, label);
     sessions_.audit().say(event_of(
@@ -262,10 +182,10 @@ Result<> StoreRouter::refuse(const rpc::Request& request, session::Right right,
         session.shows
             ? fmt::format("{} may not {} the container {}: refused; its capability lacks the "
                           "right, which `ros2store tenant set` can give",
-                          session.who(), session::to_string(right), container)
-            : session::not_allowed_text(
-                  who.subject, who.from, session::to_string(right), "the container " + container,
-                  fmt::format("{}: {}", session::to_string(right), container))));
+                          session.who(), to_string(right), container)
+            : session::not_allowed_text(who.subject, who.from, to_string(right),
+                                        "the container " + container,
+                                        fmt::format("{}: {}", to_string(right), container))));
     return fail(Code::denied);
 }
 

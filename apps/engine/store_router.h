@@ -1,13 +1,11 @@
 // StoreRouter: the data plane's service: each request goes to the pool for which its session was
-// opened, if the session has the right: by its capability, or else its subject by the table of
-// rights. Refusals, and containers that clients create and destroy, leave audit lines.
+// opened, if the policy gives the session the right. Refusals, and containers that clients create
+// and destroy, leave audit lines.
 //
-// Owned by the engine; sessions, pools and the table of rights outlive it. Used on their core.
+// Owned by the engine; sessions, which have the policy, and pools outlive it. Used on their core.
 #pragma once
-#include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -17,7 +15,6 @@
 #include "ros2s/remote/store_server.h"
 #include "ros2s/rights/decide.h"
 #include "ros2s/rpc/method_times.h"
-#include "ros2s/session/access_table.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {
@@ -27,7 +24,7 @@ class StoreRouter final : public rpc::Service,
                           public session::SessionWatcher {
   public:
     // Makes one server for each existing pool.
-    StoreRouter(session::SessionTable& sessions, Pools& pools, const session::AccessTable& access);
+    StoreRouter(session::SessionTable& sessions, Pools& pools);
     ~StoreRouter() override;
     StoreRouter(const StoreRouter&) = delete;
     StoreRouter& operator=(const StoreRouter&) = delete;
@@ -61,54 +58,31 @@ class StoreRouter final : public rpc::Service,
     void made(const rpc::Request& request, const object::ContainerRecord& container) override;
     void destroyed(const rpc::Request& request, object::ContainerId container) override;
 
-    // Owners or tenants have changed: what sessions may do is decided anew.
-    void rights_changed() {
-        decisions_.clear();
-        ++rights_changes_;
-    }
-
   private:
-    // A container, and what a session may do with it.
+    // What a session may do with a container, by the policy of that epoch.
     struct CachedDecision {
+        uint64_t epoch;
+        rights::Rights allowed;
         std::string label;
-        std::array<bool, 3> may{};  // by Use
     };
     using DecisionKey = std::pair<uint64_t, Uuid>;  // session, container
 
     // The session of a request exists until the request is answered.
     [[nodiscard]] const session::Session& session_of(const rpc::Request& request) const;
-    // The name under which the session's client owns containers. None: it owns none.
-    using Owner = std::optional<std::string>;
-    [[nodiscard]] Owner owner_of(const session::Session& session) const;
-    // Returns true if the session's client owns it, and therefore has every right in it.
-    [[nodiscard]] static bool has_all_rights(const session::Session& session, const Owner& owner,
-                                             const object::ContainerProperties& container);
-    // Returns true if the session has the right: by its capability, or else by the table of rights.
-    [[nodiscard]] bool allows(const session::Session& session, session::Right right,
-                              const std::string& label) const;
-    // The same for a container that exists, whose owner has it, too.
-    [[nodiscard]] bool may(const session::Session& session, session::Right right,
-                           const object::ContainerProperties& container) const;
-    // The record of the tenant whose capability the session shows gives all of this.
-    [[nodiscard]] bool tenant_gives(const session::Session& session,
-                                    const capability::Use& use) const;
-    [[nodiscard]] bool is_permitted(const session::Session& session, const Owner& owner,
-                                    session::Right right,
-                                    const object::ContainerProperties& container) const;
-    // Asks decide() too, which must agree (rights/side_by_side.h). Returns `earlier`.
-    bool checked(bool earlier, const session::Session& session, const Owner& owner,
-                 rights::Wanted what, const object::ContainerProperties& container) const;
-    [[nodiscard]] Result<> refuse(const rpc::Request& request, session::Right right,
+    [[nodiscard]] rights::Principal principal_of(const session::Session& session) const;
+    // Whether the session may do that. A DPU that shows a capability for directories checks them.
+    [[nodiscard]] bool allows(const session::Session& session, rights::Wanted what,
+                              const object::ContainerProperties& container) const;
+    [[nodiscard]] Result<> refuse(const rpc::Request& request, rights::Right right,
                                   const std::string& label);
     void audit(const rpc::Request& request, AuditAction action, std::string_view container,
                std::string_view what);
 
     session::SessionTable& sessions_;
     Pools& pools_;
-    const session::AccessTable& access_;
+    const rights::Policy& policy_;
     // Of live sessions; a container's label does not change. Bounded: emptied when it is full.
     std::map<DecisionKey, CachedDecision> decisions_;
-    uint64_t rights_changes_ = 0;
     std::map<std::string, std::unique_ptr<remote::StoreServer>, std::less<>> servers_;
     rpc::MethodTimes times_{remote::method_names};
 };

@@ -27,7 +27,6 @@
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pool/pool_directory.h"
-#include "ros2s/tenancy/capability_rights.h"
 #include "ros2s/tenancy/tenant.h"
 
 namespace ros2s::cli {

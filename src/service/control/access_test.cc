@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include "ros2s/control/test_support/remote_namespace.h"
+#include "ros2s/rights/settings.h"
 #include "ros2s/session/test_support/fixed_mount.h"
 #include "test_support/test_rig.h"
 
@@ -15,11 +16,11 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-session::AccessTable access(const session::AccessTable::Settings& settings) {
+rights::Subjects access(const rights::AccessSettings& settings) {
     Report report;
-    const auto parsed = session::AccessTable::parse(settings, "test", report);
+    auto parsed = rights::parse_access(settings, "test", report);
     EXPECT_TRUE(parsed) << report.text();
-    return *parsed;
+    return std::move(*parsed);
 }
 
 class ControlAccess : public testing::Test {

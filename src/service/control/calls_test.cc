@@ -532,7 +532,6 @@ TEST_F(ControlCalls, UnusableAddressIsReported) {
                                          .sessions = rig_->sessions,
                                          .tickets = rig_->tickets,
                                          .pools = rig_->pool,
-                                         .access = rig_->access,
                                          .log = rig_->lines.log()},
                                         {.listen = listen, .identity = identity}, report);
         });

@@ -31,8 +31,8 @@
 #include "ros2s/runtime/task.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
-#include "ros2s/tenancy/policy.h"
 #include "ros2s/tenancy/registry.h"
+#include "ros2s/tenancy/seen_tenants.h"
 
 namespace ros2s::control {
 

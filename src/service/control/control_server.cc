@@ -99,7 +99,7 @@ struct ControlServer::Parts {
     CapabilityService capabilities{state};
     MountService mounts{state};
     FileService files{state};
-    HealthService health{gate, state.parts.access};
+    HealthService health{gate, state.policy()};
     std::optional<ReflectionService> reflection;
     // gRPC requests the files from them during the server's lifetime.
     std::shared_ptr<grpc::ServerCredentials> credentials;

@@ -36,7 +36,6 @@
 #include "ros2s/rights/grant.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
-#include "ros2s/session/access_table.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
 #include "ros2s/tenancy/registry.h"
@@ -89,21 +88,8 @@ class PoolCatalog {
     }
     // The transport of the I/O of a pool that find() returns, in a form that clients may see.
     [[nodiscard]] virtual std::string path(const std::string& pool) const = 0;
-    // The owner of what the subject creates in the pool, and the containers that it may therefore
-    // use. Nothing: it owns none, as a revoked tenant's. Servers without tenants: empty, nothing
-    // has an owner.
-    [[nodiscard]] virtual std::optional<std::string> owner_of(std::string_view /*pool*/,
-                                                              std::string_view /*subject*/) const {
-        return std::string();
-    }
-    // Whether the subject's tenant has handed over a capability for that use. An engine issues them
-    // also for what the tenant owns, which the rights of subjects do not say.
-    [[nodiscard]] virtual bool has_capability(std::string_view /*pool*/,
-                                              std::string_view /*subject*/,
-                                              const capability::Use& /*use*/) const {
-        return false;
-    }
-    // The grants of those capabilities.
+    // The grants of the capabilities that the subject's tenant has handed over. An engine issues
+    // them also for what the tenant owns, which its own grants do not say.
     [[nodiscard]] virtual std::vector<rights::Grant> handed_over(
         std::string_view /*pool*/, std::string_view /*subject*/) const {
         return {};
@@ -147,10 +133,9 @@ class TenantListeners {
 struct ControlParts {
     Reactor& reactor;
     BlockingPool& blocking;
-    session::SessionTable& sessions;
+    session::SessionTable& sessions;  // also has the rights of subjects
     session::TicketTable& tickets;
     PoolCatalog& pools;
-    const session::AccessTable& access;           // the rights of subjects
     session::Mounts* mounts = nullptr;            // null: no file services (an engine)
     admission::Admission* admission = nullptr;    // of the data plane: calls on names, files and
                                                   // containers take turns with its requests. Null:

@@ -6,8 +6,6 @@
 
 #include "fields.h"
 #include "name_turn.h"
-#include "ros2s/base/check.h"
-#include "ros2s/rights/side_by_side.h"
 #include "ros2s/session/mount_names.h"
 
 namespace ros2s::control {
@@ -117,59 +115,6 @@ Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
     return {};
 }
 
-// Asks decide(), which must agree (rights/side_by_side.h). `earlier`: none if it is denied.
-// `handed_over`: before it was decided.
-void check_mount_grant(const ServerState& state, const Served& served, const std::string& pool,
-                       const std::string& container, bool only_reads,
-                       const std::optional<session::Mounts::Grant>& earlier,
-                       std::vector<rights::Grant> handed_over) {
-    const rights::Policy* const policy = state.parts.access.policy();
-    if (policy == nullptr) return;
-    // One may have expired meanwhile.
-    if (state.parts.pools.handed_over(pool, served.subject) != handed_over) return;
-    rights::Principal principal = policy->principal(served.subject, pool);
-    principal.handed_over = std::move(handed_over);
-    const rights::Container there{.pool = pool, .label = container};
-    const auto what = only_reads ? rights::Wanted::read : rights::Wanted::write;
-    const rights::Decision decision = decide(*policy, principal, there, what);
-    const bool is_same =
-        earlier ? !decision.is_none() && decision.read_only == earlier->read_only &&
-                      decision.subtrees == earlier->subtrees && principal.users == earlier->users
-                : decision.is_none();
-    rights::check_same(is_same,
-                       earlier ? fmt::format("{}{}", earlier->read_only ? "read only " : "",
-                                             session::directories_of(earlier->subtrees))
-                               : "no",
-                       principal, there, what, decision);
-}
-
-// The rights of the caller in the container. None: it has none.
-std::optional<session::Mounts::Grant> mount_grant(const ServerState& state, const Served& served,
-                                                  const std::string& pool,
-                                                  const std::string& container, bool only_reads) {
-    using session::Right;
-    const session::AccessTable& access = state.parts.access;
-    const auto may = [&](Right right, uint8_t of_capability) {
-        return access.allows(served.subject, right, pool, container) ||
-               state.parts.pools.has_capability(
-                   pool, served.subject,
-                   {.rights = of_capability, .directories = false, .container = container});
-    };
-    session::Mounts::Grant grant{.users = access.users_of(served.subject, pool)};
-    if (may(Right::write, capability::right_write)) return grant;
-    auto subtrees = access.subtrees_of(served.subject, pool, container);
-    const bool writes = std::ranges::any_of(subtrees, &access::Subtree::writable);
-    grant.read_only = !writes;
-    if (may(Right::read, capability::right_read)) {
-        if (!writes || only_reads) return grant;
-        subtrees.push_back({});  // all of it, to be read
-    } else if (subtrees.empty()) {
-        return std::nullopt;
-    }
-    grant.subtrees = std::move(subtrees);
-    return grant;
-}
-
 }  // namespace
 
 Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
@@ -178,23 +123,25 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     ROS2S_CO_TRY(co_await state_.wait_for_rights(served, session::SessionId{request.session()}));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     const std::string& pool = session->request.pool;
-    auto handed_over = state_.parts.pools.handed_over(pool, served.subject);
-    auto given = mount_grant(state_, served, pool, request.container(), request.read_only());
-    check_mount_grant(state_, served, pool, request.container(), request.read_only(), given,
-                      std::move(handed_over));
-    if (!given) {
-        const auto refused = state_.permit(served, session::Right::read, pool, request.container());
-        ROS2S_CHECK(!refused);
-        co_return refused;
+    rights::Principal principal = state_.policy().principal(served.subject, pool);
+    principal.handed_over = state_.parts.pools.handed_over(pool, served.subject);
+    // A mount does not look for the container's owner.
+    rights::Decision decision =
+        rights::decide(state_.policy(), principal, {.pool = pool, .label = request.container()},
+                       request.read_only() ? rights::Wanted::read : rights::Wanted::write);
+    if (decision.is_none()) {
+        co_return state_.refuse(served, decision, rights::Right::read,
+                                {.pool = pool, .label = request.container()});
     }
-    session::Mounts::Grant& grant = *given;
-    const bool may_write = !grant.read_only;
-    grant.read_only = grant.read_only || request.read_only();
-    const bool read_only = grant.read_only;
-    const std::string directories = session::directories_of(grant.subtrees);
+    const bool may_write = !decision.read_only;
+    const bool read_only = decision.read_only || request.read_only();
+    session::Mounts::Access access{.read_only = read_only,
+                                   .users = std::move(principal.users),
+                                   .subtrees = std::move(decision.subtrees)};
+    const std::string directories = session::directories_of(access.subtrees);
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
                                                 served.call, *session, request.container(),
-                                                std::move(grant), served.report));
+                                                std::move(access), served.report));
     state_.audit(served, AuditAction::mount,
                  {.pool = pool, .container = request.container(), .subtree = directories},
                  fmt::format("mounted {}{}/{} for {}", directories.empty() ? "" : "directories of ",

@@ -1,5 +1,7 @@
 #include "health_service.h"
 
+#include "ros2s/rights/decide.h"
+
 namespace ros2s::control {
 namespace {
 
@@ -45,8 +47,8 @@ class HealthService::Watch final : public ServedCall {
     Counter written_;  // on gRPC's threads, one at a time
 };
 
-HealthService::HealthService(ServerCalls& gate, const session::AccessTable& access)
-    : OfferedService(gate), access_(access) {
+HealthService::HealthService(ServerCalls& gate, const rights::Policy& rights)
+    : OfferedService(gate), rights_(rights) {
     const auto& service = *Request::descriptor()->file()->FindServiceByName("Health");
     offer(this, &HealthService::check);
     offer(*service.FindMethodByName("Watch"), [this, &gate](grpc::CallbackServerContext* context) {
@@ -58,10 +60,12 @@ HealthService::Reply::ServingStatus HealthService::status_of(const Served& serve
                                                              const std::string& service) const {
     const auto found = serving_.find(service);
     if (found == serving_.end()) return Reply::SERVICE_UNKNOWN;
-    const std::string_view name = service;
-    if (name.starts_with(pool_prefix) &&
-        !access_.sees_pool(served.subject, name.substr(pool_prefix.size()))) {
-        return Reply::SERVICE_UNKNOWN;
+    std::string_view name = service;
+    if (name.starts_with(pool_prefix)) {
+        name.remove_prefix(pool_prefix.size());
+        const auto seen = decide(rights_, rights_.principal(served.subject, name), {.pool = name},
+                                 rights::Wanted::see_pool);
+        if (seen.is_none()) return Reply::SERVICE_UNKNOWN;
     }
     return found->second ? Reply::SERVING : Reply::NOT_SERVING;
 }

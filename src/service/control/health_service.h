@@ -5,7 +5,7 @@
 #include <map>
 
 #include "ros2s/control/health.pb.h"
-#include "ros2s/session/access_table.h"
+#include "ros2s/rights/policy.h"
 #include "served_call.h"
 
 namespace ros2s::control {
@@ -13,7 +13,7 @@ namespace ros2s::control {
 // Used on the core.
 class HealthService final : public OfferedService {
   public:
-    HealthService(ServerCalls& gate, const session::AccessTable& access);
+    HealthService(ServerCalls& gate, const rights::Policy& rights);
 
     // The service "pool/NAME". Has no effect after set_all_ended().
     void set_pool(const std::string& pool, bool serving);
@@ -29,7 +29,7 @@ class HealthService final : public OfferedService {
                                                  const std::string& service) const;
     Task<Result<>> check(Served& served, const Request& request, Reply& reply);
 
-    const session::AccessTable& access_;
+    const rights::Policy& rights_;
     std::map<std::string, bool> serving_{{"", true}};
     bool ended_ = false;
 };

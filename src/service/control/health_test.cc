@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/control/health.grpc.pb.h"
+#include "ros2s/rights/settings.h"
 #include "test_support/test_rig.h"
 #include "tls.h"
 
@@ -18,7 +19,7 @@ class ControlHealth : public testing::Test {
     void SetUp() override {
         Report report;
         const auto access =
-            session::AccessTable::parse({{"CN=alice", {{"read", "pool/c"}}}}, "test", report);
+            rights::parse_access({{"CN=alice", {{"read", "pool/c"}}}}, "test", report);
         ASSERT_TRUE(access) << report.text();
         rig_.emplace(RigOptions{.access = *access});
     }

@@ -13,7 +13,8 @@ Task<Result<>> ServerService::query(Served& served, const v1::QueryServerRequest
         into.set_address(each.address);
     }
     for (const AbsentPool& each : state_.parts.pools.absent()) {
-        if (!state_.parts.access.sees_pool(served.subject, each.name)) continue;
+        const auto seen = state_.decide(served, {.pool = each.name}, rights::Wanted::see_pool);
+        if (seen.is_none()) continue;
         v1::AbsentPool& into = *reply.add_absent();
         into.set_pool(each.name);
         into.set_since_ns(each.since.time_since_epoch().count());

@@ -34,15 +34,15 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
 }
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, std::string pool) const {
-    if (parts.sessions.rights().hold()) co_return Result<>{};
-    const Result<> held = co_await parts.sessions.rights().wait(
-        served.call, std::move(pool), session::RightsLeases::patience_of_calls);
+    if (!parts.sessions.rights().is_over()) co_return Result<>{};
+    const Result<> held = co_await parts.sessions.rights().wait(served.call, std::move(pool),
+                                                                rights::Feed::patience_of_calls);
     if (held || held.error().code != Code::disconnected) co_return held;
     co_return served.report.fail(held.error(), "{}", describe(held.error()));
 }
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, session::SessionId number) const {
-    if (parts.sessions.rights().hold()) co_return Result<>{};
+    if (!parts.sessions.rights().is_over()) co_return Result<>{};
     const session::Session* const session = parts.sessions.look(number);
     if (session == nullptr) co_return Result<>{};
     co_return co_await wait_for_rights(served, session->request.pool);
@@ -63,11 +63,14 @@ AuditEvent event_of(const Served& served, AuditAction action, const AuditObject&
 }
 
 // `what` the caller wanted of `described` in the pool, and the setting that would allow it.
-Result<> refuse(const ServerState& state, Served& served, AuditAction action, std::string_view what,
-                const AuditObject& object, std::string_view described, std::string_view setting) {
+std::unexpected<Error> refuse(const ServerState& state, Served& served, rights::Why reason,
+                              AuditAction action, std::string_view what, const AuditObject& object,
+                              std::string_view described, std::string_view setting) {
     const Error denied{.code = Code::denied};
     served.audited = true;
-    if (!state.parts.pools.owner_of(std::string(object.pool), served.subject)) {
+    // Elsewhere, the administrator is another server's.
+    const bool keeps_tenants = state.parts.pools.tenants(object.pool) != nullptr;
+    if (keeps_tenants && reason == rights::Why::tenant_ended) {
         const std::string why = fmt::format(
             "its tenant in the pool '{}' was revoked or has expired; an administrator can make it "
             "active again with `ros2store tenant set`",
@@ -90,19 +93,36 @@ Result<> refuse(const ServerState& state, Served& served, AuditAction action, st
 
 }  // namespace
 
-Result<> ServerState::permit(Served& served, session::Right right, const std::string& pool,
-                             const std::string& container) const {
-    if (parts.access.allows(served.subject, right, pool, container)) return {};
-    return refuse(*this, served, session::action_of(right), session::to_string(right),
-                  {.pool = pool, .container = container},
-                  fmt::format("the container {}/{}", pool, container),
-                  fmt::format("{}: {}/{}", session::to_string(right), pool, container));
+rights::Decision ServerState::decide(const Served& served, const rights::Container& container,
+                                     rights::Wanted what) const {
+    return rights::decide(policy(), policy().principal(served.subject, container.pool), container,
+                          what);
+}
+
+Result<> ServerState::permit(Served& served, rights::Right right,
+                             const rights::Container& container) const {
+    const rights::Wanted what = rights::wanted(right);
+    const rights::Decision decision = decide(served, container, what);
+    if (decision.is_whole_for(what)) return {};
+    return refuse(served, decision, right, container);
+}
+
+std::unexpected<Error> ServerState::refuse(Served& served, const rights::Decision& decision,
+                                           rights::Right right,
+                                           const rights::Container& container) const {
+    const std::string place = fmt::format("{}/{}", container.pool, container.label);
+    return control::refuse(*this, served, decision.why, session::action_of(right), to_string(right),
+                           {.pool = container.pool, .container = container.label},
+                           "the container " + place,
+                           fmt::format("{}: {}", to_string(right), place));
 }
 
 Result<> ServerState::permit(Served& served, const std::string& pool) const {
-    if (parts.access.sees_pool(served.subject, pool)) return {};
-    return refuse(*this, served, AuditAction::use, "use", {.pool = pool},
-                  fmt::format("the pool '{}'", pool), fmt::format("read: {}/CONTAINER", pool));
+    const rights::Decision decision = decide(served, {.pool = pool}, rights::Wanted::see_pool);
+    if (!decision.is_none()) return {};
+    return control::refuse(*this, served, decision.why, AuditAction::use, "use", {.pool = pool},
+                           fmt::format("the pool '{}'", pool),
+                           fmt::format("read: {}/CONTAINER", pool));
 }
 
 bool ServerState::is_administrator(const Served& served) const {
@@ -127,7 +147,7 @@ Result<> ServerState::permit_administration(Served& served, std::string_view her
 std::vector<std::string> ServerState::pools_for(const Served& served) const {
     std::vector<std::string> pools = parts.pools.names();
     std::erase_if(pools, [&](const std::string& pool) {
-        return !parts.access.sees_pool(served.subject, pool);
+        return decide(served, {.pool = pool}, rights::Wanted::see_pool).is_none();
     });
     return pools;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "control_server.h"
 #include "ros2s/control/session.pb.h"
+#include "ros2s/rights/decide.h"
 #include "served_call.h"
 
 namespace ros2s::control {
@@ -17,15 +18,21 @@ struct ServerState {
     // The caller's session. Errors: stale.
     [[nodiscard]] Result<session::SessionUse> session(Served& served, uint64_t number) const;
     // Waits until this server may act on the rights that it has for the pool, or in the pool of the
-    // session. Errors: those of session::RightsLeases::wait().
+    // session. Errors: those of rights::Feed::wait().
     Task<Result<>> wait_for_rights(Served& served, std::string pool) const;
     Task<Result<>> wait_for_rights(Served& served, session::SessionId number) const;
+    [[nodiscard]] const rights::Policy& policy() const { return parts.sessions.rights().policy(); }
+    [[nodiscard]] rights::Decision decide(const Served& served, const rights::Container& container,
+                                          rights::Wanted what) const;
     // Checks that the caller has that right, or any right in the pool. Without one it receives
     // nothing, not even whether the object exists; only that its own tenant has no rights any more.
     // Errors: denied, with an audit line.
-    [[nodiscard]] Result<> permit(Served& served, session::Right right, const std::string& pool,
-                                  const std::string& container) const;
+    [[nodiscard]] Result<> permit(Served& served, rights::Right right,
+                                  const rights::Container& container) const;
     [[nodiscard]] Result<> permit(Served& served, const std::string& pool) const;
+    // After a decision against the right.
+    std::unexpected<Error> refuse(Served& served, const rights::Decision& decision,
+                                  rights::Right right, const rights::Container& container) const;
     [[nodiscard]] bool is_administrator(const Served& served) const;
     // Checks that the caller is an administrator. `here` is what it wants in the pool ("change
     // tenants of"), `what` the same without the pool. Errors: denied, with an audit line.

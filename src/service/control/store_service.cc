@@ -78,19 +78,12 @@ Result<> no_container(Served& served, const std::string& pool, const std::string
                               label, pool);
 }
 
-// Returns true if the caller owns it, and therefore has every right in it.
-bool owns(const ServerState& state, const Served& served, const std::string& pool,
-          const object::ContainerRecord& container) {
-    const std::string& owner = container.properties.owner;
-    return !owner.empty() && state.parts.pools.owner_of(pool, served.subject) == owner;
-}
-
-// Any right is enough to know that it exists.
-Result<> permit_seeing(const ServerState& state, Served& served, const std::string& pool,
-                       const std::string& label) {
-    ROS2S_TRY(check_label("label", label, served.report));
-    if (state.parts.access.sees(served.subject, pool, label)) return {};
-    return state.permit(served, session::Right::read, pool, label);
+// `found`: the container with that label; null: there is none.
+rights::Container container_of(const std::string& pool, const std::string& label,
+                               const object::ContainerRecord* found) {
+    return {.pool = pool,
+            .label = label,
+            .owner = found == nullptr ? std::string_view() : found->properties.owner};
 }
 
 // The containers in which the caller has a right.
@@ -100,8 +93,8 @@ Task<Result<std::vector<object::ContainerRecord>>> seen_containers(const ServerS
                                                                    std::string pool) {
     ROS2S_CO_TRY_ASSIGN(auto all, co_await used.containers(served.call));
     std::erase_if(all, [&](const object::ContainerRecord& each) {
-        return !state.parts.access.sees(served.subject, pool, each.properties.label) &&
-               !owns(state, served, pool, each);
+        const auto container = container_of(pool, each.properties.label, &each);
+        return state.decide(served, container, rights::Wanted::see).is_none();
     });
     co_return all;
 }
@@ -186,15 +179,12 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
     ROS2S_CO_TRY(co_await state_.wait_for_rights(served, request.pool()));
     ROS2S_CO_TRY(check_pool(state_, served, request.pool()));
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
-    ROS2S_CO_TRY(state_.permit(served, session::Right::create, request.pool(), request.label()));
-    const auto owned_by = state_.parts.pools.owner_of(request.pool(), served.subject);
-    if (!owned_by) {
-        co_return served.report.fail(Code::denied, "the tenant of {} is revoked or has expired",
-                                     served.subject);
-    }
+    ROS2S_CO_TRY(state_.permit(served, rights::Right::create,
+                               {.pool = request.pool(), .label = request.label()}));
+    rights::Principal principal = state_.policy().principal(served.subject, request.pool());
     object::ContainerProperties properties{
         .label = request.label(),
-        .owner = *owned_by,
+        .owner = std::move(principal.owner),
         .caps = {.bytes = request.cap_bytes(), .values = request.cap_values()}};
     if (request.chunk_bytes() != 0) properties.chunk_bytes = request.chunk_bytes();
     if (properties.chunk_bytes % block_bytes != 0 ||
@@ -204,8 +194,7 @@ Task<Result<>> ContainerService::create(Served& served, const v1::CreateContaine
             properties.chunk_bytes, block_bytes, object::transaction_bytes_max);
     }
     served.user = {.uid = request.uid(), .gid = request.gid()};
-    const auto owner =
-        state_.parts.access.users_of(served.subject, request.pool()).caller_for(served.user);
+    const auto owner = principal.users.caller_for(served.user);
     if (!owner) {
         co_return served.report.fail(owner.error(), "{} may not create containers for user {}",
                                      served.subject, request.uid());
@@ -239,7 +228,8 @@ Task<Result<>> ContainerService::list(Served& served, const v1::ListContainersRe
                                          request.pool(), describe(labels.error()));
         }
         for (const std::string& label : *labels) {
-            if (!state_.parts.access.sees(served.subject, request.pool(), label)) continue;
+            const rights::Container container{.pool = request.pool(), .label = label};
+            if (state_.decide(served, container, rights::Wanted::see).is_none()) continue;
             reply.add_containers()->set_label(label);
         }
         co_return Result<>{};
@@ -257,9 +247,10 @@ Task<Result<>> ContainerService::query(Served& served, const v1::QueryContainerR
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));
     const object::ContainerRecord* const found = with_label(all, request.label());
-    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
-        ROS2S_CO_TRY(permit_seeing(state_, served, request.pool(), request.label()));
-    }
+    // Any right is enough to know that it exists.
+    const auto container = container_of(request.pool(), request.label(), found);
+    const auto seen = state_.decide(served, container, rights::Wanted::see);
+    if (seen.is_none()) co_return state_.refuse(served, seen, rights::Right::read, container);
     if (found == nullptr) co_return no_container(served, request.pool(), request.label());
     encode(*found, *reply.mutable_container());
     co_return Result<>{};
@@ -317,10 +308,8 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                  request.pool(), request.label()));
     }
     if (done || done.error().code != Code::not_found) co_return done;
-    if (found == nullptr || !owns(state_, served, request.pool(), *found)) {
-        ROS2S_CO_TRY(
-            state_.permit(served, session::Right::destroy, request.pool(), request.label()));
-    }
+    ROS2S_CO_TRY(state_.permit(served, rights::Right::destroy,
+                               container_of(request.pool(), request.label(), found)));
     if (found == nullptr) co_return no_container(served, request.pool(), request.label());
     const session::Mounts* const mounts = state_.parts.mounts;
     if (mounts != nullptr && mounts->in_use(request.pool(), request.label())) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "fields.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::control {
 namespace {

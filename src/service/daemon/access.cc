@@ -2,8 +2,8 @@
 
 namespace ros2s::daemon {
 
-config::Group describe_access(session::AccessTable::Settings& settings, RecordLines& lines,
-                              Clients clients, std::string_view help) {
+config::Group describe_access(rights::AccessSettings& settings, RecordLines& lines, Clients clients,
+                              std::string_view help) {
     std::vector<config::Records::Key> keys{
         {"read", clients == Clients::hosts
                      ? "containers, or directories of them, that it may mount for reading."

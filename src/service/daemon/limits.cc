@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "ros2s/daemon/tenant_sources.h"
-#include "ros2s/session/access_table.h"
+#include "ros2s/rights/settings.h"
 #include "ros2s/tenancy/allowance_settings.h"
 
 namespace ros2s::daemon {
@@ -41,7 +41,7 @@ Result<admission::Allowances> parse_limits(const LimitSettings& settings, const 
         const KeyLines own = lines_of(lines, subject);
         if (subject != everybody_else) {
             const auto checked =
-                session::check_subject(subject, SettingPlace(where, "limits", own).of(), report);
+                rights::check_subject(subject, SettingPlace(where, "limits", own).of(), report);
             if (!checked) {
                 report.say("\"*\" is each subject that is not named");
                 return fail(checked.error());

@@ -62,7 +62,7 @@ Task<> LinkServer::serve(rpc::Request& request) {
     Result<> done;
     if (method == nullptr) {
         done = fail(Code::unsupported);
-    } else if (!method->has(gives_back) && !sessions_.rights().hold()) [[unlikely]] {
+    } else if (sessions_.rights().is_over() && !method->has(gives_back)) [[unlikely]] {
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
     }
     if (done) done = co_await (this->*method->handler)(request, *scratch);

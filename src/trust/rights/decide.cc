@@ -12,16 +12,23 @@ namespace {
 
 using Scope = Decision::Scope;
 
-constexpr std::array<std::string_view, 9> why_texts{
+constexpr std::array<std::string_view, 14> why_texts{
     "granted",
     "owned",
     "not granted",
     "the policy is over",
-    "the tenant has ended",
+    "its tenant was revoked or has expired",
     "there is no such tenant",
-    "the capability is over",
+    "its tenant was changed since",
+    "by the engine's clock, capabilities of its tenant are valid that were revoked: set the clock "
+    "right or, if it is right now, run `ros2store tenant set` for the tenant, which ends all of "
+    "its capabilities; its programs get new ones",
+    "it was revoked",
+    "it is out of its time",
     "the capability lacks it",
-    "the capability is another's",
+    "it is for a DPU, and the sender is not one",
+    "it is another tenant's",
+    "an engine cannot check directories",
 };
 
 constexpr std::array<std::string_view, 6> wanted_names{"see the pool", "see",    "read",
@@ -94,36 +101,12 @@ bool owns(const Principal& principal, const Container& container, Wanted what) {
            principal.owner == container.owner;
 }
 
-// Whether what was verified when the capability was shown still holds.
-Why check(const Policy& policy, const Principal& principal, const TenantParty* tenant,
-          std::string_view pool, Moment moment) {
-    const VerifiedCapability& shown = *principal.capability;
-    if (tenant == nullptr) return Why::unknown_tenant;
-    if (!tenant->is_active) return Why::tenant_ended;
-    const bool is_revoked = tenant->revoked_capabilities.contains(shown.first) ||
-                            tenant->revoked_capabilities.contains(shown.last) ||
-                            std::ranges::find(tenant->revoked_programs, shown.program) !=
-                                tenant->revoked_programs.end();
-    const bool is_in_time =
-        !moment.wall || (shown.begins <= *moment.wall && *moment.wall < shown.ends);
-    if (is_revoked || !is_in_time || tenant->generation != shown.generation) {
-        return Why::capability_over;
-    }
-    const SubjectParty* const holder = policy.subject(principal.subject);
-    bool may_hold = shown.links > 1 && policy.is_delegate(principal.subject);
-    if (shown.links == 1 && !shown.directories && holder != nullptr) {
-        const auto its = holder->tenants.find(pool);
-        may_hold = its != holder->tenants.end() && its->second == principal.tenant;
-    }
-    return may_hold ? Why::granted : Why::capability_others;
-}
-
 // The part of the tenant's rights that the capability has.
 Decision decide_by_capability(const Policy& policy, const Principal& principal,
                               const Container& container, Wanted what, Moment moment) {
     const VerifiedCapability& shown = *principal.capability;
     const TenantParty* const tenant = policy.tenant(container.pool, principal.tenant);
-    const Why why = check(policy, principal, tenant, container.pool, moment);
+    const Why why = check_holder(policy, principal, container.pool, moment);
     if (why != Why::granted) return none(why);
     const bool is_there = what == Wanted::see_pool
                               ? shown.grant.pool == container.pool
@@ -174,9 +157,10 @@ Wanted wanted(Right right) noexcept {
 
 std::string_view to_string(Wanted what) noexcept { return wanted_names[static_cast<size_t>(what)]; }
 
+std::string_view to_string(Why why) noexcept { return why_texts[static_cast<size_t>(why)]; }
+
 std::string Decision::text() const {
-    const std::string_view reason = why_texts[static_cast<size_t>(why)];
-    if (scope == Scope::none) return fmt::format("none: {}", reason);
+    if (scope == Scope::none) return fmt::format("none: {}", to_string(why));
     if (scope == Scope::whole) {
         return fmt::format("whole{}{}", read_only ? ", read only" : "",
                            why == Why::owned ? ", owned" : "");
@@ -187,6 +171,38 @@ std::string Decision::text() const {
                             each.path.empty() ? "/" : each.path, each.writable ? "write" : "read");
     }
     return text;
+}
+
+Why check_capability(const Policy& policy, std::string_view pool, std::string_view tenant,
+                     const VerifiedCapability& capability, Moment moment) {
+    const TenantParty* const party = policy.tenant(pool, tenant);
+    if (party == nullptr) return Why::unknown_tenant;
+    if (!party->is_active) return Why::tenant_ended;
+    if (party->generation != capability.generation) return Why::tenant_changed;
+    if (moment.wall && *moment.wall < party->clock_min) return Why::clock_behind;
+    if (party->revoked_capabilities.contains(capability.first) ||
+        party->revoked_capabilities.contains(capability.last) ||
+        std::ranges::find(party->revoked_programs, capability.program) !=
+            party->revoked_programs.end()) {
+        return Why::capability_revoked;
+    }
+    const bool is_in_time =
+        !moment.wall || (capability.begins <= *moment.wall && *moment.wall < capability.ends);
+    return is_in_time ? Why::granted : Why::capability_out_of_time;
+}
+
+Why check_holder(const Policy& policy, const Principal& principal, std::string_view pool,
+                 Moment moment) {
+    const VerifiedCapability& shown = *principal.capability;
+    const Why why = check_capability(policy, pool, principal.tenant, shown, moment);
+    if (why != Why::granted) return why;
+    if (shown.links > 1) {
+        return policy.is_delegate(principal.subject) ? Why::granted : Why::capability_for_dpu;
+    }
+    if (policy.principal(principal.subject, pool).tenant != principal.tenant) {
+        return Why::capability_others;
+    }
+    return shown.directories ? Why::capability_directories : Why::granted;
 }
 
 Decision decide(const Policy& policy, const Principal& principal, const Container& container,

@@ -1,5 +1,4 @@
-// decide(): whether a principal may do something in a container. The earlier deciders are asked
-// beside it, and it must agree with them (side_by_side.h).
+// decide(): whether a principal may do something in a container. Nothing else decides this.
 //
 //     policy ended? ─ capability still good? ─ owner? ─ grants ─► Decision
 //
@@ -40,13 +39,20 @@ enum class Why : uint8_t {
     granted,
     owned,
     not_granted,
-    policy_over,        // the engine is silent, or the next policy is due
-    tenant_ended,       // the tenant of the subject was revoked or has expired
-    unknown_tenant,     // of a capability
-    capability_over,    // it is out of its time, or revoked, or of an earlier generation
-    capability_lacks,   // the right, or the container
-    capability_others,  // its holder is not of that tenant, and not a delegate
+    policy_over,     // the engine is silent, or the next policy is due
+    tenant_ended,    // it was revoked or has expired
+    unknown_tenant,  // of a capability
+    tenant_changed,  // since the capability was issued
+    clock_behind,    // by it, capabilities would be valid that were revoked
+    capability_revoked,
+    capability_out_of_time,
+    capability_lacks,        // the right, or the container
+    capability_for_dpu,      // it was narrowed for one, and its holder is none
+    capability_others,       // its holder is of another tenant
+    capability_directories,  // its holder cannot check them
 };
+// For people; the end of a sentence.
+[[nodiscard]] std::string_view to_string(Why why) noexcept;
 
 struct Decision {
     enum class Scope : uint8_t { none, whole, subtrees };
@@ -63,6 +69,10 @@ struct Decision {
     [[nodiscard]] bool is_whole_for(Wanted what) const {
         return scope == Scope::whole && (what != Wanted::write || !read_only);
     }
+    // Whether some of it may, for a holder that checks directories itself.
+    [[nodiscard]] bool is_some_for(Wanted what) const {
+        return !is_none() && (what != Wanted::write || !read_only);
+    }
     [[nodiscard]] bool is_current(const Policy& policy) const { return epoch == policy.epoch(); }
     // For people: "whole, read only", "none: the policy is over", "a (read), b (write)".
     [[nodiscard]] std::string text() const;
@@ -76,5 +86,13 @@ struct Decision {
 // - destroy: whole, or none.
 [[nodiscard]] Decision decide(const Policy& policy, const Principal& principal,
                               const Container& container, Wanted what, Moment moment = {});
+
+// Whether the tenant's record still has the capability, and it is in its time. `granted`: yes.
+[[nodiscard]] Why check_capability(const Policy& policy, std::string_view pool,
+                                   std::string_view tenant, const VerifiedCapability& capability,
+                                   Moment moment = {});
+// The same, and whether this principal may show the capability that it has.
+[[nodiscard]] Why check_holder(const Policy& policy, const Principal& principal,
+                               std::string_view pool, Moment moment = {});
 
 }  // namespace ros2s::rights

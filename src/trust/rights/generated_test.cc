@@ -1,4 +1,4 @@
-// Generated policies and requests, which decide() and the earlier deciders must decide alike. The
+// Generated policies and requests, which decide() and the reference must decide alike. The
 // seed is printed; ROS2STORE_RIGHTS_SEED repeats it. Planted mistakes are found.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cstdlib>
 
 #include "ros2s/base/random.h"
-#include "ros2s/tenancy/capability_rights.h"
+#include "ros2s/rights/sources/capability.h"
 #include "test_support/model.h"
 
 namespace ros2s::rights::test {
@@ -115,7 +115,7 @@ class Generator {
         for (uint64_t i = random_.below(3); i > 0; --i) {
             capability::Use use{.container = pattern()};
             for (const uint8_t bit : {1, 2, 4, 8}) {
-                const bool has = tenancy::gives(tenant, use_of(bit, use.container));
+                const bool has = give(tenant.grants, "", use_of(bit, use.container));
                 const bool owns = bit != capability::right_create &&
                                   !use.container.ends_with('*') && random_.one_in(3);
                 if ((has || owns) && !random_.one_in(4)) use.rights |= bit;
@@ -123,7 +123,8 @@ class Generator {
             const bool parts = random_.one_in(4);
             if (parts) {
                 for (const uint8_t bit : {1, 2}) {
-                    if (tenancy::gives(tenant, use_of(bit, use.container, true))) use.rights |= bit;
+                    if (give(tenant.grants, "", use_of(bit, use.container, true)))
+                        use.rights |= bit;
                 }
             }
             use.directories = parts;
@@ -187,8 +188,8 @@ std::string difference(uint64_t seed, size_t count, PlantedBug bug, Tally& tally
     Generator generate(seed);
     for (size_t i = 0; i < count; ++i) {
         const Model model = generate.model();
-        NewDecider now(model, bug);
-        EarlierDecider before(model);
+        PolicyDecider now(model, bug);
+        const ReferenceDecider before(model);
         std::vector<Request> requests;
         while (requests.size() < requests_of_model) requests.push_back(generate.request(model));
         std::ranges::sort(requests, {}, &Request::later);  // time does not go back
@@ -197,8 +198,8 @@ std::string difference(uint64_t seed, size_t count, PlantedBug bug, Tally& tally
             ++tally.requests;
             tally.allowed += there.allowed ? 1 : 0;
             if (here == there) continue;
-            return fmt::format("seed {}, model {}, {}\n{}\nearlier: {}\nnow: {} ({})", seed, i,
-                               text_of(model), request.text(), text_of(there), text_of(here),
+            return fmt::format("seed {}, model {}, {}\n{}\nreference: {}\ndecide(): {} ({})", seed,
+                               i, text_of(model), request.text(), text_of(there), text_of(here),
                                now.decide(request).text());
         }
     }

@@ -7,12 +7,15 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace ros2s::rights {
 
 enum class Right : uint8_t { read, write, create, destroy };
+inline constexpr std::array<Right, 4> all_rights{Right::read, Right::write, Right::create,
+                                                 Right::destroy};
 inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "create", "destroy"};
 [[nodiscard]] constexpr std::string_view to_string(Right right) noexcept {
     return right_names[static_cast<size_t>(right)];
@@ -60,7 +63,12 @@ struct Grant {
     [[nodiscard]] bool is_for(std::string_view in_pool, std::string_view label) const {
         return pool == in_pool && container.has(label);
     }
+    // True if this is for everything that `other` is for, whatever the rights are.
+    [[nodiscard]] bool includes(const Grant& other) const;
     friend bool operator==(const Grant&, const Grant&) = default;
 };
+
+// True if the grants together have all rights of `wanted`, in all of it.
+[[nodiscard]] bool give(std::span<const Grant> grants, const Grant& wanted);
 
 }  // namespace ros2s::rights

@@ -7,10 +7,9 @@
 #include <algorithm>
 #include <array>
 
+#include "ros2s/base/text_parts.h"
 #include "ros2s/rights/sources/capability.h"
-#include "ros2s/rights/sources/settings.h"
 #include "ros2s/rights/sources/tenants.h"
-#include "ros2s/tenancy/capability_rights.h"
 
 namespace ros2s::rights::test {
 namespace {
@@ -21,11 +20,11 @@ constexpr Duration capability_life = std::chrono::minutes(30);
 constexpr std::array<Wanted, 6> all_wanted{Wanted::see_pool, Wanted::see,    Wanted::read,
                                            Wanted::write,    Wanted::create, Wanted::destroy};
 
-session::AccessTable parsed(const session::AccessTable::Settings& settings) {
+Subjects parsed(const AccessSettings& settings) {
     Report report;
-    auto table = session::AccessTable::parse(settings, "settings", report);
-    EXPECT_TRUE(table) << report.text();
-    return std::move(*table);
+    auto subjects = parse_access(settings, "settings", report);
+    EXPECT_TRUE(subjects) << report.text();
+    return std::move(*subjects);
 }
 
 std::map<std::string, tenancy::SeenTenants> seen_by_engine(const Model& model, WallTime now) {
@@ -104,20 +103,19 @@ std::string Request::text() const {
 
 // ---- decide() -------------------------------------------------------------------------------
 
-NewDecider::NewDecider(const Model& model, PlantedBug bug)
+PolicyDecider::PolicyDecider(const Model& model, PlantedBug bug)
     : model_(model), bug_(bug), policy_(made({})) {}
 
-Policy NewDecider::made(Duration later) const {
+Policy PolicyDecider::made(Duration later) const {
     const WallTime wall = made_at + later;
-    Parties parties;
-    add_settings(parties, parsed(model_.access));
+    Parties parties{.subjects = parsed(model_.access)};
     if (model_.is_engine) {
         parties.delegates = {model_.delegates.begin(), model_.delegates.end()};
         parties.subjects_own = true;
         for (const auto& [pool, tenants] : model_.tenants) add_file(parties, pool, tenants, wall);
     } else {
         for (const auto& [pool, tenants] : seen_by_engine(model_, wall)) {
-            add_pushed(parties, pool, tenants);
+            add_pushed(parties, pool, tenants, true);
         }
     }
     if (bug_ == PlantedBug::wide_pattern) {
@@ -144,7 +142,7 @@ Policy NewDecider::made(Duration later) const {
     return policy;
 }
 
-Decision NewDecider::decide(const Request& request) {
+Decision PolicyDecider::decide(const Request& request) {
     Time now = made_now + request.later;
     if (bug_ == PlantedBug::used_past_its_end) {
         now = Time::min();
@@ -154,10 +152,7 @@ Decision NewDecider::decide(const Request& request) {
     Principal principal = policy_.principal(request.subject, request.pool);
     if (!request.capability.empty()) {
         const Shown& shown = model_.capabilities.at(request.capability);
-        principal.tenant = shown.last.tenant;
-        const TenantParty* const tenant = policy_.tenant(request.pool, principal.tenant);
-        principal.owner = tenant == nullptr ? "" : tenant->owner;
-        principal.capability = verified(request.pool, shown.first, shown.last);
+        principal = holder_of(policy_, request.subject, request.pool, shown.first, shown.last);
     }
     const auto handed = model_.handed_over.find({request.pool, principal.tenant});
     const bool mounts = request.what == Wanted::read || request.what == Wanted::write;
@@ -171,7 +166,7 @@ Decision NewDecider::decide(const Request& request) {
                           {.now = now, .wall = made_at + request.later});
 }
 
-Outcome NewDecider::outcome(const Request& request) {
+Outcome PolicyDecider::outcome(const Request& request) {
     Decision decision = decide(request);
     const bool mounts = request.what == Wanted::read || request.what == Wanted::write;
     if (!model_.is_engine && mounts && decision.why != Why::owned) {
@@ -182,62 +177,150 @@ Outcome NewDecider::outcome(const Request& request) {
     }
     const bool checks_directories = !request.capability.empty() &&
                                     model_.capabilities.at(request.capability).last.use.directories;
-    const bool in_directories = checks_directories && decision.scope == Decision::Scope::subtrees &&
-                                (request.what == Wanted::read || !decision.read_only);
-    return {.allowed = decision.is_whole_for(request.what) || in_directories};
+    return {.allowed = checks_directories ? decision.is_some_for(request.what)
+                                          : decision.is_whole_for(request.what)};
 }
 
-// ---- the earlier deciders -------------------------------------------------------------------
+// ---- the reference --------------------------------------------------------------------------
 
-session::AccessTable EarlierDecider::table(Duration later) const {
-    tenancy::Policy policy{.access = parsed(model_.access)};
-    const auto seen = seen_by_engine(model_, made_at + later);
-    if (!model_.is_engine) return tenancy::with_tenants(policy, seen).access;
-    for (const auto& [pool, tenants] : seen) {  // LivePolicy
-        for (const auto& [name, each] : tenants) {
-            if (!each.active) tenancy::remove_rights(policy.access, pool, each.tenant);
-        }
+namespace {
+
+struct Given {
+    Right right;
+    std::string pool, label, path;  // label: perhaps with '*'
+
+    [[nodiscard]] bool has(const std::string& container) const {
+        if (!label.ends_with('*')) return label == container;
+        return container.starts_with(label.substr(0, label.size() - 1));
     }
-    return policy.access;
+};
+
+// "pool/a*, pool/b/x"; in a tenant's settings without the pool.
+void add(std::vector<Given>& all, Right right, const std::string& text, const std::string& pool) {
+    for (const std::string& each : parts_of(text)) {
+        const std::string place = pool.empty() ? each : pool + "/" + each;
+        const size_t slash = place.find('/'), second = place.find('/', slash + 1);
+        all.push_back({right, place.substr(0, slash),
+                       place.substr(slash + 1, second == place.npos ? second : second - slash - 1),
+                       second == place.npos ? "" : place.substr(second + 1)});
+    }
 }
 
-// The calls of a DPU's control plane.
-Outcome EarlierDecider::at_dpu(const Request& request) {
-    const std::string &who = request.subject, &pool = request.pool, &label = request.label;
-    session::RightsLeases leases(world_.core());
-    for (const auto& [name, valid] : model_.valid_for) {
-        leases.renew(name, world_.core().now() + valid - request.later);
+std::vector<Given> given_by(const std::map<std::string, std::string, std::less<>>& settings,
+                            const std::string& pool) {
+    std::vector<Given> all;
+    for (const Right right : all_rights) {
+        const auto text = settings.find(to_string(right));
+        if (text != settings.end()) add(all, right, text->second, pool);
     }
-    if (!leases.holds(pool)) return {};  // it waits, and is then refused
-    const session::AccessTable access = table(request.later);
-    const auto seen = seen_by_engine(model_, made_at + request.later);
-    const tenancy::Tenant* const tenant =
-        seen.contains(pool) ? tenancy::find_tenant(seen.at(pool), who) : nullptr;
+    return all;
+}
+
+bool is_of(const tenancy::Tenant& tenant, const std::string& who) {
+    return std::ranges::find(tenant.subjects, who) != tenant.subjects.end();
+}
+
+// What the subject has in the pool by settings and, at a DPU, by its tenant.
+std::vector<Given> given_to(const Model& model, const Request& request) {
+    const WallTime now = made_at + request.later;
+    std::vector<Given> all;
+    const auto settings = model.access.find(request.subject);
+    if (settings != model.access.end()) {
+        all = given_by({settings->second.begin(), settings->second.end()}, "");
+    }
+    std::erase_if(all, [&](const Given& each) { return each.pool != request.pool; });
+    const auto tenants = model.tenants.find(request.pool);
+    if (tenants == model.tenants.end()) return all;
+    for (const auto& [name, tenant] : tenants->second) {
+        if (!is_of(tenant, request.subject)) continue;
+        if (!tenant.is_active(now)) return {};
+        if (model.is_engine) continue;
+        const auto more = given_by({tenant.settings.begin(), tenant.settings.end()}, request.pool);
+        all.insert(all.end(), more.begin(), more.end());
+    }
+    return all;
+}
+
+const tenancy::Tenant* own_tenant(const Model& model, const Request& request) {
+    const auto tenants = model.tenants.find(request.pool);
+    if (tenants == model.tenants.end()) return nullptr;
+    for (const auto& [name, tenant] : tenants->second) {
+        if (is_of(tenant, request.subject)) return &tenant;
+    }
+    return nullptr;
+}
+
+bool is_given(const std::vector<Given>& all, Right right, const std::string& label,
+              bool also_a_directory = false) {
+    return std::ranges::any_of(all, [&](const Given& each) {
+        const bool is_right =
+            each.right == right || (right == Right::read && each.right == Right::write);
+        return is_right && each.has(label) && (also_a_directory || each.path.empty());
+    });
+}
+
+bool is_seen(const std::vector<Given>& all, const std::string& label) {
+    return std::ranges::any_of(all, [&](const Given& each) { return each.has(label); });
+}
+
+Right right_for(Wanted what) {
+    switch (what) {
+        case Wanted::read: return Right::read;
+        case Wanted::write: return Right::write;
+        case Wanted::create: return Right::create;
+        default: return Right::destroy;
+    }
+}
+
+uint8_t bit_of(Right right) {
+    switch (right) {
+        case Right::read: return capability::right_read;
+        case Right::write: return capability::right_write;
+        case Right::create: return capability::right_create;
+        case Right::destroy: break;
+    }
+    return capability::right_destroy;
+}
+
+}  // namespace
+
+Outcome ReferenceDecider::at_dpu(const Request& request) const {
+    const std::string &pool = request.pool, &label = request.label;
+    const auto valid = model_.valid_for.find(pool);
+    if (valid != model_.valid_for.end() && request.later > valid->second) return {};
+    const std::vector<Given> given = given_to(model_, request);
+    const tenancy::Tenant* tenant = own_tenant(model_, request);
+    if (tenant != nullptr && !tenant->is_active(made_at + request.later)) tenant = nullptr;
     const bool owns =
         tenant != nullptr && !request.owner.empty() && tenant->owner() == request.owner;
-    const auto has_capability = [&](uint8_t rights) {
-        const auto handed = model_.handed_over.find({pool, tenant == nullptr ? "" : tenant->name});
-        if (handed == model_.handed_over.end()) return false;
-        return std::ranges::any_of(handed->second, [&](const capability::Use& use) {
-            return use.covers(use_of(rights, label));
-        });
-    };
     switch (request.what) {
-        case Wanted::see_pool: return {access.sees_pool(who, pool)};
-        case Wanted::see: return {owns || access.sees(who, pool, label)};
-        case Wanted::create: return {access.allows(who, Right::create, pool, label)};
-        case Wanted::destroy: return {owns || access.allows(who, Right::destroy, pool, label)};
+        case Wanted::see_pool: return {!given.empty()};
+        case Wanted::see: return {owns || is_seen(given, label)};
+        case Wanted::create: return {is_given(given, Right::create, label)};
+        case Wanted::destroy: return {owns || is_given(given, Right::destroy, label)};
         case Wanted::read:
         case Wanted::write: break;
     }
-    // mount_grant(), which knows no owner.
-    const auto may = [&](Right right, uint8_t of_capability) {
-        return access.allows(who, right, pool, label) || has_capability(of_capability);
+    // A mount, which knows no owner.
+    const auto handed = model_.handed_over.find({pool, tenant == nullptr ? "" : tenant->name});
+    const auto may = [&](Right right) {
+        if (is_given(given, right, label)) return true;
+        return handed != model_.handed_over.end() &&
+               std::ranges::any_of(handed->second, [&](const capability::Use& use) {
+                   return use.covers(use_of(bit_of(right), label));
+               });
     };
-    if (may(Right::write, capability::right_write)) return {true};
-    auto subtrees = access.subtrees_of(who, pool, label);
-    const bool writes = std::ranges::any_of(subtrees, &access::Subtree::writable);
-    if (may(Right::read, capability::right_read)) {
+    if (may(Right::write)) return {true};
+    std::vector<access::Subtree> subtrees;
+    bool writes = false;
+    for (const Right right : {Right::read, Right::write}) {
+        for (const Given& each : given) {
+            if (each.right != right || each.path.empty() || !each.has(label)) continue;
+            subtrees.push_back({.path = each.path, .writable = right == Right::write});
+            writes = writes || right == Right::write;
+        }
+    }
+    if (may(Right::read)) {
         if (!writes || request.what == Wanted::read) return {true, !writes};
         subtrees.push_back({});
     } else if (subtrees.empty()) {
@@ -246,55 +329,51 @@ Outcome EarlierDecider::at_dpu(const Request& request) {
     return {true, !writes, std::move(subtrees)};
 }
 
-// What IssuedCapabilities and StoreRouter say.
-bool EarlierDecider::at_engine(const Request& request) const {
-    const std::string &who = request.subject, &pool = request.pool, &label = request.label;
+bool ReferenceDecider::at_engine(const Request& request) const {
+    const std::string &who = request.subject, &label = request.label;
     const WallTime now = made_at + request.later;
-    const session::AccessTable access = table(request.later);
-    const auto of_pool = model_.tenants.find(pool);
-    const tenancy::TenantsByName none;
-    const tenancy::TenantsByName& tenants =
-        of_pool == model_.tenants.end() ? none : of_pool->second;
-    const tenancy::Tenant* const own = tenancy::tenant_of(tenants, who);
-    const Right right = request.what == Wanted::read     ? Right::read
-                        : request.what == Wanted::write  ? Right::write
-                        : request.what == Wanted::create ? Right::create
-                                                         : Right::destroy;
+    const tenancy::Tenant* const own = own_tenant(model_, request);
+    const Right right = right_for(request.what);
     if (request.capability.empty()) {
-        if (request.what == Wanted::see_pool) return access.sees_pool(who, pool);
-        std::optional<std::string> owner = who;
-        if (own != nullptr)
-            owner = own->is_active(now) ? std::optional(own->owner()) : std::nullopt;
+        const std::vector<Given> given = given_to(model_, request);
+        if (request.what == Wanted::see_pool) return !given.empty();
+        std::string owner = who;
+        if (own != nullptr) owner = own->is_active(now) ? own->owner() : "";
         const bool owns = !request.owner.empty() && owner == request.owner;
         if (owns && request.what != Wanted::create) return true;
-        if (request.what == Wanted::see) return access.sees(who, pool, label);
-        return access.allows(who, right, pool, label);
+        if (request.what == Wanted::see) return is_seen(given, label);
+        return is_given(given, right, label);
     }
     const Shown& shown = model_.capabilities.at(request.capability);
     const capability::Capability& last = shown.last;
-    const auto found = tenants.find(last.tenant);
-    if (found == tenants.end() || !found->second.is_active(now)) return false;
-    const tenancy::Tenant& tenant = found->second;
-    if (tenant.generation != last.generation || !last.is_in_time(now)) return false;
-    if (tenancy::is_revoked(tenant, shown.first, last)) return false;
-    if (last.depth > 1 && std::ranges::find(model_.delegates, who) == model_.delegates.end()) {
-        return false;
+    const auto tenants = model_.tenants.find(request.pool);
+    if (tenants == model_.tenants.end() || !tenants->second.contains(last.tenant)) return false;
+    const tenancy::Tenant& tenant = tenants->second.at(last.tenant);
+    if (!tenant.is_active(now) || tenant.generation != last.generation) return false;
+    if (!last.is_in_time(now) || now < tenant.clock_min) return false;
+    for (const auto& [id, revoked] : tenant.revoked_capabilities) {
+        if (id == shown.first.id || id == last.id) return false;
+        if (revoked.program == shown.first.holder) return false;
     }
-    const bool is_its = own != nullptr && own->name == last.tenant && !last.use.directories;
-    if (last.depth == 1 && !is_its) return false;
+    const bool is_its = own == &tenant && !last.use.directories;
+    const bool is_delegate = std::ranges::find(model_.delegates, who) != model_.delegates.end();
+    if (last.depth > 1 ? !is_delegate : !is_its) return false;
+    const std::vector<Given> given =
+        given_by({tenant.settings.begin(), tenant.settings.end()}, request.pool);
     const bool is_of_tenant = tenant.owner() == request.owner;
     if (request.what == Wanted::see) {
-        return last.use.has_container(label) && (is_of_tenant || tenancy::sees(tenant, label));
+        return last.use.has_container(label) && (is_of_tenant || is_seen(given, label));
     }
-    const auto bit = static_cast<uint8_t>(1U << static_cast<unsigned>(right));
-    const bool allows = last.use.covers(use_of(bit, label, true));
-    if (request.what == Wanted::create) return allows;
+    const bool has_right = last.use.covers(use_of(bit_of(right), label, true));
+    if (request.what == Wanted::create) return has_right && is_given(given, right, label);
     if (is_of_tenant && last.use.covers(use_of(capability::right_create, label))) return true;
-    if (!allows) return false;
-    return is_of_tenant || tenancy::gives(tenant, use_of(bit, label, last.use.directories));
+    if (!has_right) return false;
+    if (is_of_tenant) return true;
+    if (last.use.directories && right == Right::destroy) return false;
+    return is_given(given, right, label, last.use.directories);
 }
 
-Outcome EarlierDecider::outcome(const Request& request) {
+Outcome ReferenceDecider::outcome(const Request& request) const {
     if (!model_.is_engine) return at_dpu(request);
     return {.allowed = at_engine(request)};
 }

@@ -1,5 +1,7 @@
 #include "policy.h"
 
+#include <algorithm>
+
 namespace ros2s::rights {
 
 Policy Policy::next(Parties parties) const {
@@ -27,6 +29,16 @@ const SubjectParty* Policy::subject(std::string_view subject) const {
 const TenantParty* Policy::tenant(std::string_view pool, std::string_view name) const {
     const auto found = parties_->tenants.find({std::string(pool), std::string(name)});
     return found == parties_->tenants.end() ? nullptr : &found->second;
+}
+
+bool Policy::covers(const Policy& earlier, std::string_view subject, std::string_view pool) const {
+    const SubjectParty* const before = earlier.subject(subject);
+    if (before == nullptr) return true;
+    if (principal(subject, pool).users != earlier.principal(subject, pool).users) return false;
+    const SubjectParty* const now = this->subject(subject);
+    const std::span<const Grant> grants = now == nullptr ? std::span<const Grant>() : now->grants;
+    return std::ranges::all_of(
+        before->grants, [&](const Grant& each) { return each.pool != pool || give(grants, each); });
 }
 
 std::string Policy::owner_of(std::string_view subject, const SubjectParty* party,

@@ -25,9 +25,11 @@ namespace ros2s::rights {
 
 // A tenant of a pool, which its capabilities name.
 struct TenantParty {
-    std::string owner;  // the name under which it owns containers
+    std::string owner;  // the name under which it owns containers; empty: it owns none here
     bool is_active = false;
     uint64_t generation = 0;
+    uint64_t revocations = 0;  // of single capabilities, ever
+    WallTime clock_min{};      // no capability is valid before it
     std::vector<Grant> grants{};
     std::set<Uuid> revoked_capabilities{};
     std::vector<capability::PublicKey> revoked_programs{};
@@ -41,8 +43,10 @@ struct SubjectParty {
     std::map<std::string, UserMapping, std::less<>> users{};  // by pool; "": where no tenant says
 };
 
+using Subjects = std::map<std::string, SubjectParty, std::less<>>;
+
 struct Parties {
-    std::map<std::string, SubjectParty, std::less<>> subjects{};
+    Subjects subjects{};
     std::map<std::pair<std::string, std::string>, TenantParty> tenants{};  // by pool and name
     std::set<std::string, std::less<>> delegates{};  // DPUs, which show capabilities of tenants
     // At an engine, a subject without a tenant owns what it creates, unless it is one of these.
@@ -63,6 +67,8 @@ class Policy {
     [[nodiscard]] Policy renewed(const std::string& pool, Time until) const;
     // Time::max(): it has no end. For a pool whose rights this server keeps itself.
     [[nodiscard]] Time end_of(std::string_view pool) const;
+    // Of those that have one.
+    [[nodiscard]] const std::map<std::string, Time, std::less<>>& ends() const { return ends_; }
     [[nodiscard]] bool is_over(std::string_view pool, Time now) const { return now > end_of(pool); }
 
     // Without a capability.
@@ -73,6 +79,9 @@ class Policy {
     [[nodiscard]] bool is_delegate(std::string_view subject) const {
         return parties_->delegates.contains(subject);
     }
+    // True if the subject has all rights in the pool that `earlier` gives it, for the same users.
+    [[nodiscard]] bool covers(const Policy& earlier, std::string_view subject,
+                              std::string_view pool) const;
 
   private:
     [[nodiscard]] std::string owner_of(std::string_view subject, const SubjectParty* party,

@@ -19,6 +19,7 @@
 #include "ros2s/base/audit_event.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/rights/grant.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::session {
@@ -28,6 +29,12 @@ inline constexpr uint32_t audit_lines_in_all_max = 200;
 // The number of subjects with their own limit per second, and their own count of lines left out.
 // Further subjects share the entry "*". Clients without a certificate have the entry "".
 inline constexpr size_t audit_subjects_max = 64;
+
+// The audit action of an attempt to use the right.
+[[nodiscard]] constexpr AuditAction action_of(rights::Right right) noexcept {
+    if (right == rights::Right::create) return AuditAction::create;
+    return right == rights::Right::destroy ? AuditAction::destroy : AuditAction::use;
+}
 
 struct AuditMetrics {
     Counter events;    // includes those whose lines were left out

@@ -11,12 +11,6 @@
 namespace ros2s::session {
 namespace {
 
-// Labels contain no '/'. A request whose label has one names no container.
-std::string key_of(const std::string& pool, const std::string& container,
-                   const std::string& authority = {}) {
-    return pool + "/" + container + (authority.empty() ? "" : "/" + authority);
-}
-
 // Of work on a core between two turns of others, in nodes or handles: about 10 µs.
 constexpr size_t slice_of_items = 64;
 
@@ -31,11 +25,10 @@ std::string directories_of(const std::vector<access::Subtree>& subtrees) {
 }
 
 AuditObject Mount::object(fs::NodeId node) const {
-    const std::string& pool = owner_.session.request.pool;
-    std::string_view container = std::string_view(key_).substr(pool.size() + 1);  // see key_of()
-    container = container.substr(0, container.find('/'));
-    return {
-        .pool = pool, .container = container, .subtree = owner_.directories, .node = node.value};
+    return {.pool = shared_.pool,
+            .container = shared_.container,
+            .subtree = owner_.directories,
+            .node = node.value};
 }
 
 void Mount::say_if_foreign(fs::FileHandle handle) const {
@@ -47,8 +40,8 @@ void Mount::say_if_foreign(fs::FileHandle handle) const {
             Error{.code = Code::stale},
             fmt::format(
                 "session {} of {} requested handle {} of {}, which is session {}'s of {}: refused",
-                owner_.session.id.value, owner_.session.request.subject, handle.value, key_,
-                holder->second->id.value, holder->second->request.subject)),
+                owner_.session.id.value, owner_.session.request.subject, handle.value,
+                shared_.place(), holder->second->id.value, holder->second->request.subject)),
         owner_.session.tenant);
 }
 
@@ -58,7 +51,7 @@ Result<fs::Caller> Mount::caller_for(fs::UserClaim& claim) const {
         owner_.sessions.audit().say(event_of(
             owner_.session, AuditAction::mount, object(), AuditDecision::refused, caller.error(),
             fmt::format("{} requested access to {} as user {}, for whom it may not act: refused",
-                        subject(), key_, claim.uid)));
+                        subject(), shared_.place(), claim.uid)));
         return fail(caller.error());
     }
     caller->holder = owner_.session.id.value;
@@ -183,9 +176,8 @@ Result<Quota::Share> Mounts::reserve_mount(const Session& session, Report& repor
     return report.fail(Code::busy, "the server has too many mounts; try again later");
 }
 
-Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string authority,
-                             std::string pool, std::string container, Report& report) {
-    Shared& shared = shared_.try_emplace(key, reactor_).first->second;
+Task<Result<>> Mounts::enter(const Call& call, SharedContainer which, Report& report) {
+    Shared& shared = shared_.try_emplace(which, reactor_).first->second;
     ++shared.users;
     Result<> entered = co_await shared.turn.acquire_for(call);
     if (!entered) {
@@ -193,14 +185,15 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string auth
         co_return report.fail(
             entered.error(),
             "container '{}' is still being opened or closed for other clients; try again later",
-            container);
+            which.container);
     }
     {
         const SemaphoreHold hold(shared.turn);
         if (shared.file_system == nullptr) {
             entered = call.check(reactor_);  // waiting for the turn may have taken long
             if (entered) {
-                auto opened = co_await source_.open_for(call, authority, pool, container, report);
+                auto opened = co_await source_.open_for(call, which.authority, which.pool,
+                                                        which.container, report);
                 if (opened) {
                     shared.file_system = std::move(*opened);
                 } else {
@@ -209,12 +202,12 @@ Task<Result<>> Mounts::enter(const Call& call, std::string key, std::string auth
             }
         }
     }
-    if (!entered) co_await leave(key);
+    if (!entered) co_await leave(which);
     co_return entered;
 }
 
-Task<> Mounts::leave(std::string key) {
-    Shared& shared = shared_.at(key);
+Task<> Mounts::leave(SharedContainer which) {
+    Shared& shared = shared_.at(which);
     co_await shared.turn.acquire();
     {
         const SemaphoreHold hold(shared.turn);
@@ -223,7 +216,7 @@ Task<> Mounts::leave(std::string key) {
             shared.file_system.reset();
         }
     }
-    if (--shared.users == 0) shared_.erase(key);
+    if (--shared.users == 0) shared_.erase(which);
 }
 
 // As for sessions: a client's own number reveals nothing about others.
@@ -235,24 +228,24 @@ MountId Mounts::draw() const {
 }
 
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
-                                    const std::string& container, Grant grant, Report& report) {
+                                    const std::string& container, Access access, Report& report) {
     ROS2S_CO_TRY_ASSIGN(Quota::Share mount_share, reserve_mount(session, report));
     const std::string& pool = session.request.pool;
-    std::string authority = source_.authority_for(session, grant.read_only);
-    const std::string key = key_of(pool, container, authority);
-    ROS2S_CO_TRY(co_await enter(call, key, std::move(authority), pool, container, report));
+    const SharedContainer which{pool, container, source_.authority_for(session, access.read_only)};
+    ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
-    std::string directories = directories_of(grant.subtrees);
-    if (!grant.subtrees.empty()) {
-        auto opened = co_await access::SubtreeView::open(
-            call, reactor_, *shared_.at(key).file_system, std::move(grant.subtrees), key, report);
+    std::string directories = directories_of(access.subtrees);
+    if (!access.subtrees.empty()) {
+        auto opened =
+            co_await access::SubtreeView::open(call, reactor_, *shared_.at(which).file_system,
+                                               std::move(access.subtrees), which.place(), report);
         if (!opened) {
-            co_await leave(key);
+            co_await leave(which);
             co_return fail(opened.error());
         }
         view = std::move(*opened);
     }
-    Shared& shared = shared_.at(key);
+    Shared& shared = shared_.at(which);
     const MountId id = draw();
     const Quota::Who who{.tenant = session.tenant, .subject = id.value};
     Mount::Owner owner{
@@ -269,8 +262,8 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     };
     mounts_.emplace(
         Key{session.id, id},
-        std::make_unique<Mount>(reactor_, std::move(owner), key, *shared.file_system,
-                                std::move(view), grant.read_only, std::move(grant.users)));
+        std::make_unique<Mount>(reactor_, std::move(owner), which, *shared.file_system,
+                                std::move(view), access.read_only, std::move(access.users)));
     holders_[id] = &session;
     co_return id;
 }
@@ -324,17 +317,15 @@ Task<> Mounts::close(Key key) {
         const auto& [node, held] = *mount.nodes_.begin();
         mount.forget(node, held.count);
     }
-    const std::string shared_key = mount.key_;
+    const SharedContainer which = mount.shared_;
     mounts_.erase(key);
     holders_.erase(key.second);
-    co_await leave(shared_key);
+    co_await leave(which);
 }
 
 bool Mounts::in_use(const std::string& pool, const std::string& container) const {
-    const std::string key = key_of(pool, container);
-    if (shared_.contains(key)) return true;
-    const auto next = shared_.lower_bound(key + "/");
-    return next != shared_.end() && next->first.starts_with(key + "/");
+    const auto next = shared_.lower_bound({pool, container});
+    return next != shared_.end() && next->first.pool == pool && next->first.container == container;
 }
 
 std::vector<std::string> Mounts::containers_of(SessionId session) const {

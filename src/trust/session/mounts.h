@@ -30,6 +30,16 @@
 
 namespace ros2s::session {
 
+// The rights by which a source opens a container. Sessions with the same share a file system.
+// Default: the server's own.
+struct Authority {
+    std::string tenant{};  // whose capabilities
+    bool writes = false;
+    // Of the tenant's record. A later one may give less.
+    uint64_t generation = 0, revocations = 0;
+    friend auto operator<=>(const Authority&, const Authority&) = default;
+};
+
 // Opens containers as file systems. Implemented by the composing code.
 class FileSystemSource {
   public:
@@ -39,15 +49,14 @@ class FileSystemSource {
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
-    // The name under which the session uses the container, if the source uses its clients' rights.
-    // Sessions with the same name share a file system. Empty: all sessions share one.
-    [[nodiscard]] virtual std::string authority_for(const Session& /*session*/,
-                                                    bool /*read_only*/) const {
+    // Not the default if the source uses its clients' rights.
+    [[nodiscard]] virtual Authority authority_for(const Session& /*session*/,
+                                                  bool /*read_only*/) const {
         return {};
     }
-    // As open(), under that name.
+    // As open(), by these rights.
     virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
-                                                                   std::string /*authority*/,
+                                                                   Authority /*authority*/,
                                                                    const std::string& pool,
                                                                    const std::string& container,
                                                                    Report& report) {
@@ -86,6 +95,14 @@ struct MountBounds {
     };
     Together tenant{1024, 64 * 1024, 1 << 20, 4096};
     Together all{16 * 1024, 256 * 1024, 4 << 20, 8192};
+};
+
+// A file system that mounts share.
+struct SharedContainer {
+    std::string pool, container;
+    Authority authority{};
+    [[nodiscard]] std::string place() const { return pool + "/" + container; }  // for people
+    friend auto operator<=>(const SharedContainer&, const SharedContainer&) = default;
 };
 
 // Counted by tenant (Session::tenant), and within it by session: `mounts`, or by mount: the others.
@@ -127,12 +144,12 @@ class Mount {
         bool holds_descriptors;
         std::string directories;  // for people: those of its view
     };
-    Mount(Reactor& reactor, Owner owner, std::string shared_key, fs::FileSystem& file_system,
+    Mount(Reactor& reactor, Owner owner, SharedContainer shared, fs::FileSystem& file_system,
           std::unique_ptr<fs::FileSystem> view, bool read_only, rights::UserMapping users)
         : owner_(std::move(owner)),
           view_(std::move(view)),
           file_system_(view_ != nullptr ? *view_ : file_system),
-          key_(std::move(shared_key)),
+          shared_(std::move(shared)),
           read_only_(read_only),
           users_(std::move(users)),
           idle_(reactor) {}
@@ -185,7 +202,7 @@ class Mount {
     Owner owner_;
     std::unique_ptr<fs::FileSystem> view_;  // null: the whole container
     fs::FileSystem& file_system_;
-    std::string key_;
+    SharedContainer shared_;
     bool read_only_;
     rights::UserMapping users_;
     std::set<fs::FileHandle> handles_;
@@ -212,8 +229,8 @@ class Mounts final : public SessionWatcher {
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // The rights of a session in a container.
-    struct Grant {
+    // What a session may do in a container, and as whom.
+    struct Access {
         bool read_only = false;
         rights::UserMapping users{};
         std::vector<access::Subtree> subtrees{};  // empty: the whole container
@@ -221,7 +238,7 @@ class Mounts final : public SessionWatcher {
     // Errors: busy (the session, its tenant or all sessions have too many), those of the source and
     // of SubtreeView::open().
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
-                                Grant grant, Report& report);
+                                Access access, Report& report);
     // Closes everything that is open in it. Errors: stale.
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.
@@ -254,10 +271,9 @@ class Mounts final : public SessionWatcher {
     // Room for one more mount. Errors: busy.
     Result<Quota::Share> reserve_mount(const Session& session, Report& report);
     // Opens the container's file system if it is not open, and adds a user.
-    Task<Result<>> enter(const Call& call, std::string key, std::string authority, std::string pool,
-                         std::string container, Report& report);
+    Task<Result<>> enter(const Call& call, SharedContainer which, Report& report);
     // Removes a user. The last one closes the file system.
-    Task<> leave(std::string key);
+    Task<> leave(SharedContainer which);
     Task<> close(Key key);
 
     [[nodiscard]] MountId draw() const;
@@ -267,7 +283,7 @@ class Mounts final : public SessionWatcher {
     FileSystemSource& source_;
     Options options_;
     MountQuotas quotas_;
-    std::map<std::string, Shared> shared_;
+    std::map<SharedContainer, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
 };

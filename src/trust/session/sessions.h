@@ -35,12 +35,12 @@
 #include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
 #include "ros2s/capability/capability.h"
+#include "ros2s/rights/feed.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/session/audit_lines.h"
-#include "ros2s/session/rights_leases.h"
 #include "ros2s/session/tickets.h"
 
 namespace ros2s::session {
@@ -252,9 +252,10 @@ class SessionTable {
     [[nodiscard]] AuditLines& audit() { return audit_; }
     [[nodiscard]] const AuditLines& audit() const { return audit_; }
 
-    [[nodiscard]] RightsLeases& rights() { return rights_; }
-    // For requests that need the rights of that session, unless rights().hold(): waits for the
-    // lease of its pool, without holding the session. Errors: those of RightsLeases::wait().
+    // The rights of this server's clients.
+    [[nodiscard]] rights::Feed& rights() { return rights_; }
+    // For requests that need the rights of that session, if rights().is_over(): waits for
+    // news of its pool, without holding the session. Errors: those of rights::Feed::wait().
     Task<Result<>> wait_for_rights(const Call& call, SessionId id);
 
     // All sessions, oldest first. The pointers are valid until the next await.
@@ -273,7 +274,7 @@ class SessionTable {
     TicketTable& tickets_;
     Options options_;
     AuditLines audit_;
-    RightsLeases rights_;
+    rights::Feed rights_;
     bool draining_ = false;
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;

@@ -53,22 +53,21 @@ bool is_text(std::string_view text) {
     return std::ranges::none_of(text, [](unsigned char c) { return c < 0x20 || c == 0x7f; });
 }
 
-Result<> parse_right(Tenant& tenant, session::Right right, const std::string& list,
+Result<> parse_right(Tenant& tenant, rights::Right right, const std::string& list,
                      std::string_view where, Report& report) {
     for (const std::string& each : parts_of(list)) {
         std::string why;
-        auto granted = session::parse_granted(each, why);
-        if (granted) why = session::wrong_for(right, *granted);
+        auto grant = rights::parse_grant(right, each, why);
         if (!why.empty()) {
             return report.fail(Code::invalid, "{}: '{}': {}", where, each, why);
         }
-        if (!granted) {
+        if (!grant) {
             return report.fail(Code::invalid,
                                "{}: '{}' is not the name of a container; a * at the end matches "
                                "the rest of a name: images, run-*, *",
                                where, each);
         }
-        tenant.granted[static_cast<size_t>(right)].push_back(std::move(*granted));
+        tenant.grants.push_back(std::move(*grant));
     }
     return {};
 }
@@ -77,6 +76,27 @@ Result<> parse_right(Tenant& tenant, session::Right right, const std::string& li
 
 std::string Tenant::owner() const {
     return first_generation == 1 ? name : fmt::format("{}#{}", name, first_generation);
+}
+
+bool Tenant::has_subject(std::string_view subject) const {
+    return std::ranges::find(subjects, subject) != subjects.end();
+}
+
+bool Tenant::has_revoked(const capability::PublicKey& program) const {
+    return std::ranges::any_of(revoked_capabilities,
+                               [&](const auto& each) { return each.second.program == program; });
+}
+
+bool Tenant::has_revoked(const capability::Capability& first,
+                         const capability::Capability& last) const {
+    return revoked_capabilities.contains(first.id) || revoked_capabilities.contains(last.id) ||
+           has_revoked(first.holder);
+}
+
+const Tenant* tenant_of(const TenantsByName& tenants, std::string_view subject) {
+    const auto found = std::ranges::find_if(
+        tenants, [&](const auto& each) { return each.second.has_subject(subject); });
+    return found == tenants.end() ? nullptr : &found->second;
 }
 
 Tenant TenantsOfPool::make(std::string name) const {
@@ -121,18 +141,19 @@ Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& repor
                                place, setting_bytes_max);
         }
         if (name == subjects_key) {
-            ROS2S_TRY_ASSIGN(tenant.subjects, session::parse_subjects(text, place, report));
+            ROS2S_TRY_ASSIGN(tenant.subjects, rights::parse_subjects(text, place, report));
         } else if (name == until_key) {
             ROS2S_TRY_ASSIGN(tenant.until, parse_time(text, place, report));
         } else if (name == space_key) {
             ROS2S_TRY_ASSIGN(tenant.caps.bytes, parse_space_cap(text, place, report));
         } else if (name == files_key) {
             ROS2S_TRY_ASSIGN(tenant.caps.values, parse_files_cap(text, place, report));
-        } else if (const auto right = std::ranges::find(session::right_names, name);
-                   right != session::right_names.end()) {
-            ROS2S_TRY(parse_right(tenant,
-                                  static_cast<session::Right>(right - session::right_names.begin()),
-                                  text, place, report));
+        } else if (const auto right = std::ranges::find(rights::right_names, name);
+                   right != rights::right_names.end()) {
+            ROS2S_TRY(parse_right(
+                tenant,
+                rights::all_rights[static_cast<size_t>(right - rights::right_names.begin())], text,
+                place, report));
         } else if (rights::is_user_setting(name)) {
             ROS2S_TRY(tenant.users.set(name, text, place, report));
         } else if (is_limit(name)) {
@@ -141,9 +162,8 @@ Result<> parse_settings(Tenant& tenant, const SettingPlace& where, Report& repor
             return report.fail(
                 Code::invalid,
                 "{}: there is no such setting; the settings are {}, {}, {}, {}, {}, {}, {}", place,
-                subjects_key, fmt::join(session::right_names, ", "), until_key, space_key,
-                files_key, fmt::join(limit_names(), ", "),
-                fmt::join(rights::user_setting_names, ", "));
+                subjects_key, fmt::join(rights::right_names, ", "), until_key, space_key, files_key,
+                fmt::join(limit_names(), ", "), fmt::join(rights::user_setting_names, ", "));
         }
     }
     if (tenant.subjects.empty()) {
@@ -162,7 +182,7 @@ Result<> check_subjects(const TenantsByName& tenants, const Tenant& changed, Rep
     for (const auto& [name, other] : tenants) {
         if (name == changed.name) continue;
         for (const std::string& subject : changed.subjects) {
-            if (std::ranges::find(other.subjects, subject) == other.subjects.end()) continue;
+            if (!other.has_subject(subject)) continue;
             return report.fail(Code::exists,
                                "'{}' is a subject of the tenant '{}', and a subject has one "
                                "tenant; remove it there first",
@@ -233,7 +253,7 @@ config::Table describe(Document& document) {
                     {revoked_key, ""},     {expired_key, ""},
                     {revocations_key, ""}, {revoked_capabilities_key, ""},
                     {clock_min_key, ""}};
-    for (const std::string_view right : session::right_names) records.keys.push_back({right, ""});
+    for (const std::string_view right : rights::right_names) records.keys.push_back({right, ""});
     for (const std::string_view limit : limit_names()) records.keys.push_back({limit, ""});
     for (const std::string_view name : rights::user_setting_names) {
         records.keys.push_back({name, ""});

@@ -14,7 +14,6 @@
 //
 // Plain values; any thread.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -28,7 +27,7 @@
 #include "ros2s/capability/capability.h"
 #include "ros2s/config/config.h"
 #include "ros2s/object/object_store.h"
-#include "ros2s/session/access_table.h"
+#include "ros2s/rights/settings.h"
 
 namespace ros2s::tenancy {
 
@@ -69,7 +68,7 @@ struct Tenant {
 
     // The parsed form.
     std::vector<std::string> subjects{};
-    std::array<std::vector<session::Granted>, session::right_names.size()> granted{};  // by Right
+    std::vector<rights::Grant> grants{};  // in its pool, whose name they do not have
     rights::UserMapping users{.root_squash = true};
     std::optional<WallTime> until{};
     std::optional<admission::Allowance> allowance{};  // none: no limit is set
@@ -81,9 +80,17 @@ struct Tenant {
     // The name under which it owns containers: "alice", or "alice#7". No two tenants of a pool have
     // ever had the same one.
     [[nodiscard]] std::string owner() const;
+    [[nodiscard]] bool has_subject(std::string_view subject) const;
+    // True if a capability of this program was revoked. It gets no other one for an hour.
+    [[nodiscard]] bool has_revoked(const capability::PublicKey& program) const;
+    // True if the chain with this first and last link was revoked, or another one of its program.
+    [[nodiscard]] bool has_revoked(const capability::Capability& first,
+                                   const capability::Capability& last) const;
     friend bool operator==(const Tenant&, const Tenant&) = default;
 };
 using TenantsByName = std::map<std::string, Tenant, std::less<>>;
+// The tenant of the subject, also one that has ended; null: it has none.
+[[nodiscard]] const Tenant* tenant_of(const TenantsByName& tenants, std::string_view subject);
 
 // What the file has.
 struct TenantsOfPool {

@@ -14,7 +14,7 @@ using testing::HasSubstr;
 
 TEST(TenantSettings, SettingsAreParsed) {
     const Tenant alice = tenant_of("alice", {{"subjects", "CN=alice; CN=alice-2"},
-                                             {"read", "images, run-*"},
+                                             {"read", "images, run-*, c/data"},
                                              {"until", "2027-01-31"},
                                              {"weight", "4"},
                                              {"bytes", "1MiB"},
@@ -23,9 +23,11 @@ TEST(TenantSettings, SettingsAreParsed) {
                                              {"requests_in_flight", "16"},
                                              {"bytes_in_flight", "64MiB"}});
     EXPECT_THAT(alice.subjects, testing::ElementsAre("CN=alice", "CN=alice-2"));
-    EXPECT_THAT(alice.granted[0],
-                testing::ElementsAre(session::Granted{.label = "images"},
-                                     session::Granted{.label = "run-", .is_prefix = true}));
+    using rights::Right;
+    EXPECT_THAT(alice.grants,
+                testing::ElementsAre(rights::Grant{"", {"images"}, "", {Right::read}},
+                                     rights::Grant{"", {"run-", true}, "", {Right::read}},
+                                     rights::Grant{"", {"c"}, "data", {Right::read}}));
     ASSERT_TRUE(alice.allowance);
     EXPECT_EQ(alice.allowance->weight, 4U);
     EXPECT_EQ(alice.allowance->bytes, 1U << 20);

@@ -1,8 +1,6 @@
 // The shared parts of the test programs; see test_rig.h.
 #include "test_rig.h"
 
-#include "ros2s/rights/sources/settings.h"
-
 namespace ros2s::control {
 
 TemporaryDirectory::TemporaryDirectory() {
@@ -94,17 +92,19 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, co
     co_return report.fail(Code::not_found, "there is no container of that name");
 }
 
-session::AccessTable all_rights() {
-    session::AccessTable access;
+rights::Subjects all_rights() {
+    using rights::Right;
+    rights::Subjects subjects;
     for (const char* subject : {"CN=alice", "CN=mallory"}) {
         for (const char* pool : {"pool", "lake", "none"}) {
-            for (const auto right :
-                 {session::Right::write, session::Right::create, session::Right::destroy}) {
-                access.add(subject, right, pool, {.label = "", .is_prefix = true});
-            }
+            subjects[subject].grants.push_back(
+                {.pool = pool,
+                 .container = {.label = "", .is_prefix = true},
+                 .path = {},
+                 .rights = {Right::write, Right::create, Right::destroy}});
         }
     }
-    return access;
+    return subjects;
 }
 
 namespace {
@@ -115,21 +115,13 @@ session::SessionTable::Options with(admission::Accounts& accounts,
     return options;
 }
 
-// decide() is asked beside it.
-session::AccessTable compared(session::AccessTable access) {
-    rights::Parties parties;
-    rights::add_settings(parties, access);
-    access.compare_with(rights::Policy(std::move(parties), 1));
-    return access;
-}
-
 }  // namespace
 
 Rig::Rig(RigOptions options)
     : tickets(*server_reactor, options.tickets),
       sessions(*server_reactor, tickets, with(accounts, options.sessions), lines.log()),
-      mounts(*server_reactor, sessions, pool, {}),
-      access(compared(options.access)) {
+      mounts(*server_reactor, sessions, pool, {}) {
+    sessions.rights().replace({.subjects = std::move(options.access)});
     options_ = options.control;
     if (options_.listen.empty()) options_.listen = {"127.0.0.1:0"};
     options_.identity = certificates.of("server");
@@ -161,7 +153,6 @@ Task<> Rig::start(Report& report) {
                                                   .sessions = sessions,
                                                   .tickets = tickets,
                                                   .pools = pool,
-                                                  .access = access,
                                                   .mounts = &mounts,
                                                   .admission = &admission,
                                                   .log = lines.log()},

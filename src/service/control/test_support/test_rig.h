@@ -117,13 +117,13 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
 };
 
 // Everything, for the clients of tests of other things, in the pools that they name.
-[[nodiscard]] session::AccessTable all_rights();
+[[nodiscard]] rights::Subjects all_rights();
 
 struct RigOptions {
     session::TicketTable::Options tickets{};
     session::SessionTable::Options sessions{};
     ControlOptions control{};
-    session::AccessTable access = all_rights();
+    rights::Subjects access = all_rights();
 };
 
 class Rig {
@@ -171,7 +171,6 @@ class Rig {
     session::TicketTable tickets;
     session::SessionTable sessions;
     session::Mounts mounts;
-    const session::AccessTable access;
     std::unique_ptr<ControlServer> server;
 
   private:

@@ -1,5 +1,7 @@
 #include "capability.h"
 
+#include <algorithm>
+
 namespace ros2s::rights {
 namespace {
 
@@ -35,6 +37,28 @@ VerifiedCapability verified(const std::string& pool, const capability::Capabilit
             .program = first.holder,
             .begins = last.not_before,
             .ends = last.expires};
+}
+
+Principal holder_of(const Policy& policy, const std::string& subject, const std::string& pool,
+                    const capability::Capability& first, const capability::Capability& last) {
+    const TenantParty* const tenant = policy.tenant(pool, last.tenant);
+    return {.subject = subject,
+            .tenant = last.tenant,
+            .owner = tenant == nullptr ? std::string() : tenant->owner,
+            .capability = verified(pool, first, last)};
+}
+
+bool give(std::span<const Grant> grants, const std::string& pool, const capability::Use& use) {
+    const Grant wanted = grant_of(pool, use);
+    if (!use.directories) return give(grants, wanted);
+    if (wanted.container.is_prefix) return false;
+    return std::ranges::all_of(all_rights, [&](Right right) {
+        if (!wanted.rights.has(right)) return true;
+        if (right == Right::create || right == Right::destroy) return false;
+        return std::ranges::any_of(grants, [&](const Grant& each) {
+            return each.rights.has(right) && each.is_for(pool, wanted.container.label);
+        });
+    });
 }
 
 }  // namespace ros2s::rights

@@ -2,25 +2,22 @@
 
 #include <utility>
 
-#include "granted.h"
-
 namespace ros2s::rights {
 namespace {
 
 std::vector<Grant> grants_of(const std::string& pool, const tenancy::Tenant& tenant) {
-    std::vector<Grant> grants;
-    for (const Right right : {Right::read, Right::write, Right::create, Right::destroy}) {
-        for (const auto& granted : tenant.granted[static_cast<size_t>(right)]) {
-            grants.push_back(grant_of(pool, right, granted));
-        }
-    }
+    std::vector<Grant> grants = tenant.grants;
+    for (Grant& each : grants) each.pool = pool;
     return grants;
 }
 
-void add(Parties& parties, const std::string& pool, const tenancy::Tenant& tenant, bool is_active) {
-    TenantParty party{.owner = tenant.owner(),
+void add(Parties& parties, const std::string& pool, const tenancy::Tenant& tenant, bool is_active,
+         bool own) {
+    TenantParty party{.owner = own ? tenant.owner() : std::string(),
                       .is_active = is_active,
                       .generation = tenant.generation,
+                      .revocations = tenant.revocations,
+                      .clock_min = tenant.clock_min,
                       .grants = grants_of(pool, tenant)};
     for (const auto& [id, revoked] : tenant.revoked_capabilities) {
         party.revoked_capabilities.insert(id);
@@ -42,12 +39,15 @@ void add(Parties& parties, const std::string& pool, const tenancy::Tenant& tenan
 
 void add_file(Parties& parties, const std::string& pool, const tenancy::TenantsByName& tenants,
               WallTime now) {
-    for (const auto& [name, tenant] : tenants) add(parties, pool, tenant, tenant.is_active(now));
+    for (const auto& [name, tenant] : tenants) {
+        add(parties, pool, tenant, tenant.is_active(now), true);
+    }
 }
 
-void add_pushed(Parties& parties, const std::string& pool, const tenancy::SeenTenants& tenants) {
+void add_pushed(Parties& parties, const std::string& pool, const tenancy::SeenTenants& tenants,
+                bool own) {
     for (const auto& [name, seen] : tenants) {
-        add(parties, pool, seen.tenant, seen.active);
+        add(parties, pool, seen.tenant, seen.active, own);
         if (!seen.active) continue;
         for (const std::string& each : seen.tenant.subjects) {
             SubjectParty& subject = parties.subjects[each];

@@ -1,5 +1,5 @@
-// What a server knows, as its sources have it, and requests that two deciders get: decide(), and
-// the earlier ones, of which those in programs are repeated here.
+// What a server knows, as its sources have it, and requests that two deciders get: decide(), and a
+// plain reference, which reads the texts of settings and tenants for each request.
 #pragma once
 #include <map>
 #include <optional>
@@ -7,9 +7,7 @@
 #include <vector>
 
 #include "ros2s/rights/decide.h"
-#include "ros2s/runtime/sim/world.h"
-#include "ros2s/session/access_table.h"
-#include "ros2s/session/rights_leases.h"
+#include "ros2s/rights/settings.h"
 #include "ros2s/tenancy/tenant.h"
 
 namespace ros2s::rights::test {
@@ -20,7 +18,7 @@ struct Shown {  // the links of a chain, perhaps the same one
 
 struct Model {
     bool is_engine = false;  // or a DPU
-    session::AccessTable::Settings access{};
+    AccessSettings access{};
     std::map<std::string, tenancy::TenantsByName> tenants{};  // by pool
     std::vector<std::string> delegates{};
     std::map<std::string, Duration> valid_for{};  // of the engine's last answer, at a DPU; by pool
@@ -63,9 +61,9 @@ struct Outcome {
 // Mistakes that the comparison must find.
 enum class PlantedBug : uint8_t { none, wide_pattern, used_past_its_end, other_pool };
 
-class NewDecider {
+class PolicyDecider {
   public:
-    explicit NewDecider(const Model& model, PlantedBug bug = PlantedBug::none);
+    explicit PolicyDecider(const Model& model, PlantedBug bug = PlantedBug::none);
     [[nodiscard]] Decision decide(const Request& request);
     [[nodiscard]] Outcome outcome(const Request& request);
     [[nodiscard]] const Policy& policy() const { return policy_; }
@@ -77,18 +75,15 @@ class NewDecider {
     Policy policy_;
 };
 
-class EarlierDecider {
+class ReferenceDecider {
   public:
-    explicit EarlierDecider(const Model& model) : model_(model) {}
-    [[nodiscard]] Outcome outcome(const Request& request);
-    // Of a DPU.
-    [[nodiscard]] session::AccessTable table(Duration later) const;
+    explicit ReferenceDecider(const Model& model) : model_(model) {}
+    [[nodiscard]] Outcome outcome(const Request& request) const;
 
   private:
-    [[nodiscard]] Outcome at_dpu(const Request& request);
+    [[nodiscard]] Outcome at_dpu(const Request& request) const;
     [[nodiscard]] bool at_engine(const Request& request) const;
     const Model& model_;
-    sim::World world_{1};
 };
 
 }  // namespace ros2s::rights::test
