@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 
 #include "engine_absence.h"
 #include "ros2s/rights/decide.h"
@@ -530,6 +531,10 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     }
     if (!opened && (opened.error().code == Code::denied || opened.error().code == Code::busy)) {
         co_return report.fail(opened.error(), said.text());
+    }
+    if (!opened && (opened.error().os_errno == EMFILE || opened.error().os_errno == ENFILE)) {
+        co_return report.fail(opened.error(), "this DPU cannot open the pool '{}': {}", pool,
+                              said.text());
     }
     if (!opened) co_return failed(opened.error());
     delegated.pool = std::move(*opened);

@@ -233,6 +233,22 @@ except OSError as error:
             for pid in still:
                 os.kill(pid, signal.SIGCONT)
 
+    def test_a_dpu_at_its_limit_of_open_files_is_named(self):
+        pool = self.scratch / "pool"
+        self.addCleanup(run, "down", "--kill", pool, expect=None)
+        run("up", pool, "--size", "64M")
+        dpu = next(each["pid"] for each in answer("status", pool)["daemons"] if "dpu" in each["program"])
+        uri = f"ros2s+dpu:///pool/main?dir={pool}&timeout=10"
+        before = resource.prlimit(dpu, resource.RLIMIT_NOFILE)
+        opened = len(os.listdir(f"/proc/{dpu}/fd"))
+        for more in (1, 4, 6):
+            resource.prlimit(dpu, resource.RLIMIT_NOFILE, (opened + more, before[1]))
+            done = run("ls", uri, expect=None)
+            if done.returncode != 0:
+                self.assertRegex(done.stderr, "open files|open no more files", more)
+        resource.prlimit(dpu, resource.RLIMIT_NOFILE, before)
+        run("ls", uri)
+
     def test_up_with_few_open_files(self):
         for most in (20, 22, 24, 26, 28, 48):
             pool = self.scratch / f"pool-{most}"

@@ -11,6 +11,7 @@
 #include <ranges>
 
 #include "output/describe.h"
+#include "ros2s/api/uri.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::cli {
@@ -63,10 +64,11 @@ Task<Result<RunLock>> take_turn(CommandContext context, std::string directory) {
     const auto read_only = [&] {
         return context.report.fail(
             Error{Code::denied, EROFS},
-            "the daemons of {0} write there, and its file system is read-only: mount it for "
-            "writing, or read the pool without daemons, as in ros2store ls "
-            "'ros2s+local:///POOL/CONTAINER?dir={0}'",
-            directory);
+            "the daemons of {} write there, and its file system is read-only: mount it for "
+            "writing, or read the pool without daemons, as in ros2store ls {}",
+            directory,
+            shell_word(
+                api::Uri{.pool = "POOL", .container = "CONTAINER", .dir = directory}.to_string()));
     };
     if (::mkdir(run.c_str(), 0700) != 0 && errno != EEXIST) {
         if (errno == EROFS) co_return read_only();

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/fabric/providers/providers.h"
+#include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::connection {
 namespace {
@@ -10,6 +11,9 @@ namespace {
 // The time that opening waits for a server that is stopping: it may be restarting.
 constexpr Duration patience = std::chrono::seconds(10);
 constexpr Duration pause = std::chrono::milliseconds(50);
+
+// The sockets of the control plane and of the data plane, and segments until they are mapped.
+constexpr size_t descriptors_of_connection = 4;
 
 // A server that stops cancels its unfinished calls.
 bool may_come_back(const Error& error) {
@@ -49,6 +53,7 @@ Task<Result<std::unique_ptr<Connection>>> Connection::open(Reactor& reactor, Opt
 
 Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& report) {
     const ServerAccess& server = options.server;
+    ROS2S_CO_TRY(check_descriptors(descriptors_of_connection, "a connection to a server", report));
     ROS2S_CO_TRY_ASSIGN(
         control_, stack_.push("ControlClient",
                               control::ControlClient::create(reactor,

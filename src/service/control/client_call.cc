@@ -76,8 +76,8 @@ std::string why_unanswered(std::string_view grpc_text) {
     if (says({"Permission denied"})) return "permission denied: this user may not use its socket";
     if (says({"DNS", "resolution"})) return "its host name is unknown";
     if (says({"Socket closed", "GOAWAY", "reset", "Broken pipe", "recvmsg"})) {
-        return "the connection ended: check that it runs and accepts this certificate "
-               "(`ros2store doctor URI`)";
+        return "the connection ended: check that it runs, accepts this certificate "
+               "(`ros2store doctor URI`), and is not at its limit of open files (its log)";
     }
     return fmt::format(
         "{}: check that it runs, and that no firewall blocks it (`ros2store doctor URI`)",

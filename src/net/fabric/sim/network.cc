@@ -174,7 +174,7 @@ Task<Result<std::unique_ptr<Endpoint>>> SimDomain::connect(std::string address,
     const std::string server = found->second->process();
     if (network_.processes_[server].stalled) {
         if (!co_await sleep_until(core_, deadline, options.stop)) co_return fail(Code::cancelled);
-        co_return report.fail(Code::deadline, address + " does not answer: is the server hung?");
+        co_return report.fail(Code::deadline, address + " does not answer");
     }
     auto link = std::make_shared<Link>(network_, process_, server);
     const Hello hello = introduce(options.limits);

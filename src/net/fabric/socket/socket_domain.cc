@@ -41,7 +41,8 @@ Task<Result<std::unique_ptr<Endpoint>>> SocketDomain::connect(std::string addres
     if (!made && made.error().code == Code::cancelled) {
         made = deadline.error();
         if (deadline.passed() && report.empty()) {
-            report.say(address + " does not answer: is the server hung?");
+            report.say(address +
+                       " does not answer: is the server hung, or at its limit of open files?");
         }
     }
     if (!made && report.empty()) {
