@@ -177,7 +177,7 @@ Task<> ChainReader::read_object(const Call& call, std::string space, ObjectId id
         read.keys.emplace_back(head_key);
         reply = co_await env_.metadata.read(read);
     }
-    if (!reply && reply.error().code == Code::not_found) reply = ReadReply{};
+    reply = absent_as_empty(std::move(reply));
     object.result = reply ? co_await take(call, read, object, std::move(*reply))
                           : Result<>(fail(reply.error()));
     object.is_guessed = false;

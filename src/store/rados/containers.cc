@@ -120,8 +120,7 @@ Task<Result<>> Containers::remove_all(Pool& pool, std::string space) {
         if (names.empty()) co_return Result<>{};
         for (const std::string& name : names) {
             const Change remove{.object = {space, name}, .remove_object = true};
-            const auto removed = co_await pool.apply(remove);
-            if (!removed && removed.error().code != Code::not_found) co_return removed;
+            ROS2S_CO_TRY(ignore_absence(co_await pool.apply(remove)));
         }
     }
 }
@@ -147,8 +146,7 @@ Task<> Containers::close() {
     const Read read{.object = {pool_space, pool_object}, .keys = {clock_key}};
     const auto found = co_await env_.metadata.read(read);
     if (!found) co_return;
-    const auto value = found->values.find(clock_key);
-    const std::string before = value == found->values.end() ? "" : value->second;
+    const std::string before = found->value(clock_key);
     ClockRecord clock;
     if (!before.empty() && decode(before, clock) && clock.epoch >= epochs_.last()) co_return;
     // If another store has written it meanwhile, its clock is as good.

@@ -13,6 +13,18 @@ bool is_of(const Coordination& record, const Uuid& transaction) {
     return record.transaction == transaction;
 }
 
+Lock lock_of(const RecordLocation& location, const Uuid& transaction, bool created) {
+    return {.transaction = transaction,
+            .coordinator = location.object.name,
+            .key = location.key,
+            .created = created};
+}
+
+// If a condition failed, nothing was done, and the caller starts again.
+Error or_busy(Error error) {
+    return error.code == Code::condition_failed ? Error{Code::busy} : error;
+}
+
 }  // namespace
 
 Change conditional_change(ObjectName object, const View& view) {
@@ -54,79 +66,66 @@ Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
     Coordination committed = record;
     committed.state = Coordination::State::committed;
     committed.before.clear();
+    const bool is_alone = participants.empty();  // the record is all
     Change begin{.object = location.object,
-                 .set = {{location.key, participants.empty() ? encode(committed) : pending}},
+                 .set = {{location.key, is_alone ? encode(committed) : pending},
+                         {mark_key, Uuid::make(reactor_.secrets()).to_string()}},
                  .even_if_full = even_if_full};
     if (location.object_exists) {
-        begin.equal = {{location.key, location.bytes}};
-        // Replies that were removed and made again are others. Logs have none of it.
-        begin.equal.emplace_back(made_key, location.made);
+        // Replies that were removed and made again have another `c`.
+        begin.equal = {{location.key, location.bytes}, {made_key, location.made}};
     } else {
         begin.expect = Change::Expect::absent;
     }
-    begin.set.emplace_back(mark_key, Uuid::make(reactor_.secrets()).to_string());
-    const Lock lock{.transaction = record.transaction,
-                    .coordinator = location.object.name,
-                    .key = location.key};
-    Result<> begun;
-    if (participants.empty()) {
-        begun = co_await commit(begin, lock);
-    } else {
-        begun = co_await pool_.apply(begin);
-    }
-    if (!begun && begun.error().code == Code::condition_failed) co_return fail(Code::busy);
-    if (!begun) co_return fail(begun.error());
-    if (participants.empty()) co_return true;
-    std::vector<Result<>> prepared(participants.size());
-    Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
-                                            participants, nullptr, prepared);
-    if (decided) decided = call.check(reactor_);
-    if (decided) {
-        decided = co_await commit({.object = location.object,
-                                   .equal = {{location.key, pending}},
-                                   .set = {{location.key, encode(committed)}}},
-                                  lock);
-        // Whoever meets the locks sees whether it is.
-        if (!decided && may_be_done(decided.error())) co_return fail(decided.error());
-    }
-    if (!decided) {
-        // The objects must not be unlocked before nobody can commit any more.
-        ROS2S_CO_TRY(co_await abort(location.object, location.key, pending, record));
-    }
-    if (decided) {
-        std::vector<Unapplied> objects;
-        for (Participant& each : participants) objects.push_back(unapplied(each));
-        co_return co_await apply_all(space, std::move(objects));
-    }
-    co_await unlock_prepared(space, participants, prepared, nullptr);
-    const bool is_conflict = decided.error().code == Code::condition_failed;
-    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+    const auto begun = is_alone
+                           ? co_await commit(begin, lock_of(location, record.transaction, false))
+                           : co_await pool_.apply(begin);
+    if (!begun) co_return fail(or_busy(begun.error()));
+    if (is_alone) co_return true;
+    location.bytes = pending;
+    const Change change{.object = location.object,
+                        .equal = {{location.key, pending}},
+                        .set = {{location.key, encode(committed)}}};
+    ROS2S_CO_TRY(co_await lock_and_commit(call, space, location, record, participants, nullptr,
+                                          change, even_if_full));
+    std::vector<Unapplied> objects;
+    for (Participant& each : participants) objects.push_back(unapplied(each));
+    co_return co_await apply_all(space, std::move(objects));
 }
 
 Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::string key,
-                                   Uuid transaction, std::vector<Participant>& participants,
+                                   Coordination record, std::vector<Participant>& participants,
                                    size_t decider, bool even_if_full) {
     const Participant& deciding = participants[decider];
     const ObjectName object{space, object_name(deciding.view->object())};
-    const RecordLocation location{.object = object, .key = key, .bytes = {}};
+    Change change = conditional_change(object, *deciding.view);
+    add(change, deciding.pending);
+    change.even_if_full = even_if_full;
+    return lock_and_commit(call, std::move(space), {.object = object, .key = key, .bytes = {}},
+                           std::move(record), participants, &deciding, std::move(change),
+                           even_if_full);
+}
+
+Task<Result<>> Coordinator::lock_and_commit(const Call& call, std::string space,
+                                            RecordLocation location, Coordination record,
+                                            std::vector<Participant>& participants,
+                                            const Participant* decider, Change change,
+                                            bool even_if_full) {
     std::vector<Result<>> prepared(participants.size());
-    Result<> decided = co_await prepare_all(space, location, transaction, even_if_full,
-                                            participants, &deciding, prepared);
+    Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
+                                            participants, decider, prepared);
     if (decided) decided = call.check(reactor_);
     if (decided) {
-        Change change = conditional_change(object, *deciding.view);
-        add(change, deciding.pending);
-        change.even_if_full = even_if_full;
-        decided =
-            co_await commit(std::move(change),
-                            {.transaction = transaction, .coordinator = object.name, .key = key});
+        decided = co_await commit(std::move(change), lock_of(location, record.transaction, false));
         // Whoever meets the locks sees whether it is.
         if (decided || may_be_done(decided.error())) co_return decided;
     }
-    // Nobody else commits it.
-    co_await unlock_prepared(space, participants, prepared, &deciding);
-    const bool is_conflict = decided.error().code == Code::condition_failed;
-    co_return fail(is_conflict ? Error{Code::busy} : decided.error());
+    // The objects must not be unlocked before nobody can commit any more.
+    if (decider == nullptr) {
+        ROS2S_CO_TRY(co_await abort(location.object, location.key, location.bytes, record));
+    }
+    co_await unlock_prepared(space, participants, prepared, decider);
+    co_return fail(or_busy(decided.error()));
 }
 
 Task<Result<>> Coordinator::prepare_all(std::string space, RecordLocation location,
@@ -183,10 +182,7 @@ Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid tra
     const View& view = *participant.view;
     Head head = view.head();
     head.change = reactor_.secrets().next();
-    head.lock = {.transaction = transaction,
-                 .coordinator = location.object.name,
-                 .key = location.key,
-                 .created = !view.exists()};
+    head.lock = lock_of(location, transaction, !view.exists());
     participant.locked_head = encode(head);
     Change change = conditional_change({space, object_name(view.object())}, view);
     change.set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}};
@@ -207,22 +203,16 @@ Task<> Coordinator::apply(std::string space, std::string name, std::string head_
     Change change{.object = object, .equal = {{head_key, head_bytes}}};
     add(change, std::move(pending));
     change.remove.push_back(pending_key);
-    result = co_await pool_.apply(change);
-    if (!result && result.error().code == Code::condition_failed) result = {};
+    result = ignore_conflict(co_await pool_.apply(change));
 }
 
 // Nothing, if the head is another one.
 Task<Result<>> Coordinator::read_pending(ObjectName object, std::string head_bytes,
                                          Pending& pending) {
     const Read read{.object = std::move(object), .keys = {head_key, pending_key}};
-    const auto reply = co_await pool_.read(read);
-    if (!reply && reply.error().code == Code::not_found) co_return Result<>{};
-    if (!reply) co_return fail(reply.error());
-    const auto head = reply->values.find(head_key);
-    if (head == reply->values.end() || head->second != head_bytes) co_return Result<>{};
-    const auto value = reply->values.find(pending_key);
-    if (value == reply->values.end()) co_return fail(Code::corrupt);
-    co_return decode(value->second, pending);
+    ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
+    if (reply.value(head_key) != head_bytes) co_return Result<>{};
+    co_return decode(reply.value(pending_key), pending);
 }
 
 Task<> Coordinator::unlock(std::string space, std::string name, Head head, std::string head_bytes,
@@ -236,8 +226,7 @@ Task<> Coordinator::unlock(std::string space, std::string name, Head head, std::
         change.set = {{head_key, encode(head)}};
         change.remove = {pending_key};
     }
-    result = co_await pool_.apply(change);
-    if (!result && result.error().code == Code::condition_failed) result = {};
+    result = ignore_conflict(co_await pool_.apply(change));
 }
 
 Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& key,
@@ -248,9 +237,7 @@ Task<Result<>> Coordinator::abort(const ObjectName& object, const std::string& k
     } else {
         change.set = {{key, record.before}};
     }
-    const auto aborted = co_await pool_.apply(change);
-    if (!aborted && aborted.error().code != Code::condition_failed) co_return aborted;
-    co_return Result<>{};
+    co_return ignore_conflict(co_await pool_.apply(change));
 }
 
 // A decider has another head than the one that the transaction depends on, and no record: it did
@@ -261,24 +248,22 @@ Task<Result<Coordinator::Decision>> Coordinator::decision_of(std::string space, 
         .record = {}};
     const auto change = change_of_decision_key(lock.key);
     const Read read{.object = decision.location.object, .keys = {lock.key, head_key}};
-    const auto reply = co_await pool_.read(read);
-    if (!reply && reply.error().code == Code::not_found) co_return decision;
-    if (!reply) co_return fail(reply.error());
-    if (const auto value = reply->values.find(lock.key); value != reply->values.end()) {
-        ROS2S_CO_TRY(decode(value->second, decision.record));
+    ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
+    if (const std::string value = reply.value(lock.key); !value.empty()) {
+        ROS2S_CO_TRY(decode(value, decision.record));
         if (!is_of(decision.record, lock.transaction)) co_return decision;
-        decision.location.bytes = value->second;
+        decision.location.bytes = value;
         const bool is_pending = decision.record.state == Coordination::State::pending;
         decision.state = is_pending ? State::pending : State::committed;
         co_return decision;
     }
-    const auto head_bytes = reply->values.find(head_key);
-    if (!change || head_bytes == reply->values.end()) co_return decision;
+    const std::string head_bytes = reply.value(head_key);
+    if (!change || head_bytes.empty()) co_return decision;
     Head head;
-    ROS2S_CO_TRY(decode(head_bytes->second, head));
+    ROS2S_CO_TRY(decode(head_bytes, head));
     if (head.change == *change) {
         decision.state = State::pending;
-        decision.location.bytes = head_bytes->second;
+        decision.location.bytes = head_bytes;
     }
     co_return decision;
 }
@@ -296,9 +281,7 @@ Task<Result<>> Coordinator::end_pending(Decision decision) {
                        .equal = {{head_key, location.bytes}},
                        .set = {{head_key, encode(head)}},
                        .even_if_full = true};
-    const auto touched = co_await pool_.apply(touch);
-    if (!touched && touched.error().code != Code::condition_failed) co_return touched;
-    co_return Result<>{};
+    co_return ignore_conflict(co_await pool_.apply(touch));
 }
 
 Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
@@ -318,9 +301,8 @@ Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::strin
 
 Task<Result<bool>> Coordinator::has_head(ObjectName object, std::string head_bytes) {
     const Read read{.object = std::move(object), .keys = {head_key}};
-    const auto reply = co_await pool_.read(read);
-    if (!reply && reply.error().code != Code::not_found) co_return fail(reply.error());
-    co_return reply && reply->values.contains(head_key) && reply->values.at(head_key) == head_bytes;
+    ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
+    co_return reply.value(head_key) == head_bytes;
 }
 
 Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, std::string name,
@@ -353,16 +335,14 @@ Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, st
 Task<Result<>> Coordinator::finish(std::string space, const Coordination& record) {
     for (const auto& [name] : record.participants) {
         const Read read{.object = {space, name}, .keys = {head_key}};
-        const auto reply = co_await pool_.read(read);
-        if (!reply && reply.error().code == Code::not_found) continue;
-        if (!reply) co_return fail(reply.error());
-        const auto value = reply->values.find(head_key);
-        if (value == reply->values.end()) continue;
+        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
+        const std::string head_bytes = reply.value(head_key);
+        if (head_bytes.empty()) continue;
         Head head;
-        ROS2S_CO_TRY(decode(value->second, head));
+        ROS2S_CO_TRY(decode(head_bytes, head));
         if (!is_of(record, head.lock.transaction)) continue;
         Result<> result;
-        co_await apply(space, name, value->second, std::nullopt, result);
+        co_await apply(space, name, head_bytes, std::nullopt, result);
         ROS2S_CO_TRY(std::move(result));
     }
     co_return Result<>{};

@@ -60,11 +60,11 @@ class Coordinator {
                                Coordination record, std::vector<Participant> participants,
                                bool even_if_full);
 
-    // Runs the protocol in which the participant `decider` decides. The decider exists, and has
-    // entries afterwards. Its changes include the decision, at `key`. On return the others are
+    // Runs the protocol in which the participant `decider` decides. The decider exists. Its
+    // changes include the decision, at `key`. On return the others are
     // locked; apply_all() unlocks them. Errors: as execute(). Tests kill the process on entry.
     [[gnu::noinline]] Task<Result<>> decide(const Call& call, std::string space, std::string key,
-                                            Uuid transaction,
+                                            Coordination record,
                                             std::vector<Participant>& participants, size_t decider,
                                             bool even_if_full);
     // The changes that a committed transaction has not yet applied to an object that it locks.
@@ -100,7 +100,12 @@ class Coordinator {
         Coordination record;
     };
     Task<Result<Decision>> decision_of(std::string space, Lock lock);
-    // Prepares all participants except the decider, if any. Returns the first error.
+    // What both have in common: locks all participants except the decider, if any, and makes the
+    // change that commits. If that fails, unlocks them. Errors: as execute().
+    Task<Result<>> lock_and_commit(const Call& call, std::string space, RecordLocation location,
+                                   Coordination record, std::vector<Participant>& participants,
+                                   const Participant* decider, Change change, bool even_if_full);
+    // Returns the first error.
     Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
                                bool even_if_full, std::vector<Participant>& participants,
                                const Participant* decider, std::vector<Result<>>& prepared);

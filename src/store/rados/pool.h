@@ -126,4 +126,18 @@ class Pool {
            failed.code != Code::no_space;
 }
 
+// Success also if a condition failed: others have changed the object first, and nothing was done.
+[[nodiscard]] inline Result<> ignore_conflict(Result<> applied) {
+    return applied || applied.error().code != Code::condition_failed ? applied : Result<>();
+}
+// Success also if there is no such object.
+[[nodiscard]] inline Result<> ignore_absence(Result<> removed) {
+    return removed || removed.error().code != Code::not_found ? removed : Result<>();
+}
+// No values if there is no such object.
+[[nodiscard]] inline Result<ReadReply> absent_as_empty(Result<ReadReply> reply) {
+    if (!reply && reply.error().code == Code::not_found) return ReadReply{};
+    return reply;
+}
+
 }  // namespace ros2s::rados

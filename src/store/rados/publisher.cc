@@ -203,7 +203,7 @@ Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
     std::vector<std::string> ended = tidier_.take_ended(object);
     for (const std::string& each : ended) deciding.pending.remove.push_back({each});
     deciding.pending.set.push_back({key, encode(record)});
-    const auto decided = co_await coordinator_.decide(call, space, key, record.transaction,
+    const auto decided = co_await coordinator_.decide(call, space, key, std::move(record),
                                                       participants, decider, even_if_full);
     if (!decided) {
         tidier_.note_ended(object, std::move(ended));
@@ -273,12 +273,11 @@ Task<Result<bool>> Publisher::has_published(std::string space, std::span<Update*
     }
     const std::string name = data_name(object, data), garbage_at = garbage_tag + name;
     const Read read{.object = {space, object_name(object)}, .keys = {segment_at, garbage_at}};
-    const auto found = co_await env_.metadata.read(read);
-    if (!found && found.error().code != Code::not_found) co_return fail(found.error());
-    if (found && found->values.contains(garbage_at)) co_return true;
-    if (found && found->values.contains(segment_at)) {
+    ROS2S_CO_TRY_ASSIGN(const ReadReply found, absent_as_empty(co_await env_.metadata.read(read)));
+    if (found.values.contains(garbage_at)) co_return true;
+    if (const std::string value = found.value(segment_at); !value.empty()) {
         Segment segment;
-        ROS2S_CO_TRY(decode(found->values.at(segment_at), segment));
+        ROS2S_CO_TRY(decode(value, segment));
         if (std::ranges::find(segment.runs, data, &Run::data) != segment.runs.end()) {
             co_return true;
         }

@@ -123,9 +123,7 @@ Task<Result<>> Replies::make_replies(const Transaction& transaction,
                       .expect = Change::Expect::absent,
                       .set = {{made_key, made}},
                       .even_if_full = true};
-    const auto done = co_await env_.metadata.apply(make);
-    if (!done && done.error().code != Code::condition_failed) co_return done;
-    co_return Result<>{};
+    co_return ignore_conflict(co_await env_.metadata.apply(make));
 }
 
 Task<Result<>> Replies::finish_slot(const SlotName& name, const Coordination& record) {
@@ -334,8 +332,7 @@ Task<Result<>> Replies::store_notes(const Call& call, std::string space,
             ROS2S_CO_TRY(decode(value, wanted[each->slot]));
         }
         std::set<SlotName> stored;
-        const auto put = co_await put_replies(replies, std::move(wanted), stored);
-        if (!put && put.error().code != Code::condition_failed) co_return put;
+        ROS2S_CO_TRY(ignore_conflict(co_await put_replies(replies, std::move(wanted), stored)));
         std::erase_if(noted, [&](const auto& each) {
             const auto at = place_of_reply_key(each.first);
             return at && stored.contains({replies, at->slot});

@@ -164,11 +164,11 @@ Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::stri
                     .keys = {mark_key},
                     .range = {.prefix = {}, .after = {}, .end = {}, .limit = keys_per_read}};
     while (true) {
-        const auto page = co_await env_.metadata.read(read);
-        if (!page && page.error().code == Code::not_found) co_return Result<>{};
-        if (!page) co_return fail(page.error());
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page,
+                            absent_as_empty(co_await env_.metadata.read(read)));
+        if (page.values.empty()) co_return Result<>{};
         bool is_empty = true;
-        for (const auto& [key, value] : page->values) {
+        for (const auto& [key, value] : page.values) {
             if (key == mark_key) continue;
             is_empty = false;
             Coordination record;
@@ -179,21 +179,14 @@ Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::stri
             } else {
                 ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
                 const Change forget{.object = object, .equal = {{key, value}}, .remove = {key}};
-                const auto forgotten = co_await env_.metadata.apply(forget);
-                if (!forgotten && forgotten.error().code != Code::condition_failed) {
-                    co_return forgotten;
-                }
+                ROS2S_CO_TRY(ignore_conflict(co_await env_.metadata.apply(forget)));
             }
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
         if (!is_empty) continue;  // from the start, where the records were
-        const auto mark = page->values.find(mark_key);
-        const Change remove{.object = object,
-                            .equal = {{mark_key, mark == page->values.end() ? "" : mark->second}},
-                            .remove_object = true};
-        const auto removed = co_await env_.metadata.apply(remove);
-        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
-        co_return removed;
+        const Change remove{
+            .object = object, .equal = {{mark_key, page.value(mark_key)}}, .remove_object = true};
+        co_return ignore_conflict(co_await env_.metadata.apply(remove));
     }
 }
 
@@ -209,14 +202,13 @@ Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::
             .object = object,
             .keys = {made_key, mark_key},
             .range = {.prefix = "s", .after = after, .end = {}, .limit = keys_per_read}};
-        const auto page = co_await env_.metadata.read(read);
-        if (!page && page.error().code == Code::not_found) co_return Result<>{};
-        if (!page) co_return fail(page.error());
+        ROS2S_CO_TRY_ASSIGN(const ReadReply page,
+                            absent_as_empty(co_await env_.metadata.read(read)));
+        if (page.values.empty()) co_return Result<>{};
         Change remove{.object = object, .remove_object = true};
         std::string now_marks;
         for (const char* key : {made_key, mark_key}) {
-            const auto value = page->values.find(key);
-            remove.equal.emplace_back(key, value == page->values.end() ? "" : value->second);
+            remove.equal.emplace_back(key, page.value(key));
             now_marks += remove.equal.back().second + "/";
         }
         if (marks.empty()) {
@@ -231,7 +223,7 @@ Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::
         }
         if (now_marks != marks) co_return Result<>{};  // its client is back
         bool are_ended = true;
-        for (const auto& [key, value] : page->values) {
+        for (const auto& [key, value] : page.values) {
             if (key == made_key || key == mark_key) continue;
             Coordination record;
             ROS2S_CO_TRY(decode(value, record));
@@ -244,16 +236,14 @@ Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
         if (!are_ended) continue;
-        if (page->more) {
-            after = page->last;
+        if (page.more) {
+            after = page.last;
             continue;
         }
         const Change note{
             .object = {space, dropped_name}, .set = {{mark_key, "1"}}, .even_if_full = true};
         ROS2S_CO_TRY(co_await env_.metadata.apply(note));
-        const auto removed = co_await env_.metadata.apply(remove);
-        if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
-        co_return removed;
+        co_return ignore_conflict(co_await env_.metadata.apply(remove));
     }
 }
 
@@ -351,8 +341,7 @@ Task<Result<>> Sweeper::sweep_data(const Call& call, std::string space, ObjectId
     ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
     for (const DataId& id : orphans) {
         const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
-        const auto removed = co_await env_.data.apply(remove);
-        if (!removed && removed.error().code != Code::not_found) co_return removed;
+        ROS2S_CO_TRY(ignore_absence(co_await env_.data.apply(remove)));
     }
     co_return Result<>{};
 }
@@ -381,8 +370,7 @@ Task<Result<>> Sweeper::sweep_object(const Call& call, std::string space, Object
             }
             if (!key.starts_with(garbage_tag)) continue;
             const Change remove{.object = {space, key.substr(1)}, .remove_object = true};
-            const auto removed = co_await env_.data.apply(remove);
-            if (!removed && removed.error().code != Code::not_found) co_return removed;
+            ROS2S_CO_TRY(ignore_absence(co_await env_.data.apply(remove)));
             forget.remove.push_back(key);
             ROS2S_CO_TRY(co_await pace(call, 1));
         }
@@ -392,8 +380,7 @@ Task<Result<>> Sweeper::sweep_object(const Call& call, std::string space, Object
         if (!forget.remove.empty()) {
             // A transaction of this store may be looking for its decision.
             const auto hold = co_await heads_.mutexes.lock({space + name.name});
-            const auto forgotten = co_await env_.metadata.apply(forget);
-            if (!forgotten && forgotten.error().code != Code::not_found) co_return forgotten;
+            ROS2S_CO_TRY(ignore_absence(co_await env_.metadata.apply(forget)));
         }
         if (turn_page(read, page)) continue;
         if (page.values.empty()) co_return Result<>{};
@@ -424,9 +411,7 @@ Task<Result<>> Sweeper::sweep_notes(const Call& call, Read page,
     if (drop.remove.empty()) co_return Result<>{};
     head.change = env_.reactor.secrets().next();
     drop.set = {{head_key, encode(head)}};
-    const auto dropped = co_await env_.metadata.apply(drop);
-    if (dropped || dropped.error().code == Code::condition_failed) co_return Result<>{};
-    co_return dropped;
+    co_return ignore_conflict(co_await env_.metadata.apply(drop));
 }
 
 // Transactions of this store that lock the object hold its mutex, and so are over now.
@@ -453,9 +438,7 @@ Task<Result<>> Sweeper::remove_if_empty(const Call& call, ObjectName name) {
     if (!is_dead) co_return Result<>{};
     const Change remove{
         .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
-    const auto removed = co_await env_.metadata.apply(remove);
-    if (removed || removed.error().code == Code::condition_failed) co_return Result<>{};
-    co_return removed;
+    co_return ignore_conflict(co_await env_.metadata.apply(remove));
 }
 
 }  // namespace ros2s::rados

@@ -133,8 +133,7 @@ Task<> Tidier::forget_keys(ObjectName name, std::vector<std::string> keys) {
 
 Task<> Tidier::remove_one(ObjectName data, Result<>& result) {
     const Change remove{.object = std::move(data), .remove_object = true};
-    result = co_await env_.data.apply(remove);
-    if (!result && result.error().code == Code::not_found) result = {};
+    result = ignore_absence(co_await env_.data.apply(remove));
 }
 
 }  // namespace ros2s::rados
