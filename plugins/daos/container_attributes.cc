@@ -16,9 +16,8 @@ namespace {
 template <class F>
 int call_on_attributes(daos_handle_t handle, daos_event_t* event, F&& f) {
     return call_on<Container>(handle, event, [&](const std::shared_ptr<Container>& container) {
-        StoreObject object{
-            .container = container, .access = {}, .id = attributes_id, .mode = DAOS_OO_RW};
-        const int rc = access_of(*container, object.access);
+        StoreObject object;
+        const int rc = open_own(container, attributes_id, object);
         return rc != 0 ? rc : f(object);
     });
 }
@@ -31,7 +30,7 @@ int to_name(const char* name, object::Dkey& out) {
     return -DER_INVAL;
 }
 
-int set_attributes(StoreObject& object, std::span<char const* const> names,
+int put_attributes(StoreObject& object, std::span<char const* const> names,
                    void const* const values[], size_t const sizes[]) {
     return change(object, [&](Update& out) {
         for (size_t i = 0; i < names.size(); ++i) {
@@ -84,7 +83,7 @@ int daos_cont_set_attr(daos_handle_t coh, int n, char const* const names[],
                        void const* const values[], size_t const sizes[], daos_event_t* ev) {
     return call_on_attributes(coh, ev, [&](StoreObject& object) {
         if (n <= 0 || names == nullptr || values == nullptr || sizes == nullptr) return -DER_INVAL;
-        return set_attributes(object, {names, static_cast<size_t>(n)}, values, sizes);
+        return put_attributes(object, {names, static_cast<size_t>(n)}, values, sizes);
     });
 }
 

@@ -5,6 +5,7 @@
 
 #include "access_lists.h"
 #include "errors.h"
+#include "mount.h"
 #include "principals.h"
 #include "properties.h"
 #include "ranks.h"
@@ -17,13 +18,6 @@ namespace ros2s::daos {
 namespace {
 
 const object::Dkey settings_key{settings_name};
-
-int open_kept(const std::shared_ptr<Container>& container, StoreObject& object) {
-    object.container = container;
-    object.id = properties_id;
-    object.mode = DAOS_OO_RW;
-    return access_of(*container, object.access);
-}
 
 Result<fs::Attributes> root_of(const Container& container) {
     auto& fs = *container.fs;
@@ -129,10 +123,7 @@ int set_owner(const Container& container, const char* user, const char* group) {
     if (group != nullptr) {
         if (const int rc = to_gid(group, changes.gid.emplace()); rc != 0) return rc;
     }
-    auto& fs = *container.fs;
-    const auto done =
-        fs.run([&] { return fs.file_system().set_attributes(fs.call, fs::root_node, changes); });
-    return done ? 0 : der_of(done.error());
+    return der_of_errno(set_attributes(*container.fs, fs::root_node, changes));
 }
 
 // Of a container's properties only the layout can be changed. All are set, or none is.
@@ -180,7 +171,7 @@ int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& 
     settings = {};
     StoreObject object;
     if (why_without_objects(*container) != nullptr) return 0;
-    if (const int rc = open_kept(container, object); rc != 0) return rc;
+    if (const int rc = open_own(container, properties_id, object); rc != 0) return rc;
     std::string bytes(settings_bytes, '\0');
     object::FetchItem item{
         .dkey = settings_key,
@@ -195,7 +186,7 @@ int settings_of(const std::shared_ptr<Container>& container, ContainerSettings& 
 int keep_settings(const std::shared_ptr<Container>& container, const ContainerSettings& settings) {
     StoreObject object;
     if (why_without_objects(*container) != nullptr) return 0;
-    if (const int rc = open_kept(container, object); rc != 0) return rc;
+    if (const int rc = open_own(container, properties_id, object); rc != 0) return rc;
     const std::string bytes = encode(settings);
     return change(object, [&](Update& out) {
         add_put(object, settings_key, std::as_bytes(std::span(bytes)), out);

@@ -37,6 +37,10 @@ struct EventState {
 };
 static_assert(sizeof(EventState) <= sizeof(daos_event_t::ev_private));
 
+// Whatever the event has there.
+[[nodiscard]] inline EventState& state_in(daos_event_t& event) {
+    return *reinterpret_cast<EventState*>(&event.ev_private);
+}
 // Null if the event was not initialized.
 [[nodiscard]] EventState* state_of(daos_event_t* event);
 

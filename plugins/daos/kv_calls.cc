@@ -20,17 +20,11 @@ int to_kv_key(const StoreObject& object, const char* key, object::Dkey& out) {
 
 int put(StoreObject& object, uint64_t flags, const char* key, ConstBytes bytes) {
     return change(object, [&](Update& out) {
-        object::Condition condition{.object = object.id};
-        if (const int rc = to_kv_key(object, key, condition.dkey); rc != 0) return rc;
-        if ((flags & DAOS_COND_KEY_INSERT) != 0) {
-            condition.kind = object::Condition::Kind::absent;
-            out.require(condition, -DER_EXIST);
-        }
-        if ((flags & DAOS_COND_KEY_UPDATE) != 0) {
-            condition.kind = object::Condition::Kind::exists;
-            out.require(condition, -DER_NONEXIST);
-        }
-        add_put(object, condition.dkey, bytes, out);
+        object::Dkey dkey;
+        if (const int rc = to_kv_key(object, key, dkey); rc != 0) return rc;
+        out.require({.object = object.id, .dkey = dkey}, (flags & DAOS_COND_KEY_INSERT) != 0,
+                    (flags & DAOS_COND_KEY_UPDATE) != 0);
+        add_put(object, dkey, bytes, out);
         return 0;
     });
 }

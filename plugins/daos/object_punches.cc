@@ -10,7 +10,6 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-using object::Condition;
 using object::Operation;
 
 int add_punched_dkeys(StoreObject& object, uint64_t flags, std::span<const daos_key_t> keys,
@@ -18,10 +17,7 @@ int add_punched_dkeys(StoreObject& object, uint64_t flags, std::span<const daos_
     for (const auto& key : keys) {
         object::Dkey dkey;
         if (const int rc = to_dkey(object, &key, dkey); rc != 0) return rc;
-        if ((flags & DAOS_COND_PUNCH) != 0) {
-            out.require({.kind = Condition::Kind::exists, .object = object.id, .dkey = dkey},
-                        -DER_NONEXIST);
-        }
+        out.require({.object = object.id, .dkey = dkey}, false, (flags & DAOS_COND_PUNCH) != 0);
         out.add({.kind = Operation::Kind::punch_dkey, .object = object.id, .dkey = dkey});
     }
     return 0;
@@ -41,11 +37,7 @@ int add_punched_akeys(StoreObject& object, uint64_t flags, const object::Dkey& d
         if (!stored) return der_of(stored.error());
         if ((flags & DAOS_COND_PUNCH) != 0) {
             if (stored->empty()) return -DER_NONEXIST;
-            out.require({.kind = Condition::Kind::exists,
-                         .object = object.id,
-                         .dkey = dkey,
-                         .akey = stored->front()},
-                        -DER_NONEXIST);
+            out.require({.object = object.id, .dkey = dkey, .akey = stored->front()}, false, true);
         }
         std::ranges::for_each(*stored, punch);
         for (const auto& usual : {value_akey(akey), array_akey(akey, 1)}) {

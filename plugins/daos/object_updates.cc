@@ -11,7 +11,6 @@ using namespace ros2s::daos;
 namespace ros2s::daos {
 namespace {
 
-using object::Condition;
 using object::Operation;
 
 std::string gather(d_sg_list_t& list, uint64_t bytes) {
@@ -106,37 +105,12 @@ int add_records(const StoreObject& object, const object::Dkey& dkey, const std::
     return 0;
 }
 
-void require_dkey(const StoreObject& object, const object::Dkey& dkey, uint64_t flags,
-                  Update& out) {
-    Condition condition{.object = object.id, .dkey = dkey};
-    if ((flags & DAOS_COND_DKEY_INSERT) != 0) {
-        condition.kind = Condition::Kind::absent;
-        out.require(condition, -DER_EXIST);
-    }
-    if ((flags & (DAOS_COND_DKEY_UPDATE | DAOS_COND_PUNCH)) != 0) {
-        condition.kind = Condition::Kind::exists;
-        out.require(condition, -DER_NONEXIST);
-    }
-}
-
-void require_akey(const StoreObject& object, const object::Dkey& dkey, const object::Akey& akey,
-                  uint64_t flags, Update& out) {
-    Condition condition{.object = object.id, .dkey = dkey, .akey = akey};
-    if ((flags & DAOS_COND_AKEY_INSERT) != 0) {
-        condition.kind = Condition::Kind::absent;
-        out.require(condition, -DER_EXIST);
-    }
-    if ((flags & DAOS_COND_AKEY_UPDATE) != 0) {
-        condition.kind = Condition::Kind::exists;
-        out.require(condition, -DER_NONEXIST);
-    }
-}
-
 int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
                 std::span<const daos_iod_t> iods, d_sg_list_t* lists, Update& out) {
     object::Dkey dkey;
     if (const int rc = to_dkey(object, key, dkey); rc != 0) return rc;
-    require_dkey(object, dkey, flags, out);
+    out.require({.object = object.id, .dkey = dkey}, (flags & DAOS_COND_DKEY_INSERT) != 0,
+                (flags & (DAOS_COND_DKEY_UPDATE | DAOS_COND_PUNCH)) != 0);
     for (size_t i = 0; i < iods.size(); ++i) {
         const auto& iod = iods[i];
         std::string akey;
@@ -149,8 +123,11 @@ int add_updates(StoreObject& object, uint64_t flags, const daos_key_t* key,
             const int rc = record_bytes_to_punch(object, dkey, akey, record_bytes);
             if (rc != 0) return rc;
         }
-        require_akey(object, dkey, is_value ? value_akey(akey) : array_akey(akey, record_bytes),
-                     (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags, out);
+        const uint64_t wanted = (flags & DAOS_COND_PER_AKEY) != 0 ? iod.iod_flags : flags;
+        out.require({.object = object.id,
+                     .dkey = dkey,
+                     .akey = is_value ? value_akey(akey) : array_akey(akey, record_bytes)},
+                    (wanted & DAOS_COND_AKEY_INSERT) != 0, (wanted & DAOS_COND_AKEY_UPDATE) != 0);
         const int rc = is_value ? add_value(object, dkey, akey, iod, list, out)
                                 : add_records(object, dkey, akey, record_bytes, iod, list, out);
         if (rc != 0) return rc;

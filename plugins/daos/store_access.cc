@@ -149,6 +149,14 @@ int open_object(daos_handle_t handle, daos_obj_id_t id, unsigned mode, StoreObje
 
 void close_object(StoreObject& object) { --object.container->mounts; }
 
+int open_own(const std::shared_ptr<Container>& container, object::ObjectId id,
+             StoreObject& object) {
+    object.container = container;
+    object.id = id;
+    object.mode = DAOS_OO_RW;
+    return access_of(*container, object.access);
+}
+
 Task<int> fetch_items(StoreAccess& access, std::span<object::FetchItem> items) {
     const Call call;
     const auto differ = [](const object::FetchItem& one, const object::FetchItem& next) {

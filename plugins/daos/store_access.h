@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "akeys.h"
@@ -71,6 +72,8 @@ struct KeyValueObject : StoreObject {
 int access_of(Container& container, std::shared_ptr<StoreAccess>& access);
 int open_object(daos_handle_t container, daos_obj_id_t id, unsigned mode, StoreObject& object);
 void close_object(StoreObject& object);
+// An object of the library (akeys.h), for one call.
+int open_own(const std::shared_ptr<Container>& container, object::ObjectId id, StoreObject& object);
 
 // For the calls that open and close. T is a StoreObject with its kind. The handle is set on
 // success.
@@ -101,10 +104,18 @@ inline constexpr int refetches_max = 100;
 class Update {
   public:
     void add(object::Operation operation) { operations_.push_back(std::move(operation)); }
-    // A condition of the caller. `der`: the result if it fails.
-    void require(object::Condition condition, int der) {
-        conditions_.push_back(std::move(condition));
-        meanings_.push_back(der);
+    // Conditions of the caller on the dkey or akey that `key` names. A new key that is there is
+    // -DER_EXIST, and an old one that is not is -DER_NONEXIST.
+    void require(object::Condition key, bool is_new, bool is_old) {
+        using Kind = object::Condition::Kind;
+        for (const auto& [kind, is_wanted, der] :
+             {std::tuple(Kind::absent, is_new, -DER_EXIST),
+              std::tuple(Kind::exists, is_old, -DER_NONEXIST)}) {
+            if (!is_wanted) continue;
+            key.kind = kind;
+            conditions_.push_back(key);
+            meanings_.push_back(der);
+        }
     }
     [[nodiscard]] size_t size() const { return operations_.size(); }
     // A copy of the bytes that lives as long as this.
