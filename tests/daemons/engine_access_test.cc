@@ -525,6 +525,8 @@ TEST_F(EngineAccess, AdministratorsOwnTenantCanBeReactivated) {
         ASSERT_EQ(change(Change::create, {{"subjects", "CN=client"}}), "");
         ASSERT_EQ(change(Change::revoke), "");
         EXPECT_TRUE(denied(client.open_another()));
+        EXPECT_THAT(client.said(),
+                    HasSubstr("its tenant in the pool 'pool' was revoked or has expired"));
         ASSERT_EQ(change(Change::set), "");
         EXPECT_TRUE(client.open_another()) << client.said();
         EXPECT_TRUE(eventually([&] { return client.write(main).has_value(); })) << client.said();
