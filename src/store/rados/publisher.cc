@@ -251,9 +251,8 @@ Task<Result<>> Publisher::outcome_of(Error error, std::string space,
     co_return fail(error);
 }
 
-// All data is published by one commit, so one object of it tells. Once published, it is named by
-// its segment, then by a garbage record, then it is gone. The record goes after it, so that it is
-// looked for last.
+// All data is published by one commit, so one object of it tells. It is named by its segment, then
+// by a garbage record, which goes after the data.
 Task<Result<bool>> Publisher::has_published(std::string space, std::span<Update* const> members) {
     const auto with_data = std::ranges::find_if(
         members, [](const Update* each) { return !each->payload.all.empty(); });

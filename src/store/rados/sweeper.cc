@@ -154,9 +154,8 @@ Task<Result<>> Sweeper::pace(const Call& call, size_t count) {
     co_return call.check(env_.reactor);
 }
 
-// The store that made them is gone, or they would not be so old. One that is pending is aborted:
-// whoever meets its locks sees that it has no record. The log goes when it is empty, if nothing was
-// written to it meanwhile: each record comes with another mark.
+// The store that made them is gone, or they would not be so old. Who meets the lock of one that is
+// aborted sees that it has no record.
 Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::string log,
                                   WallTime before) {
     const ObjectName object{space, std::move(log)};
@@ -190,9 +189,8 @@ Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::stri
     }
 }
 
-// Only the sweeper's steady clock counts, and each new record changes the mark. Records that are
-// pending, or committed with locked objects, are ended first, as those of a log. Then it is noted
-// that replies are removed: from then on a repetition by a client that is not known is refused.
+// Records are ended first, as those of a log. Then it is noted that replies are removed: from then
+// on a repetition by a client that is not known is refused.
 Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::string name,
                                       const Orphans& seen, Orphans& still) {
     const ObjectName object{space, name};
@@ -247,8 +245,7 @@ Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::
     }
 }
 
-// Wall clocks differ. A writer publishes nothing that it began to write more than half of
-// orphan_age ago by its steady clock; what was seen for longer is not published any more.
+// Wall clocks differ, so the sweeper's steady clock counts from the first sweep that saw the data.
 void Sweeper::keep_recent(ObjectId object, const Orphans& seen, Orphans& still,
                           std::set<DataId>& orphans) {
     const Time now = env_.reactor.now();
@@ -315,12 +312,8 @@ Task<Result<bool>> Sweeper::touch(const Call& call, std::string space, ObjectId 
     co_return false;
 }
 
-// Others go on changing the object, so its pages are not of one instant. But data has one place:
-// the segment that it was written for. What that does not name any more, nothing names again.
-//
-// The object is changed before the data is removed. So a transaction that has planned to publish
-// the data, and was stopped for so long, fails; and one that plans afterwards publishes nothing
-// that is so old. What was published before the change is in the pages that are read after it.
+// Others go on changing the object. What was published before the change of its head is in the
+// pages that are read after it; nothing publishes data that is so old after the change.
 Task<Result<>> Sweeper::sweep_data(const Call& call, std::string space, ObjectId object,
                                    std::vector<DataId> data, const Orphans* seen, Orphans& still) {
     std::set<DataId> orphans(data.begin(), data.end());

@@ -331,9 +331,7 @@ Task<Result<>> Updater::end_decisions(const Call& call, std::string space, Views
     co_return Result<>{};
 }
 
-// Absence is no condition to publish data on: a sweep that has removed the data leaves no object
-// either. It is none to note a reply on: the object may have existed meanwhile, with this reply.
-// And an object that does not exist decides nothing. A head is a condition, because each has
+// Absence is no condition: the object may have existed meanwhile. A head is one, because each has
 // another random number.
 Task<Result<>> Updater::make_objects(std::string space, Views& views,
                                      std::span<Update* const> members) {
