@@ -75,6 +75,13 @@ def the_command_line():
         assert "no snapshots" in daos("container", "list-snap", "tank", "one")
         said = daos("container", "create-snap", "tank", "one", may_fail=True)
         assert "DER_NOTSUPPORTED" in said, said
+        assert "Successfully copied" in daos("container", "clone", "--src", "daos://tank/objects", "--dst",
+                                             "daos://tank/clone")
+        # Rights that nobody would enforce are refused, and no container is made without them.
+        with open(f"{files}/rights", "w", encoding="utf-8") as file:
+            file.write("A::OWNER@:r\n")
+        said = daos("container", "create", "tank", "guarded", "--acl-file", f"{files}/rights", may_fail=True)
+        assert "DER_NOTSUPPORTED" in said and "guarded" not in daos("container", "list", "tank"), said
         daos("container", "destroy", "tank", "objects")
         assert " objects" not in daos("container", "list", "tank")
 
