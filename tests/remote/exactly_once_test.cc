@@ -1,6 +1,6 @@
 // Exactly once, with the real engine. The machine fails between commit and reply (power loss, crash
 // of the process, loss of the connection), starts again and recovers. Clients send again with the
-// same operation ids. The operations are not idempotent, so one that is done twice or not at all is
+// same update names. The operations are not idempotent, so one that is done twice or not at all is
 // detected.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -125,7 +125,7 @@ void expect_exactly_once(const Kind& kind) {
     EXPECT_GT(replayed, 50U);
 }
 
-// The same with a store that forgets operation ids: the checks must fail.
+// The same with a store that forgets update names: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -4,7 +4,7 @@
 //     ClientStore (verifies, counts) → RemoteStore → rpc::Channel → fabric ─── ros2store-engine
 //
 // A lost connection is opened again automatically. If the engine was restarted, a new session is
-// opened, and requests in progress are sent again with their operation ids.
+// opened, and requests in progress are sent again with their update names.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.

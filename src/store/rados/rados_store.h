@@ -302,7 +302,7 @@ class RadosStore final : public object::ObjectStore {
     Task<Result<>> make_replies(const object::Transaction& transaction,
                                 const RecordLocation& location);
     using SlotName = std::pair<ObjectName, std::string>;
-    [[nodiscard]] static SlotName slot_of(const std::string& space, const object::OperationId& id);
+    [[nodiscard]] static SlotName slot_of(const std::string& space, const UpdateName& id);
     // Applies a committed transaction of a slot, unless this store knows that it is applied.
     Task<Result<>> finish_slot(const SlotName& name, const Coordination& record);
     // Marks slots that were read too long ago, so that they are read again. A client may also use

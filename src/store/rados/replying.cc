@@ -41,7 +41,7 @@ Result<std::optional<Commit>> judge(const Transaction& transaction, const Coordi
 
 }  // namespace
 
-RadosStore::SlotName RadosStore::slot_of(const std::string& space, const OperationId& id) {
+RadosStore::SlotName RadosStore::slot_of(const std::string& space, const UpdateName& id) {
     return {{space, replies_name(id.owner, id.client)}, slot_key(id.slot)};
 }
 

@@ -66,7 +66,7 @@ Task<Result<Commit>> RadosStore::update(const Call& call, ContainerId container,
             names.push_back(space + object_name(object));
         }
         if (keeps_reply(transaction)) {
-            const OperationId& id = transaction.id;
+            const UpdateName& id = transaction.id;
             names.push_back(space + replies_name(id.owner, id.client) + slot_key(id.slot));
         }
         auto hold = co_await mutexes_.lock(std::move(names));
@@ -157,7 +157,7 @@ Task<bool> RadosStore::attempt(std::string space, std::span<Member* const> all, 
     };
     RecordLocation location;
     if (keeps_reply(first.transaction) && !first.notes_reply) {
-        const OperationId& id = first.transaction.id;
+        const UpdateName& id = first.transaction.id;
         location.object = {space, replies_name(id.owner, id.client)};
         location.key = slot_key(id.slot);
         const auto reply = co_await stored_reply(first.call, first.transaction, location);
