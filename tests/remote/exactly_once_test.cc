@@ -7,7 +7,7 @@
 
 #include <functional>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/sim/engine/engine_rig.h"
@@ -31,7 +31,7 @@ Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
 struct Client {
     std::unique_ptr<sim::StoreClient> host;
-    std::unique_ptr<client::ClientStore> verified;
+    std::unique_ptr<client::VerifyingStore> verified;
     std::unique_ptr<fs::FileSystem> files;
 };
 
@@ -63,7 +63,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
         one.host = std::make_unique<sim::StoreClient>(
             world, network, server, fmt::format("host {}", i), Uuid::make(Secrets(random)));
         ROS2S_CHECK(co_await one.host->connect());
-        one.verified = std::make_unique<client::ClientStore>(world.core(), one.host->store());
+        one.verified = std::make_unique<client::VerifyingStore>(world.core(), one.host->store());
         Report report;
         auto mounted = co_await fs::Dfs::mount(call, *one.verified, server.container(),
                                                world.core(), {}, report);

@@ -1,7 +1,7 @@
 // ObjectStore: the interface below the file system. Implementations: the engine (on devices),
 // MemoryStore (the test oracle), RemoteStore (over rpc), RadosStore (on a Ceph cluster).
-// ClientStore decorates any of them, CipherStore the ClientStore of an encrypted container. All of
-// them pass one contract suite (object/contract).
+// CountedStore and VerifyingStore decorate them, CipherStore one of these for an encrypted
+// container. All of them pass one contract suite (object/contract).
 //
 // Ownership: everything that a request refers to (keys, windows, vectors) belongs to the caller. It
 // must not move until the returned task is done, even if the call is cancelled or times out. Thread
