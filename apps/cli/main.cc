@@ -81,7 +81,7 @@ int run(const Arguments& arguments) {
     const Console console(arguments.json);
     Report report;
     if (!check_address_space(1, own_memory_bytes, "ros2store", report)) {
-        session.complain(report.text());
+        console.complain(report.text());
         return 1;
     }
     const auto user = api::acting_user(arguments.used_pools);

@@ -68,7 +68,7 @@ class ContainerClient {
     object::MemoryStore oracle_;
     Uuid id_;
     uint64_t sequence_ = 0;
-    // Its updates have operation ids. False if few replies are kept: a repetition writes the same.
+    // Its updates have update names. False if few replies are kept: a repetition writes the same.
     bool is_named_ = true;
     uint64_t labels_ = 0;
     std::vector<Container> containers_;

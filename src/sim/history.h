@@ -14,7 +14,7 @@
 // - Each transaction's conditions held at its epoch, in the order of epochs.
 // - A read saw one state of its key. It is not older than what was acknowledged, or seen by another
 //   read, before the read began. It contains nothing that did not happen.
-// - A repeated operation id happened once. Its reply is kept for the lease of its client. Later it
+// - A repeated update name happened once. Its reply is kept for the lease of its client. Later it
 //   is refused, and its result is read from the store.
 // - A transaction's time is the machine's, between its call and its return, even if the clock was
 //   set back. Queries return the same time, after restarts too.

@@ -56,7 +56,7 @@ class Rig {
     [[nodiscard]] virtual bool can_grow() const = 0;
 
     // True if the transport to the store may repeat a request by itself, so that even the first
-    // answer to an operation id may be a stored one.
+    // answer to an update name may be a stored one.
     [[nodiscard]] virtual bool repeats_requests() const { return false; }
 
     // The minimum time for which a client's replies are kept, if there is so little room that they

@@ -21,7 +21,7 @@ enum class Bug : uint8_t {
     lose_any,        // one from the middle is gone
     tear,            // the first operation of a transaction with several is missing
     flip,            // one bit of one payload
-    forget_replies,  // operation ids are forgotten at a restart
+    forget_replies,  // update names are forgotten at a restart
     invent,          // something that no client wrote
     stale_reads,     // reads do not see the latest transactions
     lose_the_seen,   // what was read before the crash, but not acknowledged, is gone

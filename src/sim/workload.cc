@@ -160,12 +160,12 @@ Task<> WorkloadClient::send(Run& run) {
             commit = **reply;
         } else {
             if (commit->epoch != (*reply)->epoch) {
-                history_.problem(fmt::format("one operation id happened at epochs {} and {}",
+                history_.problem(fmt::format("one update name happened at epochs {} and {}",
                                              commit->epoch.value, (*reply)->epoch.value));
             }
             if (!commit->replayed && !(*reply)->replayed) {
-                history_.problem(fmt::format("the operation id of epoch {} was done twice",
-                                             commit->epoch.value));
+                history_.problem(
+                    fmt::format("the update name of epoch {} was done twice", commit->epoch.value));
             }
             commit->replayed = commit->replayed && (*reply)->replayed;
         }

@@ -44,7 +44,7 @@ constexpr const char* usage =
     "Hosts work through DPUs on a storage server, whose engine crashes at N points of its device\n"
     "operations, trial by trial from seed S on, while DPUs are killed and the network is in "
     "trouble.\n"
-    "--replies forget (the store keeps no operation ids) and --remove-rule (one rule of the "
+    "--replies forget (the store keeps no update names) and --remove-rule (one rule of the "
     "commit\n"
     "protocol is off, docs/crash-rules.md) break it: then a failure is what should be found.\n";
 

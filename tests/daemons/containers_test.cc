@@ -65,14 +65,15 @@ class ContainersExactlyOnce : public testing::TestWithParam<const char*> {
         }
         FAIL() << "it does not answer";
     }
-    Result<ContainerRecord> create(const std::string& label, const UpdateName& name) {
-        const Call call{.update = &name};
+    Result<ContainerRecord> create(const std::string& label, const UpdateName& name,
+                                   bool repeated = false) {
+        const Call call{.update = &name, .repeated = repeated};
         return run_blocking(*reactor, [&] {
             return client->create_container(call, "pool", {.label = label}, {}, report);
         });
     }
-    Result<> destroy(const std::string& label, const UpdateName& name) {
-        const Call call{.update = &name};
+    Result<> destroy(const std::string& label, const UpdateName& name, bool repeated = false) {
+        const Call call{.update = &name, .repeated = repeated};
         return run_blocking(*reactor,
                             [&] { return client->destroy_container(call, "pool", label, report); });
     }
@@ -107,8 +108,7 @@ TEST_P(ContainersExactlyOnce, RepeatedCallAfterKillGetsStoredReply) {
     const auto made = create("once", creation);
     ASSERT_TRUE(made) << report.text();
     kill_and_start();
-    creation.repeated = true;
-    const auto again = create("once", creation);
+    const auto again = create("once", creation, true);
     ASSERT_TRUE(again) << report.text();
     EXPECT_EQ(again->id, made->id);
     EXPECT_EQ(again->created, made->created);
@@ -127,20 +127,19 @@ TEST_P(ContainersExactlyOnce, RepeatedCallAfterKillGetsStoredReply) {
     UpdateName removal{.client = creation.client, .slot = 4, .sequence = 1};
     ASSERT_TRUE(destroy("once", removal)) << report.text();
     kill_and_start();
-    removal.repeated = true;
-    EXPECT_TRUE(destroy("once", removal)) << report.text();
+    EXPECT_TRUE(destroy("once", removal, true)) << report.text();
     EXPECT_EQ(found().size(), 0U);
-    EXPECT_EQ(create("once", creation).error().code, Code::stale) << "made, and destroyed since";
+    EXPECT_EQ(create("once", creation, true).error().code, Code::stale)
+        << "made, and destroyed since";
     // A repeated destruction does not destroy the container that has the label now.
     const auto next = create("once", {.client = other.client, .slot = 3, .sequence = 2});
     ASSERT_TRUE(next) << report.text();
-    EXPECT_TRUE(destroy("once", removal)) << report.text();
+    EXPECT_TRUE(destroy("once", removal, true)) << report.text();
     ASSERT_EQ(found().size(), 1U);
     EXPECT_EQ(found().front().id, next->id);
-    EXPECT_EQ(destroy("none", {.client = other.client, .slot = 5, .sequence = 1, .repeated = true})
-                  .error()
-                  .code,
-              Code::not_found);
+    EXPECT_EQ(
+        destroy("none", {.client = other.client, .slot = 5, .sequence = 1}, true).error().code,
+        Code::not_found);
 }
 
 // CN=maker may destroy only what it owns. This right ends with the container.
@@ -161,8 +160,7 @@ TEST_P(ContainersExactlyOnce, OwnerMayRepeatADestroy) {
     UpdateName removal{.client = creation.client, .slot = 4, .sequence = 1};
     ASSERT_TRUE(destroy("own-1", removal)) << report.text();
     kill_and_start();
-    removal.repeated = true;
-    EXPECT_TRUE(destroy("own-1", removal)) << report.text();
+    EXPECT_TRUE(destroy("own-1", removal, true)) << report.text();
     EXPECT_THAT(engine.log(),
                 testing::Not(testing::HasSubstr("may not destroy the container pool/own-1")));
 
@@ -172,11 +170,11 @@ TEST_P(ContainersExactlyOnce, OwnerMayRepeatADestroy) {
     const auto next = create("own-1", others);
     ASSERT_TRUE(next) << report.text();
     connect_as("maker");
-    EXPECT_TRUE(destroy("own-1", removal)) << report.text();
+    EXPECT_TRUE(destroy("own-1", removal, true)) << report.text();
     // What was not done is refused as before.
-    const UpdateName never{.client = creation.client, .slot = 5, .sequence = 1, .repeated = true};
-    EXPECT_EQ(destroy("own-1", never).error().code, Code::denied);
-    EXPECT_EQ(destroy("own-2", never).error().code, Code::denied);
+    const UpdateName never{.client = creation.client, .slot = 5, .sequence = 1};
+    EXPECT_EQ(destroy("own-1", never, true).error().code, Code::denied);
+    EXPECT_EQ(destroy("own-2", never, true).error().code, Code::denied);
     connect_as("client");
     ASSERT_EQ(found().size(), 1U);
     EXPECT_EQ(found().front().id, next->id);
@@ -195,8 +193,7 @@ TEST_P(ContainersExactlyOnce, ContainersAreEncryptedIfDpuHasAKey) {
     UpdateName creation{.client = Uuid::make(reactor->secrets()), .slot = 3, .sequence = 1};
     const auto made = create("secret", creation);
     ASSERT_TRUE(made) << report.text();
-    creation.repeated = true;
-    const auto again = create("secret", creation);
+    const auto again = create("secret", creation, true);
     ASSERT_TRUE(again) << report.text();
     EXPECT_EQ(again->id, made->id);
     std::string said;

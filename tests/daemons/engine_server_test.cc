@@ -123,7 +123,7 @@ TEST_P(EngineServer, FileSystemIsServed) {
     EXPECT_TRUE(client.pool->path().starts_with(GetParam().provider + " to "))
         << client.pool->path();
     EXPECT_EQ(client.pool->layers(),
-              "ClientStore → RemoteStore → Channel → Domain → SessionTickets → ControlClient");
+              "VerifyingStore → RemoteStore → Channel → Domain → SessionTickets → ControlClient");
     run_blocking(*reactor, [&] { return write_and_read(client); });
     // Each reactor served a part of it.
     const std::string counters = engine.metrics();

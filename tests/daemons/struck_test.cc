@@ -1,6 +1,6 @@
 // Exactly once, with real daemons that die between commit and reply. The change is durable, but no
 // client has received the reply. The library reconnects and sends the request again with the same
-// operation id. Appends, exclusive creations, renames and containers are compared with a model, so
+// update name. Appends, exclusive creations, renames and containers are compared with a model, so
 // a change that is done twice is detected. strike.h lists the points at which daemons die.
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 // simulated disks with an ordered-map index. The contract of FileSystem, and what a restart keeps.
 #include <gtest/gtest.h>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/counted_store.h"
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/engine/engine_store.h"
 #include "ros2s/engine/index/sim/ordered_map_index.h"
@@ -46,8 +46,7 @@ class Stack final : public fs::contract::Subject {
                                                          options_, report_);
         EXPECT_TRUE(opened.has_value()) << report_.text();
         engine_ = std::move(*opened);
-        client_ = std::make_unique<client::ClientStore>(
-            world_.core(), *engine_, Log(), client::ClientStore::Store::in_this_process);
+        client_ = std::make_unique<client::CountedStore>(world_.core(), *engine_);
         auto mounted =
             co_await fs::Dfs::mount(call_, *client_, container_, world_.core(), {}, report_);
         EXPECT_TRUE(mounted.has_value()) << report_.text();
@@ -115,7 +114,7 @@ class Stack final : public fs::contract::Subject {
     engine::OrderedMapMedium medium_;
     object::ContainerId container_;
     std::unique_ptr<engine::EngineStore> engine_;
-    std::unique_ptr<client::ClientStore> client_;
+    std::unique_ptr<client::CountedStore> client_;
     std::unique_ptr<fs::FileSystem> fs_;
 };
 

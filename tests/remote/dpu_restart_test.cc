@@ -1,5 +1,5 @@
 // Exactly once over restarts of a DPU. It is killed between commit and reply, or just before the
-// commit. Hosts send their requests again, with the same operation ids, to the next DPU, and the
+// commit. Hosts send their requests again, with the same update names, to the next DPU, and the
 // stored replies of the engine answer them. The set-up is complete except for the control plane:
 // host link, DFS, network, engine.
 #include <gtest/gtest.h>
@@ -118,7 +118,7 @@ void expect_exactly_once(const Kind& kind, bool engine_is_struck) {
     EXPECT_GT(replayed, 20U);
 }
 
-// The same with a store that does not get the hosts' operation ids: the checks must fail.
+// The same with a store that does not get the hosts' update names: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {
@@ -133,20 +133,18 @@ void expect_it_is_seen(const Kind& kind) {
 
 TEST(DpuRestart, AppendsAreDoneOnce) { expect_exactly_once(appends, false); }
 TEST(DpuRestart, AppendsAreDoneOnceDespiteEngineKills) { expect_exactly_once(appends, true); }
-TEST(DpuRestart, AppendsWithoutOperationIdsFailTheCheck) { expect_it_is_seen(appends); }
+TEST(DpuRestart, AppendsWithoutUpdateNamesFailTheCheck) { expect_it_is_seen(appends); }
 TEST(DpuRestart, CreatesAreDoneOnce) { expect_exactly_once(creations, false); }
 TEST(DpuRestart, CreatesAreDoneOnceDespiteEngineKills) { expect_exactly_once(creations, true); }
-TEST(DpuRestart, CreatesWithoutOperationIdsFailTheCheck) { expect_it_is_seen(creations); }
+TEST(DpuRestart, CreatesWithoutUpdateNamesFailTheCheck) { expect_it_is_seen(creations); }
 TEST(DpuRestart, RenamesAreDoneOnce) { expect_exactly_once(renames, false); }
 TEST(DpuRestart, RenamesAreDoneOnceDespiteEngineKills) { expect_exactly_once(renames, true); }
-TEST(DpuRestart, RenamesWithoutOperationIdsFailTheCheck) { expect_it_is_seen(renames); }
+TEST(DpuRestart, RenamesWithoutUpdateNamesFailTheCheck) { expect_it_is_seen(renames); }
 TEST(DpuRestart, UnlinkedFilesAreChangedOnce) { expect_exactly_once(unlinked_files, false); }
 TEST(DpuRestart, UnlinkedFilesAreChangedOnceDespiteEngineKills) {
     expect_exactly_once(unlinked_files, true);
 }
-TEST(DpuRestart, UnlinkedFilesWithoutOperationIdsFailTheCheck) {
-    expect_it_is_seen(unlinked_files);
-}
+TEST(DpuRestart, UnlinkedFilesWithoutUpdateNamesFailTheCheck) { expect_it_is_seen(unlinked_files); }
 TEST(DpuRestart, MixedOperationsAreDoneOnce) { expect_exactly_once(mixed, false); }
 TEST(DpuRestart, MixedOperationsAreDoneOnceDespiteEngineKills) { expect_exactly_once(mixed, true); }
 TEST(DpuRestart, MixedOperationsWithoutIdsFailTheCheck) { expect_it_is_seen(mixed); }

@@ -1,13 +1,13 @@
 // Exactly once, with the real engine. The machine fails between commit and reply (power loss, crash
 // of the process, loss of the connection), starts again and recovers. Clients send again with the
-// same operation ids. The operations are not idempotent, so one that is done twice or not at all is
+// same update names. The operations are not idempotent, so one that is done twice or not at all is
 // detected.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/sim/engine/engine_rig.h"
@@ -31,7 +31,7 @@ Task<> run_part(const Kind& kind, Part part) { co_await kind.work(part); }
 
 struct Client {
     std::unique_ptr<sim::StoreClient> host;
-    std::unique_ptr<client::ClientStore> verified;
+    std::unique_ptr<client::VerifyingStore> verified;
     std::unique_ptr<fs::FileSystem> files;
 };
 
@@ -63,7 +63,7 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
         one.host = std::make_unique<sim::StoreClient>(
             world, network, server, fmt::format("host {}", i), Uuid::make(Secrets(random)));
         ROS2S_CHECK(co_await one.host->connect());
-        one.verified = std::make_unique<client::ClientStore>(world.core(), one.host->store());
+        one.verified = std::make_unique<client::VerifyingStore>(world.core(), one.host->store());
         Report report;
         auto mounted = co_await fs::Dfs::mount(call, *one.verified, server.container(),
                                                world.core(), {}, report);
@@ -125,7 +125,7 @@ void expect_exactly_once(const Kind& kind) {
     EXPECT_GT(replayed, 50U);
 }
 
-// The same with a store that forgets operation ids: the checks must fail.
+// The same with a store that forgets update names: the checks must fail.
 void expect_it_is_seen(const Kind& kind) {
     uint64_t seen = 0;
     for (uint64_t seed = 1; seed <= 5; ++seed) {

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "ros2s/base/bytes.h"
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/counted_store.h"
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/engine/engine_store.h"
 #include "ros2s/engine/index/sim/ordered_map_index.h"
@@ -82,8 +82,7 @@ Task<Result<>> Embedded::trace_requests(Trace& read, Trace& write) {
                         co_await device::SimDevice::open(world.core(), disk, report));
     ROS2S_CO_TRY_ASSIGN(const auto engine, co_await engine::EngineStore::open(
                                                env, std::move(devices), factory(), {}, report));
-    client::ClientStore client(world.core(), *engine, {},
-                               client::ClientStore::Store::in_this_process);
+    client::CountedStore client(world.core(), *engine);
     const auto traced = co_await trace_in(client, read, write);
     const auto closed = co_await engine->close();
     co_return traced ? closed : traced;

@@ -36,14 +36,14 @@ enum class Code : uint16_t {
     no_attribute,      // no such extended attribute
     too_small,         // the caller's buffer is too small; detail = the bytes needed
     too_large,         // over a limit; detail = the limit
-    stale,             // a handle or operation id that is no longer valid
+    stale,             // a handle or update name that is no longer valid
     unsupported,       // this store or file system cannot do it
     bad_version,       // a format version that this program does not support; detail = the version
     cancelled,         // stopped by its stop token
     deadline,          // its deadline passed
     closed,            // the object was closed, or belongs to the process before fork()
     disconnected,      // the connection was lost; the request may or may not have been done
-    name_taken,        // another request used this operation id; this request was not done
+    name_taken,        // another request used this update name; this request was not done
     expired,           // a repetition whose stored reply is gone; it may or may not have been done
     over_cap,          // the container, or its owner, may use no more space
 };

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "ros2s/base/result.h"
-#include "ros2s/base/uuid.h"
+#include "ros2s/base/update_name.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/time.h"
@@ -17,26 +17,13 @@ struct Caller;
 struct PayloadChecksums;
 }  // namespace fs
 
-// Names an update uniquely, over connections and restarts of every process on its path. The library
-// that starts the update creates the name, and all layers pass it on unchanged. See
-// object::OperationId.
-struct UpdateName {
-    static constexpr uint32_t slots_max = 4096;  // of one client
-    Uuid client;
-    uint32_t slot = 0;
-    uint64_t sequence = 0;
-    bool repeated = false;  // it was sent before and may have been done
-    // The owner of the name: set by the server that admitted the client, never by the client.
-    Uuid owner{};
-    uint64_t digest = 0;  // of the request, as the client made it
-};
-
 struct Call {
     Time deadline = Time::max();
     StopToken stop{};
     uint64_t tenant = 0;
     Trace* trace = nullptr;
     const UpdateName* update = nullptr;  // null: the caller will not repeat the request
+    bool repeated = false;               // the update was sent before, and may have been done
     const fs::Caller* caller = nullptr;  // for its user; null: for the program itself
     // Of one pread() or pwrite(), for a process that passes the bytes on. Null: it ends or begins
     // here.

@@ -2,7 +2,7 @@
 // top down: each is closed, then destroyed, before the one below.
 //
 //     ROS2S_CO_TRY_ASSIGN(auto* remote, stack.push("RemoteStore", co_await RemoteStore::open(…)));
-//     stack.push("ClientStore", std::make_unique<ClientStore>(reactor, *remote, log));
+//     stack.push("VerifyingStore", std::make_unique<VerifyingStore>(reactor, *remote, log));
 //
 // A layer's type determines how it is closed: by close_all(), close(), or its destructor alone. It
 // also determines where its counters are: in visit_metrics(), metrics() or counters().
@@ -67,7 +67,7 @@ class Stack {
     void visit_metrics(const MetricVisitor& visit) const {
         for (auto it = layers_.rbegin(); it != layers_.rend(); ++it) (*it)->visit_metrics(visit);
     }
-    // From the top down: "Dfs → ClientStore → EngineStore".
+    // From the top down: "Dfs → CountedStore → EngineStore".
     [[nodiscard]] std::string names() const {
         std::string names;
         for (auto it = layers_.rbegin(); it != layers_.rend(); ++it) {

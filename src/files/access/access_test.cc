@@ -32,11 +32,11 @@ Task<> drop_set_ids(CheckedDfs& subject) {
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0776), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 04776), EPERM) << "sets one";
     UpdateName name{.client = Uuid::make(subject.world().secrets()), .sequence = 1};
-    const Call named{.update = &name, .caller = &other};
+    Call named{.update = &name, .caller = &other};
     EXPECT_EQ(co_await change_mode(fs, {}, file, 04776), 0);
     EXPECT_EQ(co_await change_mode(fs, named, file, 0776), 0);
     EXPECT_EQ(co_await change_mode(fs, named, file, 0776), EPERM);
-    name.repeated = true;
+    named.repeated = true;
     EXPECT_EQ(co_await change_mode(fs, named, file, 0776), 0) << "it was done";
     EXPECT_EQ(co_await change_mode(fs, {}, file, 04774), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0774), EPERM) << "may not write";
@@ -144,9 +144,9 @@ Task<> repeat(CheckedDfs& subject) {
     const Call as_third{.caller = &third};
     EXPECT_TRUE(co_await fs.mknod(as_third, second, "theirs", S_IFREG | 0600, 0, {}));
     UpdateName name{.client = Uuid::make(subject.world().secrets()), .sequence = 1};
-    const Call named{.update = &name, .caller = &other};
+    Call named{.update = &name, .caller = &other};
     for (const bool repeated : {false, true}) {
-        name.repeated = repeated;
+        named.repeated = repeated;
         SCOPED_TRACE(repeated);
         name.slot = 1;
         EXPECT_TRUE(co_await fs.unlink(named, top, "f"));

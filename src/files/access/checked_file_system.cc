@@ -13,8 +13,6 @@ const Caller* ordinary(const Call& call) {
     return call.caller == nullptr || call.caller->is_root() ? nullptr : call.caller;
 }
 
-bool is_repeated(const Call& call) { return call.update != nullptr && call.update->repeated; }
-
 bool has_set_id(mode_t type, mode_t mode) {
     return !S_ISDIR(type) && (mode & (S_ISUID | S_ISGID)) != 0;
 }
@@ -234,7 +232,7 @@ Task<Result<>> CheckedFileSystem::check_removal(const Call& call, NodeId parent,
 // The first execution of a repeated call changed what the checks look at: the name is gone, or
 // another user's file has the new name.
 Task<Result<>> CheckedFileSystem::unless_done(const Call& call, Result<> refusal) {
-    if (!is_repeated(call)) co_return refusal;
+    if (!call.repeated) co_return refusal;
     ROS2S_CO_TRY_ASSIGN(const bool was_done, co_await inner_.was_done(call));
     co_return was_done ? Result<>{} : refusal;
 }
@@ -379,7 +377,7 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
         is_owner && changes.gid && (*changes.gid == rights.gid || caller->in_group(*changes.gid));
     if (changes.gid && !may_give) co_return fs::fail_permission();
     if (changes.mode) {
-        const bool is_done = is_repeated(call) && changes_nothing(rights.mode, *changes.mode);
+        const bool is_done = call.repeated && changes_nothing(rights.mode, *changes.mode);
         const bool may_drop = may_write && (drops_set_ids(rights.mode, *changes.mode) || is_done);
         if (!is_owner && !may_drop) co_return fs::fail_permission();
         if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();

@@ -380,8 +380,8 @@ TEST(LocalFs, MountPointIsEnteredOnlyIfAllowed) {
 }
 
 Task<> ask_what_was_sent_before(fs::FileSystem& fs) {
-    const UpdateName name{.client = {}, .slot = 1, .sequence = 1, .repeated = true};
-    const Call again{.update = &name};
+    const UpdateName name{.client = {}, .slot = 1, .sequence = 1};
+    const Call again{.update = &name, .repeated = true};
     const Call first;
     EXPECT_EQ((co_await fs.mkdir(again, fs::root_node, "d", 0755, {})).error().code, Code::stale);
     EXPECT_EQ((co_await fs.unlink(again, fs::root_node, "f")).error().code, Code::stale);

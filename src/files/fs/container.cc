@@ -89,7 +89,7 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     Report refusal;
     const auto formatted =
         co_await Dfs::format(call, store, created->id, reactor, owner, refusal, keys);
-    const bool repeated = call.update != nullptr && call.update->repeated;
+    const bool repeated = call.repeated;
     if (formatted || (repeated && formatted.error().code == Code::exists)) {
         co_return std::move(*created);
     }
@@ -101,6 +101,7 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     // that the call names, and is done also if the call was stopped.
     Call undoing = call;
     undoing.update = nullptr;
+    undoing.repeated = false;
     undoing.stop = {};
     undoing.deadline = reactor.now() + undoing_max;
     const auto undone = co_await store.destroy_container(undoing, created->id);

@@ -18,13 +18,13 @@ Task<Result<Commit>> DfsMount::commit_named(const Call& call, OperationSlots::He
                    .sequence = name.sequence,
                    .owner = name.owner,
                    .digest = Digest().add(name.digest).value()},
-                  !name.repeated);
+                  !call.repeated);
     }
     co_return co_await commit(call, slot);
 }
 
 Task<Result<std::optional<Commit>>> DfsMount::done_before(const Call& call, uint32_t part) {
-    if (call.update == nullptr || !call.update->repeated) co_return std::nullopt;
+    if (!call.repeated) co_return std::nullopt;
     co_await slots_.wait();
     auto slot = slots_.take();
     // Never true: the transaction succeeds only if the store has a reply for the name.

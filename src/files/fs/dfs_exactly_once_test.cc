@@ -55,13 +55,10 @@ class DfsExactlyOnce : public testing::Test {
     }
     // The host's next update, sent for the first time; and sent again.
     Call next() {
-        name_ = {.client = client_, .slot = 7, .sequence = name_.sequence + 1, .repeated = false};
+        name_ = {.client = client_, .slot = 7, .sequence = name_.sequence + 1};
         return {.update = &name_};
     }
-    Call again() {
-        name_.repeated = true;
-        return {.update = &name_};
-    }
+    Call again() { return {.update = &name_, .repeated = true}; }
     using Outcome = std::optional<Code>;
     template <class T>
     static Outcome outcome_of(const Result<T>& result) {
@@ -157,7 +154,7 @@ TEST_F(DfsExactlyOnce, RepeatedExclusiveCreateFindsItsFile) {
     ASSERT_TRUE(found) << describe(found.error());
     EXPECT_EQ(found->attributes.node, created->attributes.node);
     EXPECT_EQ(found->attributes.uid, 5U);
-    // The next update with the same operation id is another call.
+    // The next update with the same update name is another call.
     EXPECT_EQ(run(second_->create(next(), root_node, "f", 0600, exclusive, {})).error().code,
               Code::exists);
     EXPECT_EQ(run(second_->create(again(), root_node, "f", 0600, exclusive, {})).error().code,

@@ -383,6 +383,7 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     // The steps have names of this mount. Only the completion of all has the call's name.
     Call step = call;
     step.update = nullptr;
+    step.repeated = false;
     ROS2S_CO_TRY(co_await check_held(step, file->node));
     ROS2S_CO_TRY(co_await punch_range(step, file->node, offset, length));
     if (call.update == nullptr) co_return Result<>();

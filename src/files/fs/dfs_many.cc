@@ -141,7 +141,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
                                              Owner owner) {
     if (names.empty()) co_return true;
     if (!all_valid_and_different(names)) co_return false;
-    if (call.update != nullptr && call.update->repeated) {
+    if (call.repeated) {
         ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
         co_return before.has_value();
     }
@@ -242,7 +242,7 @@ Task<Result<bool>> DfsMount::unlink_together(const Call& call, NodeId parent,
                                              std::span<const std::string_view> names,
                                              uint32_t part) {
     if (!all_valid_and_different(names)) co_return false;
-    if (call.update != nullptr && call.update->repeated) {
+    if (call.repeated) {
         ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
         // Only the store has the record of whether the first time left orphans.
         if (before) sweep_later();

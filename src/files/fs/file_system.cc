@@ -12,7 +12,7 @@ Result<> check_name(std::string_view name) {
 }
 
 Result<> check_first(const Call& call) {
-    if (call.update != nullptr && call.update->repeated) return fail(Code::stale);
+    if (call.repeated) return fail(Code::stale);
     return {};
 }
 

@@ -159,7 +159,7 @@ Task<Result<Opened>> open_found(Namespace& fs, const Call& call, std::string_vie
                                                              : LastLink::keep;
     ROS2S_CO_TRY_ASSIGN(Walked walked, co_await fs.walk(call, path, last));
     // An earlier execution of this call may have created the file that exists.
-    const bool repeats = how.creates && call.update != nullptr && call.update->repeated;
+    const bool repeats = how.creates && call.repeated;
     const auto may = check_opens(walked, how);
     Result<Opened> opened = may ? fail(Code::not_found) : fail(may.error());
     bool opens = may && walked.attributes;

@@ -2,7 +2,7 @@
 //
 //     call() ─ credit ─ windows ─ request ──► reply ─ windows revoked ─ reader ─ credit back
 //                 ▲                 │ the connection is lost
-//                 └── reconnected ◄─┘ the same request again, with the same operation id
+//                 └── reconnected ◄─┘ the same request again, with the same update name
 //
 // Owned by the code that composes it; the domain and the ticket source outlive it. Used on the
 // domain's core. Fork rule: a forked child must not use it.
@@ -12,7 +12,7 @@
 //   take turns.
 // - A request's windows are granted for exactly its bytes, with one right. They are revoked before
 //   call() returns, whatever the server does. The memory then belongs to the caller alone.
-// - If the connection is lost, a request is sent again if it has an operation id or is a read
+// - If the connection is lost, a request is sent again if it has an update name or is a read
 //   (CallRequest::repeatable). Any other request fails with `disconnected` and may have been done.
 // - A reply is valid only within call(). The trace of a traced call includes the server's steps.
 //   The channel owns their names.
@@ -49,8 +49,8 @@ class TicketSource {
 // All memory belongs to the caller and must stay valid until call() returns.
 struct CallRequest {
     uint16_t method = 0;
-    OperationId id{};         // nil: none
-    bool repeatable = false;  // has no operation id, but may be done twice, as a read
+    UpdateName id{};          // nil: none
+    bool repeatable = false;  // has no update name, but may be done twice, as a read
     bool repeated = false;    // it was sent before, here or by another sender
     ConstBytes body;
     std::span<const ConstBytes> payload{};  // one range of bytes, in this order

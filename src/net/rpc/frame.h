@@ -12,7 +12,7 @@
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
-#include "ros2s/base/uuid.h"
+#include "ros2s/base/update_name.h"
 
 namespace ros2s::rpc {
 
@@ -33,15 +33,6 @@ enum class Flag : uint8_t {
     repeated = 8,        // request: it was sent before, and may have been done
 };
 
-// Names one request for all time, over connections and restarts (see object::OperationId). A nil
-// client: the request must not be repeated once it may have been done.
-struct OperationId {
-    Uuid client;
-    uint32_t slot = 0;
-    uint64_t sequence = 0;
-    friend bool operator==(const OperationId&, const OperationId&) = default;
-};
-
 // A request's number holds its slot in the low bits.
 inline constexpr uint64_t slot_bits = 16;
 inline constexpr uint64_t slot_mask = (uint64_t{1} << slot_bits) - 1;
@@ -60,7 +51,7 @@ struct FrameHeader {
     uint8_t sink_windows = 0;          // request: descriptors behind those
     uint32_t session = 0;              // of the connection; 0 until the welcome has it
     uint64_t request = 0;              // the caller's number: low 16 bits its slot; never reused
-    std::array<uint8_t, 16> client{};  // operation id
+    std::array<uint8_t, 16> client{};  // the name of an update
     uint64_t sequence = 0;
     uint32_t slot = 0;
     uint32_t body_bytes = 0;
@@ -76,10 +67,10 @@ struct FrameHeader {
         return (flags & static_cast<uint8_t>(flag)) != 0;
     }
     void set(Flag flag) noexcept { flags |= static_cast<uint8_t>(flag); }
-    [[nodiscard]] OperationId operation() const noexcept {
+    [[nodiscard]] UpdateName operation() const noexcept {
         return {.client = {client}, .slot = slot, .sequence = sequence};
     }
-    void set(const OperationId& id) noexcept {
+    void set(const UpdateName& id) noexcept {
         client = id.client.bytes;
         slot = id.slot;
         sequence = id.sequence;

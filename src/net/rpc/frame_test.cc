@@ -28,7 +28,7 @@ FrameHeader request_header() {
     header.method = 3;
     header.session = 7;
     header.request = 0x0000000500000002;
-    OperationId id{.slot = 9, .sequence = 0x1122334455667788};
+    UpdateName id{.slot = 9, .sequence = 0x1122334455667788};
     for (uint8_t i = 0; i < 16; ++i) id.client.bytes[i] = static_cast<uint8_t>(0xa0 + i);
     header.set(id);
     header.remaining_ns = 1'000'000'000;

@@ -1,4 +1,4 @@
-// Connections are lost, servers restart: requests are repeated with their operation id, or return
+// Connections are lost, servers restart: requests are repeated with their update name, or return
 // that they may have been done.
 #include <array>
 
@@ -14,8 +14,8 @@ struct Outcome {
     Result<> result{};
 };
 
-// A request with its own payload and operation id; checks the reply.
-Task<> send_one(Stage& stage, Channel& channel, TestMethod method, OperationId id, size_t bytes,
+// A request with its own payload and update name; checks the reply.
+Task<> send_one(Stage& stage, Channel& channel, TestMethod method, UpdateName id, size_t bytes,
                 Outcome& outcome) {
     std::vector<std::byte> memory(bytes), back(bytes);
     fill(memory, id.sequence);
@@ -29,7 +29,7 @@ Task<> send_one(Stage& stage, Channel& channel, TestMethod method, OperationId i
     static_cast<void>(stage);
 }
 
-OperationId operation(const Stage& stage, uint32_t slot, uint64_t sequence) {
+UpdateName operation(const Stage& stage, uint32_t slot, uint64_t sequence) {
     return {.client = stage.channel_options.client, .slot = slot, .sequence = sequence};
 }
 
@@ -93,7 +93,7 @@ Task<> not_repeatable(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, RequestWithoutOperationIdIsNotRepeated) {
+TEST(Reconnect, RequestWithoutUpdateNameIsNotRepeated) {
     Stage stage(1);
     stage.world.run(not_repeatable(stage));
 }
@@ -259,7 +259,7 @@ Task<> drained(Stage& stage) {
     co_await nursery.spawn(send_one(stage, **channel, echo, {}, 300000, outcome));
     co_await sleep_for(stage.core(), 40us);
     EXPECT_EQ(stage.service.running, 1U);
-    co_await stage.stop();  // without an operation id: only a reply makes it succeed
+    co_await stage.stop();  // without an update name: only a reply makes it succeed
     co_await nursery.join();
     EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
     co_await stage.leave(*channel);

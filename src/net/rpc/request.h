@@ -68,7 +68,7 @@ class Request {
 
     [[nodiscard]] const Guest& guest() const { return guest_; }
     [[nodiscard]] uint16_t method() const { return frame_.header.method; }
-    [[nodiscard]] OperationId operation() const { return frame_.header.operation(); }
+    [[nodiscard]] UpdateName operation() const { return frame_.header.operation(); }
     // It was sent before, and may have been done.
     [[nodiscard]] bool repeated() const { return frame_.header.has(Flag::repeated); }
     // Its deadline, stop token and tenant; a counter of entries that it looks at; a trace, if the

@@ -11,7 +11,7 @@ struct ChannelMetrics {
     Counter connections_lost;
     Counter server_restarts;  // seen by another incarnation
     Counter requests;
-    Counter requests_repeated;  // sent again, with the same operation id
+    Counter requests_repeated;  // sent again, with the same update name
     Counter requests_given_up;  // cancelled, or over their deadline, after they were sent
     Counter malformed;          // invalid frames of the server; each ended a connection
     Counter inline_bytes;       // payload inside messages

@@ -13,7 +13,7 @@
 // - A request gets one reply. If its connection ends, a stop of the request is requested.
 // - Requests begin in turn, by tenant and then by connection (ServerGroup). The Service gets no
 //   request whose deadline has passed or whose reply could not be delivered.
-// - The Service recognises repeated requests by their operation id.
+// - The Service recognises repeated requests by their update name.
 #pragma once
 #include <map>
 #include <memory>

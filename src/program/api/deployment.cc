@@ -127,7 +127,7 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
     co_return report.fail(opened.error(), refusal.text());
 }
 
-// Dfs → ClientStore → EngineStore
+// Dfs → CountedStore → EngineStore
 Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, Report& report) {
     ROS2S_CO_TRY_ASSIGN(pool_, stack_.push("EmbeddedPool", co_await pool::EmbeddedPool::open(
                                                                environment_, uri_.dir,
@@ -186,7 +186,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     co_return opened;
 }
 
-// Dfs → ClientStore → RemoteStore ~> ros2store-engine
+// Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
 Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess engine, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
@@ -200,7 +200,7 @@ Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
     co_return co_await open_container(call, fmt::format("the pool '{}'", uri.pool), report);
 }
 
-// Dfs → ClientStore → RadosStore ~> a Ceph cluster
+// Dfs → CountedStore → RadosStore ~> a Ceph cluster
 Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(rados_, stack_.push("RadosPool", co_await connection::RadosPool::open(
                                                              environment_,

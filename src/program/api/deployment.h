@@ -1,12 +1,12 @@
 // Deployment: an opened URI: the container's FileSystem and all layers below it. For programs that
 // run their own reactor (the CLI, the mount). libros2store runs it on a thread.
 //
-//     ros2s+local://  Dfs → ClientStore → EngineStore
+//     ros2s+local://  Dfs → CountedStore → EngineStore
 //                     If another process owns the pool, through that owner: LocalFs on its mount
 //                     of the same container; or ros2s:// over shm, if the owner is the engine that
 //                     `ros2store up` started. path() reports it
-//                     With `rados`: Dfs → ClientStore → RadosStore ~> a Ceph cluster
-//     ros2s://        Dfs → ClientStore → RemoteStore ~> ros2store-engine
+//                     With `rados`: Dfs → CountedStore → RadosStore ~> a Ceph cluster
+//     ros2s://        Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
 // The server of a URI: `dir` is a directory in which `ros2store up` started the daemons
@@ -91,7 +91,7 @@ class Deployment {
     [[nodiscard]] object::StoreLayers* store_layers() const { return store_layers_.get(); }
     // The counters below the file system; none if it works through a mount.
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }
-    // From the top down: "Dfs → ClientStore → EngineStore → Ownership".
+    // From the top down: "Dfs → CountedStore → EngineStore → Ownership".
     [[nodiscard]] std::string layers() const { return stack_.names(); }
 
     // Another container of the pool that is open in this process; unmount() before close(), or

@@ -41,7 +41,7 @@ class Deployments : public testing::Test {
 TEST_F(Deployments, PoolDirectoryHasDocumentedLayers) {
     const auto opened = open("pool", "main");
     ASSERT_TRUE(opened) << report_.text();
-    EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
+    EXPECT_EQ((*opened)->layers(), "Dfs → CountedStore → EngineStore → Ownership");
     EXPECT_FALSE((*opened)->is_through_owner());
     size_t counters = 0;
     (*opened)->visit_metrics([&](std::string_view, std::string_view, uint64_t) { ++counters; });
@@ -58,10 +58,10 @@ TEST_F(Deployments, AnotherContainerIsMountedSeparately) {
     const auto other = reactor_->run((*opened)->mount({}, "other", report_));
     ASSERT_TRUE(other) << report_.text();
     EXPECT_NE(*other, &(*opened)->file_system());
-    EXPECT_EQ((*opened)->layers(), "Dfs → Dfs → ClientStore → EngineStore → Ownership");
+    EXPECT_EQ((*opened)->layers(), "Dfs → Dfs → CountedStore → EngineStore → Ownership");
     // In either order: the first container is unmounted, the other stays.
     reactor_->run((*opened)->unmount((*opened)->file_system()));
-    EXPECT_EQ((*opened)->layers(), "Dfs → ClientStore → EngineStore → Ownership");
+    EXPECT_EQ((*opened)->layers(), "Dfs → CountedStore → EngineStore → Ownership");
     EXPECT_TRUE(reactor_->run((*other)->get_attributes({}, fs::root_node)));
     reactor_->run((*opened)->close());
 }

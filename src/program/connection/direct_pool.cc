@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/remote/remote_store.h"
 
 namespace ros2s::connection {
@@ -26,8 +26,8 @@ Task<Result<>> DirectPool::begin(Reactor& reactor, Options options, Log log, Rep
     channel_ = &connection_->channel();
     ROS2S_CO_TRY_ASSIGN(remote_, stack_.push("RemoteStore", co_await remote::RemoteStore::open(
                                                                 call, *channel_, report)));
-    client_ = stack_.push("ClientStore",
-                          std::make_unique<client::ClientStore>(reactor, *remote_, std::move(log)));
+    client_ = stack_.push("VerifyingStore", std::make_unique<client::VerifyingStore>(
+                                                reactor, *remote_, std::move(log)));
     co_return Result<>{};
 }
 

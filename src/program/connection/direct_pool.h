@@ -1,10 +1,10 @@
 // DirectPool: a pool of a ros2store-engine, for a trusted host. It has a session over the control
 // plane, a channel over a provider that the engine offers, and the verifying client on top.
 //
-//     ClientStore (verifies, counts) → RemoteStore → rpc::Channel → fabric ─── ros2store-engine
+//     VerifyingStore → RemoteStore → rpc::Channel → fabric ─── ros2store-engine
 //
 // A lost connection is opened again automatically. If the engine was restarted, a new session is
-// opened, and requests in progress are sent again with their operation ids.
+// opened, and requests in progress are sent again with their update names.
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.
@@ -22,7 +22,7 @@
 #include "ros2s/runtime/stack.h"
 
 namespace ros2s::client {
-class ClientStore;
+class VerifyingStore;
 }
 namespace ros2s::remote {
 class RemoteStore;
@@ -65,7 +65,7 @@ class DirectPool {
     Connection* connection_ = nullptr;
     rpc::Channel* channel_ = nullptr;
     remote::RemoteStore* remote_ = nullptr;
-    client::ClientStore* client_ = nullptr;
+    client::VerifyingStore* client_ = nullptr;
 };
 
 }  // namespace ros2s::connection

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/counted_store.h"
 #include "ros2s/rados/librados/cluster.h"
 #include "ros2s/rados/rados_store.h"
 
@@ -41,9 +41,8 @@ Task<Result<>> RadosPool::begin(Environment environment, const RadosOptions& opt
                                                        .keeps_replies = options.keeps_replies,
                                                        .formats = options.formats},
                                                       report)));
-    client_ = stack_.push("ClientStore", std::make_unique<client::ClientStore>(
-                                             environment.reactor, *rados_, environment.log,
-                                             client::ClientStore::Store::in_this_process));
+    client_ = stack_.push("CountedStore",
+                          std::make_unique<client::CountedStore>(environment.reactor, *rados_));
     co_return Result<>{};
 }
 

@@ -1,6 +1,6 @@
 // RadosPool: a pool in a Ceph cluster, for the DPU and for trusted hosts without daemons.
 //
-//     ClientStore (counts) → RadosStore → Pool, one or two → Cluster ─── Ceph
+//     CountedStore → RadosStore → Pool, one or two → Cluster ─── Ceph
 //
 // Owned by its opener; used on the environment's core; close() before destruction. Fork rule: a
 // forked child must not use it, nor destroy it.

@@ -7,7 +7,7 @@
 #include "pool_engine.h"
 #include "pool_files.h"
 #include "ros2s/base/descriptor.h"
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/counted_store.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -77,9 +77,8 @@ Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
     ROS2S_CO_TRY_ASSIGN(
         engine_,
         stack_.push("EngineStore", co_await open_engine(environment_, directory_, report, role)));
-    client_ = stack_.push("ClientStore", std::make_unique<client::ClientStore>(
-                                             environment_.reactor, *engine_, environment_.log,
-                                             client::ClientStore::Store::in_this_process));
+    client_ = stack_.push("CountedStore",
+                          std::make_unique<client::CountedStore>(environment_.reactor, *engine_));
     path_ = client_->path();
     co_return Result<>{};
 }

@@ -21,7 +21,7 @@
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::client {
-class ClientStore;
+class CountedStore;
 }
 namespace ros2s::engine {
 class EngineStore;
@@ -100,7 +100,7 @@ class EmbeddedPool {
     std::string path_;
     Stack stack_;
     engine::EngineStore* engine_ = nullptr;
-    client::ClientStore* client_ = nullptr;
+    client::CountedStore* client_ = nullptr;
 };
 
 }  // namespace ros2s::pool

@@ -15,7 +15,7 @@
 #include "pool_files.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/base/trusted_file.h"
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/counted_store.h"
 #include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
@@ -131,8 +131,7 @@ Task<Result<>> make_container(const Call& call, Environment environment, PoolDir
     Result<> made;
     if (!container.empty()) {
         const fs::Owner owner{.uid = ::geteuid(), .gid = ::getegid()};
-        client::ClientStore store(environment.reactor, *engine, environment.log,
-                                  client::ClientStore::Store::in_this_process);
+        client::CountedStore store(environment.reactor, *engine);
         const auto created = co_await fs::create_container(call, environment.reactor, store,
                                                            {.label = container}, owner, report);
         if (!created) made = fail(created.error());

@@ -13,11 +13,11 @@
 #include "error_status.h"
 #include "method.h"
 #include "ros2s/pki/watched_identity.h"
-#include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/alarm.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/foreign_posts.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/update_slots.h"
 
 namespace ros2s::control {
 
@@ -29,7 +29,7 @@ struct ControlClient::Parts {
         : reactor(core),
           options(std::move(how)),
           identity(options.identity, Log()),
-          changes(core, any_uuid(), 0, changes_max),
+          changes(core, {.client = any_uuid()}, changes_max),
           posts(core),
           holder(capability::SigningKey::make_seed(Secrets())) {}
 
@@ -47,7 +47,7 @@ struct ControlClient::Parts {
     std::shared_ptr<grpc::Channel> channel;
     // The number of creations and destructions of containers that may be in progress at once.
     static constexpr uint32_t changes_max = 16;
-    rpc::UpdateSlots changes;
+    UpdateSlots changes;
     bool has_found_server = false;  // a change is worth sending again
     ForeignPosts posts;             // of gRPC's threads
     // Pools whose server has reported that it acts by its own rights, and the time until which that

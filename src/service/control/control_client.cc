@@ -124,7 +124,7 @@ Task<Result<>> send_change(ControlClient& client, const Call& call, const Change
     change.name.set_client(bytes_of(as.client));
     change.name.set_slot(as.slot);
     change.name.set_sequence(as.sequence);
-    change.name.set_repeated(as.repeated);
+    change.name.set_repeated(call.repeated);
     for (const Time until = parts.reactor.now() + patience;;) {
         Report attempt;
         Result<> done = co_await delegate_for(client, call, change, attempt);
@@ -150,12 +150,10 @@ Task<Result<>> change_container(ControlClient& client, const Call& call, Change 
     if (call.update != nullptr) {
         co_return co_await send_change(client, call, change, *call.update, report);
     }
-    rpc::UpdateSlots& names = client.parts().changes;
+    UpdateSlots& names = client.parts().changes;
     co_await names.wait();
     const auto slot = names.take();
-    const UpdateName name{
-        .client = slot.id().client, .slot = slot.id().slot, .sequence = slot.id().sequence};
-    co_return co_await send_change(client, call, change, name, report);
+    co_return co_await send_change(client, call, change, slot.id(), report);
 }
 
 }  // namespace

@@ -84,10 +84,10 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     served.update = {.client = session.request.client,
                      .slot = name.slot(),
                      .sequence = name.sequence(),
-                     .repeated = name.repeated(),
                      .owner = session.owner,
                      .digest = digest_without(request, &Request::clear_context)};
     served.call.update = &served.update;
+    served.call.repeated = name.repeated();
     return {};
 }
 

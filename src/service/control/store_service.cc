@@ -134,7 +134,7 @@ Task<Result<>> PoolService::query(Served& served, const v1::QueryPoolRequest& re
 
 namespace {
 
-// The operation id under which the store does it once.
+// The update name under which the store does it once.
 template <class Request>
 Result<> name_change(Served& served, const Request& request) {
     if (!request.has_change()) return {};
@@ -152,7 +152,6 @@ Result<> name_change(Served& served, const Request& request) {
     std::ranges::copy(change.client(), name.client.bytes.begin());
     name.slot = change.slot();
     name.sequence = change.sequence();
-    name.repeated = change.repeated();
     name.owner = session::owner_of(served.subject);
     name.digest = digest_without(request, &Request::clear_change);
     if (name.client.is_nil()) {
@@ -160,6 +159,7 @@ Result<> name_change(Served& served, const Request& request) {
                                   "the client of a change is all zeros; use a random UUID");
     }
     served.call.update = &name;
+    served.call.repeated = change.repeated();
     return {};
 }
 
@@ -167,7 +167,7 @@ Result<> name_change(Served& served, const Request& request) {
 // container by now, so it is looked up for any container. Errors: not_found (it was not done),
 // stale (unknown).
 Task<Result<>> look_for_answer(Served& served, object::ObjectStore& store) {
-    if (!served.update.repeated) co_return fail(Code::not_found);
+    if (!served.call.repeated) co_return fail(Code::not_found);
     co_return co_await store.destroy_container(served.call, {});
 }
 

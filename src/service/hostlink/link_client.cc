@@ -65,7 +65,7 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       channel_(channel),
       locator_(locator),
       options_(std::move(options)),
-      slots_(reactor, options_.client, 0, update_slots),
+      slots_(reactor, {.client = options_.client}, update_slots),
       forgetting_(reactor, forgets_at_once),
       closers_(reactor, closers_max),
       summing_(reactor) {}

@@ -11,7 +11,7 @@
 // - Data that was read is compared with the server's checksum at its destination, and refused
 //   (`corrupt`) if it differs. Data that is written is compared behind the server, in the store's
 //   engine, or in the server if the file system takes no checksums.
-// - An update has an operation id that names it uniquely. The channel repeats it after a lost
+// - An update has an update name that names it uniquely. The channel repeats it after a lost
 //   connection, and the server answers a repeated one without doing it again.
 // - The server counts references from lookups. forget() collects dropped ones, and a later request
 //   sends many at a time. The end of the mount drops the rest.
@@ -24,9 +24,9 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
-#include "ros2s/rpc/update_slots.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/slices.h"
+#include "ros2s/runtime/update_slots.h"
 #include "ros2s/session/mount_location.h"
 
 namespace ros2s::hostlink {
@@ -206,7 +206,7 @@ class LinkClient final : public fs::FileSystem {
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     uint64_t last_handle_ = 0;
-    rpc::UpdateSlots slots_;
+    UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
     Time closes_until_ = Time::max();  // in close_all()
     // Requests that no call waits for.

@@ -81,7 +81,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY(rpc::read(request.body(), with_user(fields_of(asked)), scratch.user, asked));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
-    const rpc::OperationId id = request.operation();
+    const UpdateName id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     const session::SessionId session = entered.session->id;
     const uint64_t digest = Digest().add(request.method()).add(request.body()).value();
@@ -99,7 +99,6 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
             .client = id.client,
             .slot = id.slot,
             .sequence = id.sequence,
-            .repeated = request.repeated(),
             .owner = entered.session->owner,
             .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
         uint64_t names_walked = 0;
@@ -108,6 +107,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
                         .tenant = request.call().tenant,
                         .trace = request.call().trace,
                         .update = &name,
+                        .repeated = request.repeated(),
                         .caller = &caller,
                         .names_walked = &names_walked};
         MountNames names(*entered.mount, report);

@@ -197,7 +197,7 @@ Task<Result<>> LinkServer::update(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, read_update(request, scratch.checksums));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
     if (entered.mount->read_only()) co_return fail(Code::read_only);
-    const rpc::OperationId id = request.operation();
+    const UpdateName id = request.operation();
     if (id.client != entered.session->request.client) co_return fail(Code::invalid);
     // The update has not begun yet: if it is lost here, the client may send it again.
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await source(request));
@@ -269,11 +269,10 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
     fs::FileSystem& fs = entered.fs();
     // The host's own name for the update goes to the store, whose stored reply outlives this
     // process.
-    const rpc::OperationId id = request.operation();
+    const UpdateName id = request.operation();
     const UpdateName name{.client = id.client,
                           .slot = id.slot,
                           .sequence = id.sequence,
-                          .repeated = request.repeated(),
                           .owner = entered.session->owner,
                           .digest = digest_of(request, file).value()};
     // Not the connection's stop token: an update that has begun is finished, unless the tenant lost
@@ -283,6 +282,7 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
                     .tenant = request.call().tenant,
                     .trace = request.call().trace,
                     .update = &name,
+                    .repeated = request.repeated(),
                     .checksums = &checksums};
     if (request.method() == static_cast<uint16_t>(Method::punch_hole)) {
         co_return StoredReplies::Reply{

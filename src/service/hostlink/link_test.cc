@@ -108,11 +108,13 @@ Task<> open_to_create(Stage& stage) {
     session::MountNames& read_only = *stage.other.names;
     const fs::PathOpen creating{.creates = true, .mode = 0644};
     for (const bool repeated : {false, true}) {
-        const UpdateName name{.client = stage.other.client, .sequence = 1, .repeated = repeated};
-        const auto opened = co_await read_only.open_path({.update = &name}, "f", creating);
+        const UpdateName name{.client = stage.other.client, .sequence = 1};
+        const auto opened =
+            co_await read_only.open_path({.update = &name, .repeated = repeated}, "f", creating);
         EXPECT_TRUE(opened) << repeated;
         if (opened) EXPECT_TRUE(co_await read_only.close({}, opened->handle));
-        const auto absent = co_await read_only.open_path({.update = &name}, "g", creating);
+        const auto absent =
+            co_await read_only.open_path({.update = &name, .repeated = repeated}, "g", creating);
         EXPECT_EQ(absent.error().code, Code::read_only);
     }
 }
@@ -480,7 +482,7 @@ Task<> refused_once(Stage& stage) {
 }
 TEST(HostLink, RefusedRequestIsLoggedAndCountedOnce) { Stage().run(refused_once); }
 
-Task<Result<>> create_named(Host& host, rpc::OperationId id, std::string_view name,
+Task<Result<>> create_named(Host& host, UpdateName id, std::string_view name,
                             rpc::ReplyReader& reader) {
     Buffer body;
     const CreateBody create{.mount = host.mount,

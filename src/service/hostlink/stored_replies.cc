@@ -24,7 +24,7 @@ void StoredReplies::forget(session::SessionId session) { sessions_.erase(session
 Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(const Call& call,
                                                                session::SessionId session,
                                                                uint64_t tenant,
-                                                               const rpc::OperationId& id,
+                                                               const UpdateName& id,
                                                                uint64_t digest) {
     if (id.slot >= slots_max || id.sequence == 0) co_return fail(Code::invalid);
     for (;;) {
@@ -48,7 +48,7 @@ Task<Result<const StoredReplies::Reply*>> StoredReplies::begin(const Call& call,
     }
 }
 
-void StoredReplies::end(session::SessionId session, const rpc::OperationId& id, Reply reply) {
+void StoredReplies::end(session::SessionId session, const UpdateName& id, Reply reply) {
     Entry& slot = sessions_.at(session).slots.at(id.slot);
     slot.running = false;
     slot.reply = std::move(reply);

@@ -44,9 +44,9 @@ class StoredReplies {
     // name_taken (not the update that the slot had under this number), busy (a bound of slots),
     // cancelled and deadline (while it waited).
     Task<Result<const Reply*>> begin(const Call& call, session::SessionId session, uint64_t tenant,
-                                     const rpc::OperationId& id, uint64_t digest);
+                                     const UpdateName& id, uint64_t digest);
     // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
-    [[gnu::noinline]] void end(session::SessionId session, const rpc::OperationId& id, Reply reply);
+    [[gnu::noinline]] void end(session::SessionId session, const UpdateName& id, Reply reply);
     // Call it after the session's last update has ended.
     void forget(session::SessionId session);
 

@@ -14,7 +14,7 @@ constexpr session::SessionId hers{11}, hers_too{12}, his{21};
 
 Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64_t tenant,
                       uint32_t slot, uint64_t sequence = 1) {
-    const rpc::OperationId id{.slot = slot, .sequence = sequence};
+    const UpdateName id{.slot = slot, .sequence = sequence};
     ROS2S_CO_TRY_ASSIGN(const auto* const stored,
                         co_await replies.begin({}, session, tenant, id, 7));
     if (stored == nullptr) replies.end(session, id, {});
@@ -64,12 +64,12 @@ TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal) {
 
 // The update before it in its slot hangs.
 Task<> wait_for(StoredReplies& replies, Call call, Result<>& outcome) {
-    const rpc::OperationId second{.slot = 1, .sequence = 2};
+    const UpdateName second{.slot = 1, .sequence = 2};
     const auto begun = co_await replies.begin(call, hers, alice, second, 8);
     outcome = begun ? Result<>() : fail(begun.error());
 }
 Task<> wait_in_vain(StoredReplies& replies, Reactor& core) {
-    const rpc::OperationId first{.slot = 1, .sequence = 1};
+    const UpdateName first{.slot = 1, .sequence = 1};
     EXPECT_TRUE(co_await replies.begin({}, hers, alice, first, 7));
     StopSource stop;
     Result<> outcome;

@@ -100,7 +100,7 @@ Task<bool> Dpu::start() {
 
 Task<> Dpu::serve() {
     Report report;
-    verified_ = std::make_unique<client::ClientStore>(core_, engine_->store());
+    verified_ = std::make_unique<client::VerifyingStore>(core_, engine_->store());
     store_ = std::make_unique<Struck>(*this, *verified_);
     tickets_ = std::make_unique<session::TicketTable>(
         core_, session::TicketTable::Options{.entropy = [this] { return random_.next(); }});

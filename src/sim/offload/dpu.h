@@ -9,7 +9,7 @@
 #include <string>
 
 #include "own_clock.h"
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/hostlink/link_server.h"
 #include "ros2s/session/mount_location.h"
 #include "ros2s/sim/remote/store_client.h"
@@ -79,7 +79,7 @@ class Dpu final : public session::FileSystemSource {
     const DpuOptions options_;
     const std::string process_, client_process_;
     std::unique_ptr<StoreClient> engine_;  // the path to the storage server
-    std::unique_ptr<client::ClientStore> verified_;
+    std::unique_ptr<client::VerifyingStore> verified_;
     std::unique_ptr<Struck> store_;
     std::unique_ptr<session::TicketTable> tickets_;
     std::unique_ptr<session::SessionTable> sessions_;

@@ -25,7 +25,7 @@ struct OffloadOptions {
     uint32_t cores = 1;                     // of the store; the rig has as many
     uint64_t points = 12;                   // crashes of the store, after which the clients end
     Duration orphan_grace = offload_grace;  // of the DPUs' file systems
-    bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
+    bool keeps_replies = true;  // false: the store forgets update names; the test must detect that
     // Records the clients' operations and their results; the rig's may be the same object. Outlives
     // the trial.
     TraceHash* trace = nullptr;

@@ -213,7 +213,6 @@ void TreeWork::apply(Model& model, const Operation& operation, uint64_t number) 
 Task<Result<>> TreeWork::work(fs::FileSystem& files, const bool& stop) {
     while (!stop) {
         ++update_.sequence;
-        update_.repeated = false;
         may_repeat_ = is_named_;
         is_seen_ = false;
         tried_ = draw();
@@ -258,8 +257,7 @@ Task<Result<>> TreeWork::execute(fs::FileSystem& files, const Operation& operati
         case Kind::write_block: co_return co_await write_to(files, shared_.blocks, operation, call);
         case Kind::read_block: co_return co_await read_block(files, offset);
         case Kind::unlink: {
-            if (is_open && !update_.repeated)
-                co_return co_await unlink_open(files, operation, call);
+            if (is_open && !call.repeated) co_return co_await unlink_open(files, operation, call);
             co_return is_directory ? co_await files.rmdir(call, directory(from), from.text)
                                    : co_await files.unlink(call, directory(from), from.text);
         }
@@ -363,8 +361,7 @@ Task<Result<>> TreeWork::read_block(fs::FileSystem& files, size_t block) {
 
 Task<Result<bool>> TreeWork::repeat(fs::FileSystem& files) {
     if (!tried_ || !may_repeat_) co_return false;
-    update_.repeated = true;
-    const Call call{.update = &update_};
+    const Call call{.update = &update_, .repeated = true};
     ROS2S_CO_TRY(co_await execute(files, *tried_, call));
     ++repeated_;
     done(*tried_);

@@ -26,7 +26,7 @@ class NoTickets final : public rpc::TicketSource {
 };
 
 // The store that the clients see. If connections are lost, containers are changed at the store
-// itself: these changes have no operation ids, so a client that loses the reply would have to look
+// itself: these changes have no update names, so a client that loses the reply would have to look
 // at the result.
 class Reached final : public ForwardingStore {
   public:

@@ -1,6 +1,6 @@
 // RemoteRig: a rig whose store is reached over the simulated network: RemoteStore, rpc,
 // StoreServer, and behind them another rig's store. In two trials of three connections are lost at
-// random, so requests are repeated under their operation ids, also after a crash.
+// random, so requests are repeated under their update names, also after a crash.
 #pragma once
 #include <memory>
 

@@ -26,7 +26,7 @@ struct StorageServerOptions {
     // updates of the previous one.
     uint64_t strikes = 20;
     uint64_t strike_within = 8;
-    bool keeps_replies = true;  // false: the store forgets operation ids; the test must detect that
+    bool keeps_replies = true;  // false: the store forgets update names; the test must detect that
     // Called at each opening, with true for the opening itself and false for the work that follows:
     // returns where the rig is to crash.
     std::function<std::optional<CrashPlan>(bool in_recovery)> next_crash;

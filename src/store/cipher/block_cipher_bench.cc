@@ -58,7 +58,7 @@ BENCHMARK(derive_block_key);
 // Of each named request.
 void digest_of_request(benchmark::State& state) {
     KeyedDigest digests(SecretKey::make(Secrets()));
-    object::OperationId id{.client = {{1}}, .digest = 2};
+    UpdateName id{.client = {{1}}, .digest = 2};
     for ([[maybe_unused]] auto round : state) {
         ++id.sequence;
         benchmark::DoNotOptimize(digests.of(id));

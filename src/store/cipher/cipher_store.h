@@ -4,7 +4,7 @@
 //
 // It is between the file system and the client's store:
 //
-//     Dfs ──► CipherStore ──► ClientStore ──► engine, or remote
+//     Dfs ──► CipherStore ──► CountedStore ──► engine, or VerifyingStore ──► remote
 //             plaintext  │    ciphertext and its checksums
 //
 // A fetch is one request. In Layout::seals the store below keeps the cells with the blocks. In

@@ -197,7 +197,7 @@ TEST_P(CipherStoreTest, WholeBlockNeedsOneRequestAndPartTwo) {
 // The digest of a host's write contains its CRC. The store below gets a digest that does not reveal
 // it.
 TEST_P(CipherStoreTest, DigestBelowDependsOnTheKey) {
-    const OperationId id{.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234};
+    const UpdateName id{.client = {{7}}, .slot = 3, .sequence = 9, .digest = 0x1234};
     const auto send = [this](ObjectStore& to, Transaction transaction) {
         Result<Commit> result;
         world_.run([](CipherStoreTest& self, ObjectStore& store, const Transaction& wanted,
@@ -219,7 +219,7 @@ TEST_P(CipherStoreTest, DigestBelowDependsOnTheKey) {
     const auto again = send(reopened, question);
     EXPECT_EQ(counted_.last_digest, below);
     EXPECT_TRUE(again.has_value() && again->epoch == first->epoch);
-    // Another request with the same operation id.
+    // Another request with the same update name.
     question.id.digest = 0x1235;
     EXPECT_EQ(send(reopened, question).error().code, Code::name_taken);
     // Equal digests are not seen to be equal: neither of another request, nor under another key.

@@ -40,7 +40,7 @@ KeyedDigest::KeyedDigest(const SecretKey& data_key) : schedule_(std::make_unique
 }
 KeyedDigest::~KeyedDigest() = default;
 
-uint64_t KeyedDigest::of(const object::OperationId& id) {
+uint64_t KeyedDigest::of(const UpdateName& id) {
     const DigestInput input{.client = id.client.bytes,
                             .sequence = id.sequence,
                             .digest = id.digest,

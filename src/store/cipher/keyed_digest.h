@@ -23,7 +23,7 @@ class KeyedDigest {
     KeyedDigest& operator=(const KeyedDigest&) = delete;
 
     // A keyed digest of client, slot, sequence and digest. Never 0.
-    [[nodiscard]] uint64_t of(const object::OperationId& id);
+    [[nodiscard]] uint64_t of(const UpdateName& id);
 
   private:
     struct Schedule;

@@ -16,21 +16,16 @@ namespace {
 constexpr size_t purges_max = 4;
 
 // The name of a creation or destruction, so that it is done once; nil: none.
-object::OperationId name_of(const Call& call) {
-    if (call.update == nullptr) return {};
-    return {.client = call.update->client,
-            .slot = call.update->slot,
-            .sequence = call.update->sequence,
-            .owner = call.update->owner,
-            .digest = call.update->digest};
+UpdateName name_of(const Call& call) {
+    return call.update != nullptr ? *call.update : UpdateName();
 }
 
 // The stored reply, in the call's turn. Errors: those of Replies::look_up().
 Result<std::optional<ReplyValue>> stored_answer(const Replies& replies, const Call& call,
                                                 WallTime now) {
-    const object::OperationId id = name_of(call);
+    const UpdateName id = name_of(call);
     if (id.client.is_nil()) return std::nullopt;
-    return replies.look_up(id, {}, !call.update->repeated, now);
+    return replies.look_up(id, {}, !call.repeated, now);
 }
 
 ContainerRecord record_of(object::ContainerId id, const State::Container& container) {
@@ -254,7 +249,7 @@ Task<Result<>> Containers::purge(object::ContainerId container) {
 }
 
 Task<Result<object::Commit>> Containers::commit_change(object::ContainerId container, Change change,
-                                                       const object::OperationId& id) {
+                                                       const UpdateName& id) {
     TransactionRecord record;
     record.container = container;
     record.id = id;

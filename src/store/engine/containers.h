@@ -40,7 +40,7 @@ class Containers {
     Task<Result<>> commit_steps(object::ContainerId container, std::vector<Change> changes);
     // The reply is stored under `id`, unless it is nil.
     Task<Result<object::Commit>> commit_change(object::ContainerId container, Change change,
-                                               const object::OperationId& id = {});
+                                               const UpdateName& id = {});
 
     Semaphore purges_;
     Cores& cores_;

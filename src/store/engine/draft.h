@@ -40,8 +40,8 @@ class Draft {
     };
 
     // `id`: the request's, with its digest if the request has a client.
-    Draft(object::ContainerId container, const object::Transaction& request,
-          const object::OperationId& id, const Partition& partition, const LockNames& lock_names)
+    Draft(object::ContainerId container, const object::Transaction& request, const UpdateName& id,
+          const Partition& partition, const LockNames& lock_names)
         : container_(container), request_(request), partition_(partition), lock_names_(lock_names) {
         record_.id = id;
     }

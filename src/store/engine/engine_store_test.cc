@@ -66,15 +66,15 @@ TEST(EngineStore, WrittenDataIsReadAfterReopening) {
     EXPECT_TRUE(result.has_value()) << describe(result.error()) << ": " << bench.report.text();
 }
 
-// Operation ids of container changes.
+// Update names of container changes.
 Task<Result<>> containers_once(Bench& bench) {
     ROS2S_CO_TRY(co_await bench.create());
     ROS2S_CO_TRY(co_await bench.open());
     UpdateName name{.client = Uuid::make(bench.world.secrets()), .slot = 1, .sequence = 1};
-    const Call named{.update = &name};
+    Call named{.update = &name};
     ROS2S_CO_TRY_ASSIGN(const auto made,
                         co_await bench.store->create_container(named, {.label = "c"}));
-    name.repeated = true;
+    named.repeated = true;
     for (int round = 0; round < 3; ++round) {
         ROS2S_CO_TRY_ASSIGN(const auto again,
                             co_await bench.store->create_container(named, {.label = "c"}));
@@ -85,12 +85,13 @@ Task<Result<>> containers_once(Bench& bench) {
     }
     // A repetition gets its reply although no new update is accepted.
     name = {.client = name.client, .slot = 2, .sequence = 7};
+    named.repeated = false;
     ROS2S_CO_TRY(co_await bench.store->destroy_container(named, made.id));
-    name.repeated = true;
+    named.repeated = true;
     bench.options.read_only = true;
     ROS2S_CO_TRY(co_await bench.crash_and_open());
     ROS2S_CO_TRY(co_await bench.store->destroy_container(named, made.id));
-    name = {.client = name.client, .slot = 1, .sequence = 1, .repeated = true};
+    name = {.client = name.client, .slot = 1, .sequence = 1};
     const auto gone = co_await bench.store->create_container(named, {.label = "c"});
     EXPECT_EQ(gone.error().code, Code::stale) << "made, and destroyed since";
     name.sequence = 2;

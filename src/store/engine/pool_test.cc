@@ -260,7 +260,7 @@ Task<> replies(Pool& pool) {
     co_await pool.start();
     const Uuid client = Uuid::make(pool.world.secrets());
     const auto id = [&](uint32_t slot, uint64_t sequence) {
-        return object::OperationId{client, slot, sequence, {}, 77};
+        return UpdateName{client, slot, sequence, {}, 77};
     };
     const auto first = *co_await pool.write(0, 1, 1, id(0, 1));
     for (const bool crash : {false, true}) {

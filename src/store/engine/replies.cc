@@ -19,7 +19,7 @@ Duration between(WallTime earlier, WallTime later) {
 
 }  // namespace
 
-Result<std::optional<ReplyValue>> Replies::look_up(const object::OperationId& id,
+Result<std::optional<ReplyValue>> Replies::look_up(const UpdateName& id,
                                                    object::ContainerId container, bool is_new,
                                                    WallTime now) const {
     const auto owner = owners_.find(id.owner);

@@ -45,15 +45,14 @@ class Replies {
     explicit Replies(RepliesOptions options) : options_(options) {}
 
     // The slot of an update of the container. Creations and destructions of containers have none.
-    [[nodiscard]] static ReplyKey key_of(const object::OperationId& id,
-                                         object::ContainerId container) {
+    [[nodiscard]] static ReplyKey key_of(const UpdateName& id, object::ContainerId container) {
         return {.owner = id.owner, .client = id.client, .container = container, .slot = id.slot};
     }
 
     // The reply to a repetition. Empty: execute the request. `id` has its digest. Errors: stale
     // (its slot had a later request), name_taken (its slot had this number for another request or
     // owner), expired, busy.
-    [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const object::OperationId& id,
+    [[nodiscard]] Result<std::optional<ReplyValue>> look_up(const UpdateName& id,
                                                             object::ContainerId container,
                                                             bool is_new, WallTime now) const;
     void store(const ReplyKey& key, ReplyValue reply);

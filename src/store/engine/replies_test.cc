@@ -27,7 +27,7 @@ Uuid owner_of(uint32_t sender, uint32_t number) {
     std::memcpy(uuid.bytes.data() + object::sender_bytes, &number, sizeof number);
     return uuid;
 }
-object::OperationId id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint64_t sequence = 1) {
+UpdateName id(uint32_t whose, uint32_t client, uint32_t slot = 0, uint64_t sequence = 1) {
     return {named('c', client), slot, sequence, owner(whose), 77};
 }
 
@@ -36,7 +36,7 @@ class RepliesOfPool {
   public:
     explicit RepliesOfPool(RepliesOptions options) : options_(options), replies(options) {}
     // The outcome: "done", "answered", or the error.
-    std::string ask(const object::OperationId& id, bool is_new = true) {
+    std::string ask(const UpdateName& id, bool is_new = true) {
         const auto found = replies.look_up(id, container, is_new, now);
         if (!found) return std::string(describe(found.error().code));
         if (*found) return "answered";
@@ -45,7 +45,7 @@ class RepliesOfPool {
             {.sequence = id.sequence, .epoch = {++epoch_}, .time = now, .digest = id.digest});
         return "done";
     }
-    std::string again(const object::OperationId& id) { return ask(id, false); }
+    std::string again(const UpdateName& id) { return ask(id, false); }
     // Writes what the index would have, and loads it again.
     void reopen() {
         replies.take_changes(
@@ -112,7 +112,7 @@ TEST(EngineReplies, BusyOwnerTakesNoShareOfOthers) {
 // A client may name any number of owners that it serves.
 TEST(EngineReplies, SenderWithManyOwnersIsLimited) {
     const auto ask = [](RepliesOfPool& kept, uint32_t sender, uint32_t number, uint32_t slot = 0) {
-        object::OperationId asked = id(0, 1, slot);
+        UpdateName asked = id(0, 1, slot);
         asked.owner = owner_of(sender, number);
         return kept.ask(asked);
     };
@@ -227,7 +227,7 @@ TEST(EngineReplies, ClockSetBackNeitherFillsSharesNorRepeats) {
 struct AnsweringPool : PoolBench {
     using PoolBench::PoolBench;
     // Adds a key.
-    Task<Result<object::Commit>> add(object::OperationId name, bool is_new, std::string dkey) {
+    Task<Result<object::Commit>> add(UpdateName name, bool is_new, std::string dkey) {
         object::Transaction transaction{.id = name, .is_new = is_new};
         const object::Dkey place{std::move(dkey)};
         transaction.conditions.push_back({.kind = object::Condition::Kind::absent,

@@ -18,7 +18,7 @@ void State::note(const Applying& now, const TransactionRecord& transaction) {
     for (const Change& change : transaction.changes) {
         if (change.is_of_container()) apply_container(now, change);
     }
-    const object::OperationId& id = transaction.id;
+    const UpdateName& id = transaction.id;
     if (id.client.is_nil()) return;
     const bool is_of_container =
         !transaction.changes.empty() && transaction.changes[0].is_of_container();

@@ -77,7 +77,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(reactor_));
-    object::OperationId id = transaction.id;
+    UpdateName id = transaction.id;
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
@@ -106,8 +106,7 @@ static bool pins_anything(const object::Transaction& transaction) {
 }
 
 Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId container,
-                                         const object::Transaction& transaction,
-                                         object::OperationId id) {
+                                         const object::Transaction& transaction, UpdateName id) {
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     const object::Holder& holder = transaction.holder;

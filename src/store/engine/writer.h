@@ -8,7 +8,7 @@
 // - Cores are visited in their order, so that transactions cannot deadlock.
 // - All locks are taken before any state is read, and held until the group is published.
 // - Space is reserved, all or nothing, before anything has an effect.
-// - Of two updates with one operation id one is executed, and the other one gets its reply.
+// - Of two updates with one update name one is executed, and the other one gets its reply.
 #pragma once
 #include <memory_resource>
 #include <set>
@@ -38,7 +38,7 @@ class Writer {
     // that includes another one is too large for the frame pool.
     [[gnu::noinline]] Task<Result<object::Commit>> update_once(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
-        object::OperationId id);
+        UpdateName id);
     Task<Result<>> reserve(const Call& call, Draft& draft);
     Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
     Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);

@@ -1,7 +1,7 @@
 // ObjectStore: the interface below the file system. Implementations: the engine (on devices),
 // MemoryStore (the test oracle), RemoteStore (over rpc), RadosStore (on a Ceph cluster).
-// ClientStore decorates any of them, CipherStore the ClientStore of an encrypted container. All of
-// them pass one contract suite (object/contract).
+// CountedStore and VerifyingStore decorate them, CipherStore one of these for an encrypted
+// container. All of them pass one contract suite (object/contract).
 //
 // Ownership: everything that a request refers to (keys, windows, vectors) belongs to the caller. It
 // must not move until the returned task is done, even if the call is cancelled or times out. Thread
@@ -123,9 +123,9 @@ struct Operation {
 // All or nothing. Conditions are checked, in order, against the state just before the transaction.
 // Operations take effect in order. An akey has an array or a single value; an operation of the
 // other kind is `invalid` (punch the akey first, if needed in the same transaction). A failed
-// transaction leaves no reply: the same operation id may be used again.
+// transaction leaves no reply: the same update name may be used again.
 struct Transaction {
-    OperationId id{};
+    UpdateName id{};
     // True: the transaction was never sent before. A stored reply then belongs to another request.
     // A store that has dropped a client's replies returns `expired` for a transaction that may be a
     // repetition, because it may have been done. It does not do so for a new one.
@@ -135,7 +135,7 @@ struct Transaction {
     std::vector<Operation> operations;
 };
 
-// Distinguishes two transactions of one operation id: by what they request, and by their payload if
+// Distinguishes two transactions of one update name: by what they request, and by their payload if
 // it has checksums or is in this process. If the id has a digest, returns that one: the transaction
 // of a repeated request may have been planned anew, and some clients use one digest for all
 // requests.
@@ -144,7 +144,7 @@ struct Transaction {
 struct Commit {
     Epoch epoch{};
     WallTime time{};
-    bool replayed = false;  // the operation id was done before; the stored reply is returned
+    bool replayed = false;  // the update name was done before; the stored reply is returned
     friend bool operator==(const Commit&, const Commit&) = default;
 };
 
@@ -264,7 +264,7 @@ struct PoolSpace {
 struct Features {
     bool multi_object_transactions = false;
     bool conditions = false;
-    bool stored_replies = false;  // exactly once by operation id
+    bool stored_replies = false;  // exactly once by update name
     bool checksums = false;       // FetchItem::checksums are the ones stored on the media
     bool durable = false;         // survives the process
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
@@ -295,8 +295,8 @@ class ObjectStore {
     // condition_failed the object may be pinned. Errors: condition_failed (detail = the first that
     // fails), no_space, read_only, corrupt (the window's bytes do not match `checksums`), invalid,
     // too_large, over_cap (the container or its owner would use more than it may; never for an
-    // update that frees more than it needs), stale (an operation id older than the last one of its
-    // slot), name_taken (another transaction used this operation id), expired (it may have been
+    // update that frees more than it needs), stale (an update name older than the last one of its
+    // slot), name_taken (another transaction used this update name), expired (it may have been
     // done: its client's replies were dropped), busy (no room for more replies of this owner's
     // clients), no_memory (also: the limit of pins), io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,

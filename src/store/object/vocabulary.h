@@ -7,7 +7,7 @@
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
-#include "ros2s/base/uuid.h"
+#include "ros2s/base/update_name.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::object {
@@ -113,26 +113,12 @@ struct Window {
     }
 };
 
-// Names one update uniquely: the client (one opened library, 128 random bits), its request slot,
-// and the number within the slot, which increases by one from 1. A nil client means "not to be
-// repeated": the store keeps no reply.
-//
-// Clients are distinguished per owner: the same client, slot and number of another owner name
-// something else. The servers on the path set the owner, because they have the session (nil: this
-// process's own). The digest distinguishes two requests with one name. The owners that one sender
-// names, for the clients that it serves, begin with the same bytes as its own.
+// The owners that one sender names, for the clients that it serves (UpdateName::owner), begin with
+// the same bytes as its own.
 inline constexpr size_t sender_bytes = 8;
-struct OperationId {
-    Uuid client;
-    uint32_t slot = 0;
-    uint64_t sequence = 0;
-    Uuid owner{};
-    uint64_t digest = 0;  // 0: the store uses the one of the transaction (digest_of())
-    friend auto operator<=>(const OperationId&, const OperationId&) = default;
-};
 
 // The holder of pins: a user of the store, within its session. The servers on the path set the
-// session (0: this process's own) and its owner, as in OperationId.
+// session (0: this process's own) and its owner, as in UpdateName.
 struct Holder {
     Uuid client;
     uint64_t session = 0;

@@ -136,7 +136,7 @@ std::optional<uint64_t> change_of_decision_key(std::string_view key) {
     key.remove_prefix(1);
     return take_hex(key, 16);
 }
-std::string reply_key(const object::OperationId& id) {
+std::string reply_key(const UpdateName& id) {
     return fmt::format("{}{}{}{:08x}", reply_prefix, hex(id.owner), hex(id.client), id.slot);
 }
 std::optional<ReplyPlace> place_of_reply_key(std::string_view key) {

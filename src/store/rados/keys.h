@@ -60,7 +60,7 @@ struct DataId {
 [[nodiscard]] std::optional<uint64_t> change_of_decision_key(std::string_view key);
 // The key of a note: the reply to a write of this object, until its slot has the reply. It also
 // starts with the tag of decisions.
-[[nodiscard]] std::string reply_key(const object::OperationId& id);
+[[nodiscard]] std::string reply_key(const UpdateName& id);
 // The slot for a reply: the name of the replies object, and the key in it.
 struct ReplyPlace {
     std::string replies, slot;

@@ -19,7 +19,6 @@ namespace {
 using object::Batch;
 using object::Commit;
 using object::ContainerId;
-using object::OperationId;
 
 constexpr object::ObjectId written_object{7, 1};
 const object::AkeyAddress written_array{written_object, "0", "data"};
@@ -90,7 +89,7 @@ struct ReplyingClient {
     std::unique_ptr<RadosStore> store;
 };
 
-Batch named_write(OperationId id, std::string bytes) {
+Batch named_write(UpdateName id, std::string bytes) {
     Batch batch;
     batch.write(written_array, 0, std::move(bytes)).id(id);
     return batch;
@@ -133,8 +132,8 @@ TEST(RadosReplies, SlotRepliesEquallyToWritesAndOtherUpdates) {
         [](sim::World& in, SimRados&, ReplyingClient& one, ReplyingClient& other,
            ContainerId container) -> Task<> {
             one.stalling.arrived.set();
-            const OperationId fifth{writer(1), 3, 5};
-            const auto put = [](OperationId id) {
+            const UpdateName fifth{writer(1), 3, 5};
+            const auto put = [](UpdateName id) {
                 Batch batch;
                 batch.put({{7, 2}, "0", "value"}, "1").id(id);
                 return batch;
@@ -145,7 +144,7 @@ TEST(RadosReplies, SlotRepliesEquallyToWritesAndOtherUpdates) {
                 EXPECT_EQ(co_await client->send(container, named_write(fifth, "other")),
                           taken_text);
                 EXPECT_EQ(co_await client->send(container, put(fifth)), taken_text);
-                const OperationId fourth{writer(1), 3, 4};
+                const UpdateName fourth{writer(1), 3, 4};
                 EXPECT_EQ(co_await client->send(container, named_write(fourth, "four")),
                           stale_text);
                 EXPECT_EQ(co_await client->send(container, put(fourth)), stale_text);
@@ -177,7 +176,7 @@ TEST(RadosReplies, RequestToAStalledStoreIsDoneOnce) {
             Batch unnamed;
             unnamed.write(written_array, 0, "none");
             EXPECT_EQ(co_await one.send(container, std::move(unnamed)), "done");
-            const OperationId id{writer(1), 0, 2};
+            const UpdateName id{writer(1), 0, 2};
             std::string answer;
             {
                 Nursery nursery(in.core(), 1);
@@ -198,7 +197,7 @@ TEST(RadosReplies, RequestToAStalledStoreIsDoneOnce) {
                                 : [](sim::World& in, SimRados& cluster, ReplyingClient& one,
                                      ReplyingClient& other, ContainerId container) -> Task<> {
             // There is no object. The other one removes it again.
-            const OperationId id{writer(1), 0, 2};
+            const UpdateName id{writer(1), 0, 2};
             std::string answer;
             {
                 Nursery nursery(in.core(), 1);
@@ -226,7 +225,7 @@ TEST(RadosReplies, NotesOfADeadStoreAreFoundAndSwept) {
         [](sim::World&, SimRados& cluster, ReplyingClient& one, ReplyingClient& other,
            ContainerId container) -> Task<> {
             one.stalling.arrived.set();
-            const OperationId first{writer(1), 0, 1}, second{writer(1), 1, 1};
+            const UpdateName first{writer(1), 0, 1}, second{writer(1), 1, 1};
             EXPECT_EQ(co_await one.send(container, named_write(first, "1111")), "done");
             EXPECT_EQ(co_await one.send(container, named_write(second, "2222")), "done");
             one.pool.die_at(one.pool.requests());
@@ -250,7 +249,7 @@ TEST(RadosReplies, PunchWaitsForPendingTransactionOfASlot) {
                  [](sim::World&, SimRados& cluster, ReplyingClient& one, ReplyingClient& other,
                     ContainerId container) -> Task<> {
                      one.stalling.arrived.set();
-                     const OperationId id{writer(1), 0, 1};
+                     const UpdateName id{writer(1), 0, 1};
                      EXPECT_EQ(co_await one.send(container, named_write(id, "1111")), "done");
                      const ObjectName replies{space_of(container), replies_name({}, writer(1))};
                      const Coordination pending{
@@ -282,7 +281,7 @@ Task<> move_a_reply(sim::World& in, SimRados&, ReplyingClient& one, ReplyingClie
     Batch next;
     next.write(elsewhere, 0, "next");
     EXPECT_EQ(co_await other.send(container, std::move(next)), "done");
-    const OperationId id{writer(1), 0, 2};
+    const UpdateName id{writer(1), 0, 2};
     EXPECT_EQ(co_await other.send(container, named_write(id, "once")), "done");
     EXPECT_EQ(co_await one.send(container, named_write({writer(2), 0, 1}, "side")), "done");
     EXPECT_EQ(co_await one.send(container, first()), "replayed");
@@ -315,7 +314,7 @@ Task<> race_for_requests(sim::World& in, SimRados& cluster, ReplyingClient& one,
     const auto any = [&]() -> ReplyingClient& { return random.one_in(2) ? one : other; };
     for (uint64_t sequence = 1; sequence <= 12; ++sequence) {
         const auto slot = static_cast<uint32_t>(random.below(2));
-        const OperationId id{writer(1), slot, sequence};
+        const UpdateName id{writer(1), slot, sequence};
         std::string answers[4];
         {
             Nursery nursery(in.core(), 4);

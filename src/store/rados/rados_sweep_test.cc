@@ -468,8 +468,7 @@ TEST(RadosSweep, WriterDoesNotWaitForGarbageRemoval) {
 }
 
 // "done", "replayed" or the error.
-Task<std::string> send_named(RadosStore& store, ContainerId container, object::OperationId id,
-                             bool is_new) {
+Task<std::string> send_named(RadosStore& store, ContainerId container, UpdateName id, bool is_new) {
     Batch batch;
     batch.id(id).put({file.object, "0", "value"}, std::to_string(id.sequence));
     if (is_new) batch.is_new();

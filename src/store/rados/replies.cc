@@ -48,7 +48,7 @@ void Replies::note_finished(const SlotName& name, const Uuid& transaction) {
     finished_[name] = transaction;
 }
 
-Replies::SlotName Replies::slot_of(const std::string& space, const OperationId& id) {
+Replies::SlotName Replies::slot_of(const std::string& space, const UpdateName& id) {
     return {{space, replies_name(id.owner, id.client)}, slot_key(id.slot)};
 }
 

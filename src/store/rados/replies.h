@@ -29,7 +29,7 @@ class Replies {
     // Whether clients may repeat the transaction.
     [[nodiscard]] bool keeps(const object::Transaction& transaction) const;
     using SlotName = std::pair<ObjectName, std::string>;
-    [[nodiscard]] static SlotName slot_of(const std::string& space, const object::OperationId& id);
+    [[nodiscard]] static SlotName slot_of(const std::string& space, const UpdateName& id);
 
     // ---- transactions whose slot is their record
     // Returns the transaction's reply if the slot has it. Otherwise the slot is ready for a new

@@ -99,7 +99,7 @@ Task<Result<Commit>> Updater::update(const Call& call, ContainerId container,
             names.push_back(space + object_name(object));
         }
         if (replies_.keeps(transaction)) {
-            const OperationId& id = transaction.id;
+            const UpdateName& id = transaction.id;
             names.push_back(space + replies_name(id.owner, id.client) + slot_key(id.slot));
         }
         auto hold = co_await heads_.mutexes.lock(std::move(names));

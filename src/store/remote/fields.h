@@ -160,7 +160,7 @@ inline bool carry_seals(std::span<const object::Operation> operations) {
 inline bool names_holder(const object::Transaction& transaction) {
     return std::ranges::any_of(transaction.conditions, &object::Condition::is_about_pins);
 }
-// Client, slot and sequence of the operation id are in the frame's header. Its digest and owner are
+// Client, slot and sequence of the update name are in the frame's header. Its digest and owner are
 // here.
 inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto& transaction) {
     constexpr uint64_t most = object::transaction_operations_max;

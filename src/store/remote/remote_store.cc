@@ -133,10 +133,8 @@ namespace {
 // A creation or destruction with a name is repeated until it is answered, and done once.
 void name(rpc::CallRequest& request, const Call& call) {
     if (call.update == nullptr) return;
-    request.id = {.client = call.update->client,
-                  .slot = call.update->slot,
-                  .sequence = call.update->sequence};
-    request.repeated = call.update->repeated;
+    request.id = *call.update;
+    request.repeated = call.repeated;
 }
 Uuid owner_in(const Call& call) { return call.update == nullptr ? Uuid{} : call.update->owner; }
 uint64_t digest_in(const Call& call) { return call.update == nullptr ? 0 : call.update->digest; }

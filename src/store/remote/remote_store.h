@@ -4,9 +4,9 @@
 // Owned by the code that composes it; the channel outlives it. Used on the channel's core.
 //
 // Invariants: those of ObjectStore, and
-// - Checksums travel with the bytes in both directions. The layer above (client::ClientStore)
+// - Checksums travel with the bytes in both directions. The layer above (client::VerifyingStore)
 //   verifies received bytes, the store behind the server verifies sent ones.
-// - An update, creation or destruction with an operation id is done once, however often the
+// - An update, creation or destruction with an update name is done once, however often the
 //   connection is lost, as long as the store behind the server keeps its reply. One without fails
 //   with `disconnected` if the connection is lost, and may have been done.
 // - An item of a fetch larger than one request (64 MiB) may see different epochs in its parts.

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "fields.h"
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/memory_store.h"
@@ -416,7 +416,7 @@ bool was_lost(Bench& bench, const Error& error) {
 
 // Bits flip between client and server: reads return, and writes store, correct bytes or an error.
 Task<> damaged(Bench& bench) {
-    client::ClientStore client(bench.world.core(), bench.store());
+    client::VerifyingStore client(bench.world.core(), bench.store());
     constexpr uint64_t bytes = 200'000;
     uint64_t refused = 0, withheld = 0, fine = 0;
     bench.wired.network().set_model({.flip_one_in = 12});

@@ -160,8 +160,11 @@ uint64_t cost_of_parts(size_t parts) {
 }
 
 // `name` outlives the call.
-Call named(Call call, const UpdateName& name) {
-    if (!name.client.is_nil()) call.update = &name;
+Call named(const rpc::Request& request, const UpdateName& name) {
+    Call call = request.call();
+    if (name.client.is_nil()) return call;
+    call.update = &name;
+    call.repeated = request.repeated();
     return call;
 }
 
@@ -241,13 +244,10 @@ Task<Result<>> StoreServer::space(rpc::Request& request, Workspace& work) {
 }
 
 UpdateName StoreServer::name_of(const rpc::Request& request, const Uuid& served, uint64_t digest) {
-    const rpc::OperationId id = request.operation();
-    return {.client = id.client,
-            .slot = id.slot,
-            .sequence = id.sequence,
-            .repeated = request.repeated(),
-            .owner = owner_of(request, served),
-            .digest = digest};
+    UpdateName name = request.operation();
+    name.owner = owner_of(request, served);
+    name.digest = digest;
+    return name;
 }
 
 Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& work) {
@@ -262,7 +262,7 @@ Task<Result<>> StoreServer::create_container(rpc::Request& request, Workspace& w
     const UpdateName name = name_of(request, creation.owner, creation.digest);
     ROS2S_CO_TRY_ASSIGN(
         const ContainerRecord record,
-        co_await store_.create_container(named(request.call(), name), creation.properties));
+        co_await store_.create_container(named(request, name), creation.properties));
     if (policy_ != nullptr) policy_->made(request, record);
     co_await request.reply(rpc::build(work.body, container_fields, record));
     co_return Result<>{};
@@ -274,8 +274,7 @@ Task<Result<>> StoreServer::destroy_container(rpc::Request& request) {
     if (!permits(request, destruction.container, Use::destroy))
         ROS2S_CO_TRY(co_await policy_->decide(request, destruction.container, Use::destroy));
     const UpdateName name = name_of(request, destruction.owner, destruction.digest);
-    ROS2S_CO_TRY(
-        co_await store_.destroy_container(named(request.call(), name), destruction.container));
+    ROS2S_CO_TRY(co_await store_.destroy_container(named(request, name), destruction.container));
     if (policy_ != nullptr) policy_->destroyed(request, destruction.container);
     co_await request.reply({});
     co_return Result<>{};
@@ -435,11 +434,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
         cost_of_parts(std::max(transaction.operations.size(), transaction.conditions.size())));
     if (!permits(request, work.container, Use::write))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
-    const rpc::OperationId id = request.operation();
-    transaction.id.client = id.client;
-    transaction.id.slot = id.slot;
-    transaction.id.sequence = id.sequence;
-    transaction.id.owner = owner_of(request, transaction.id.owner);
+    transaction.id = name_of(request, transaction.id.owner, transaction.id.digest);
     transaction.is_new = !request.repeated();
     transaction.holder.session = request.guest().session;
     transaction.holder.owner = request.guest().owner;

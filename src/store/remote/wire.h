@@ -1,5 +1,5 @@
 // ObjectStore's methods on the wire, and what its bodies need beside their fields
-// (docs/formats/rpc.md). Frames, operation ids, errors of whole requests and payload are rpc's.
+// (docs/formats/rpc.md). Frames, update names, errors of whole requests and payload are rpc's.
 // fields.h has the fields of each body.
 #pragma once
 #include <array>

@@ -22,7 +22,7 @@ enum TestMethod : uint16_t {
     refuse = 2,      // fails: no_space, "there is no room"
     wait = 3,        // until `opened` is set, or it is asked to stop (cancelled)
     stubborn = 4,    // until `opened` is set, whatever the request says; then echoes
-    count_once = 5,  // counts each operation id once
+    count_once = 5,  // counts each update name once
     dawdle = 6,      // replies, and goes on for a while
 };
 
@@ -52,7 +52,7 @@ class TestService final : public Service {
 
   private:
     Task<> answer(Request& request) {
-        const OperationId name = request.operation();
+        const UpdateName name = request.operation();
         if (request.repeated()) repeated.emplace(name.slot, name.sequence);
         switch (request.method()) {
             case echo: co_await sleep_for(reactor_, std::chrono::microseconds(50)); break;
@@ -76,7 +76,7 @@ class TestService final : public Service {
             }
             case stubborn: co_await opened; break;
             case count_once: {
-                const OperationId id = request.operation();
+                const UpdateName id = request.operation();
                 // As a store does: a repeated request gets its reply, but is not done again.
                 if (++done[{id.slot, id.sequence}] > 1) {
                     EXPECT_TRUE(request.repeated());

@@ -167,7 +167,7 @@ RemoteNamespace::RemoteNamespace(ControlClient& client, session::MountLocator& l
                                  Uuid instance)
     : client_(client),
       locator_(locator),
-      slots_(client.parts().reactor, instance, first_slot, slots) {}
+      slots_(client.parts().reactor, {.client = instance, .slot = first_slot}, slots) {}
 
 RemoteNamespace::AttributesTask RemoteNamespace::lookup(const Call& call, NodeId parent,
                                                         std::string_view name) {

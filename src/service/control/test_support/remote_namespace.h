@@ -20,7 +20,7 @@
 
 #include "ros2s/control/control_client.h"
 #include "ros2s/fs/file_system.h"
-#include "ros2s/rpc/update_slots.h"
+#include "ros2s/runtime/update_slots.h"
 #include "ros2s/session/mount_location.h"
 
 namespace ros2s::control {
@@ -89,7 +89,7 @@ class RemoteNamespace final : public fs::Namespace {
 
     ControlClient& client_;
     session::MountLocator& locator_;
-    rpc::UpdateSlots slots_;
+    UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
 };
 

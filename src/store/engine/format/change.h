@@ -73,7 +73,7 @@ struct Change {
 };
 
 struct TransactionRecord {
-    object::OperationId id{};
+    UpdateName id{};
     object::ContainerId container{};
     InlineVector<Change, 1> changes;
     // Not in the record: its reservation in its container's caps (State::reserve).

@@ -24,7 +24,7 @@ struct PoolBench : Bench {
                 .window = object::Window::local(bytes)};
     }
     Task<Result<object::Commit>> write(uint64_t dkey, uint64_t blocks, uint8_t fill,
-                                       object::OperationId id = {}, bool is_new = false) {
+                                       UpdateName id = {}, bool is_new = false) {
         const AlignedBuffer buffer(blocks * block_bytes);
         std::memset(buffer.data(), fill, buffer.size());
         object::Transaction transaction{.id = id, .is_new = is_new};

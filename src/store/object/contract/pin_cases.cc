@@ -102,7 +102,7 @@ Task<> who_has_pinned_writes(Probe& probe) {
 }
 
 Task<> what_was_done_is_answered_without_the_pin(Probe& probe) {
-    const OperationId id{holder(1).client, 0, 1, {}, 77};
+    const UpdateName id{holder(1).client, 0, 1, {}, 77};
     co_await probe.must(Batch().put(inode, "record"));
     co_await must_pin(probe, holder(1), inode);
     co_await probe.must(write_by(holder(1), data, "abc").id(id));
@@ -143,7 +143,7 @@ Task<> a_pin_and_a_punch_at_once(Probe& probe) {
 // A transaction pins the objects that it creates before they become visible. A failed or repeated
 // transaction pins nothing.
 Task<> a_transaction_pins(Probe& probe) {
-    const OperationId id{holder(1).client, 0, 1, {}, 77};
+    const UpdateName id{holder(1).client, 0, 1, {}, 77};
     const auto make = [&] {
         return Batch()
             .by(holder(1))

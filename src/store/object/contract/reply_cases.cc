@@ -1,4 +1,4 @@
-// Exactly once: a request with a known operation id gets the stored reply and changes nothing.
+// Exactly once: a request with a known update name gets the stored reply and changes nothing.
 #include <algorithm>
 
 #include "probe.h"
@@ -18,7 +18,7 @@ Uuid client(uint8_t number) {
 
 Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
     // The digest marks it as the same request, however it is executed.
-    const OperationId id{client(1), 0, 1, {}, 77};
+    const UpdateName id{client(1), 0, 1, {}, 77};
     const Commit first = co_await probe.must(Batch().id(id).absent(answered).put(answered, "one"));
     EXPECT_FALSE(first.replayed);
     // The condition would fail now, and the value would change.
@@ -34,8 +34,8 @@ Task<> a_repeated_id_gets_the_stored_reply(Probe& probe) {
 // With a given digest or the store's own: a name that was used by another request is refused, and
 // nothing is done. (With equal lengths and no checksums, a store may ignore the payload.)
 Task<> another_request_of_the_name_is_refused(Probe& probe) {
-    const OperationId own{client(1), 0, 1}, given{client(1), 1, 1, {}, 77};
-    const OperationId other{client(1), 1, 1, {}, 78};
+    const UpdateName own{client(1), 0, 1}, given{client(1), 1, 1, {}, 77};
+    const UpdateName other{client(1), 1, 1, {}, 78};
     co_await probe.must(Batch().id(own).put(answered, "one"));
     co_await probe.refused(Batch().id(own).put(answered, "another"), Code::name_taken);
     co_await probe.refused(Batch().id(own).punch_akey(answered), Code::name_taken);
@@ -48,7 +48,7 @@ Task<> another_request_of_the_name_is_refused(Probe& probe) {
 
 // A request that was never sent before was not done: another request had the name.
 Task<> what_was_never_sent_is_not_answered(Probe& probe) {
-    const OperationId id{client(1), 0, 1, {}, 77};
+    const UpdateName id{client(1), 0, 1, {}, 77};
     co_await probe.must(Batch().id(id).is_new().put(answered, "one"));
     co_await probe.refused(Batch().id(id).is_new().put(answered, "one"), Code::name_taken);
     EXPECT_TRUE((co_await probe.must(Batch().id(id).put(answered, "one"))).replayed);
@@ -84,7 +84,7 @@ Task<> an_older_id_is_stale(Probe& probe) {
 
 Task<> slots_and_clients_are_independent(Probe& probe) {
     co_await probe.must(Batch().id({client(1), 0, 5}).put(answered, "a"));
-    for (const OperationId id : {OperationId{client(1), 1, 1}, OperationId{client(2), 0, 1}}) {
+    for (const UpdateName id : {UpdateName{client(1), 1, 1}, UpdateName{client(2), 0, 1}}) {
         const Commit commit = co_await probe.must(Batch().id(id).put(answered, "b"));
         EXPECT_FALSE(commit.replayed);
     }
@@ -102,7 +102,7 @@ Task<> no_client_no_reply(Probe& probe) {
 }
 
 Task<> a_failed_one_may_be_tried_again(Probe& probe) {
-    const OperationId id{client(1), 0, 1};
+    const UpdateName id{client(1), 0, 1};
     co_await probe.refused(Batch().id(id).exists(answered).put(answered, "1"),
                            Code::condition_failed);
     co_await probe.must(Batch().put(answered, "0"));
@@ -111,7 +111,7 @@ Task<> a_failed_one_may_be_tried_again(Probe& probe) {
     co_await probe.expect_value(answered, "1");
 }
 
-Task<> send(Probe& probe, OperationId id, std::string bytes, std::vector<Commit>& commits) {
+Task<> send(Probe& probe, UpdateName id, std::string bytes, std::vector<Commit>& commits) {
     commits.push_back(co_await probe.must(Batch().id(id).put(answered, std::move(bytes))));
 }
 Task<> duplicates_in_flight_are_one(Probe& probe) {
@@ -132,7 +132,7 @@ Task<> duplicates_in_flight_are_one(Probe& probe) {
 }
 
 Task<> survive_reopening(Probe& probe) {
-    const OperationId id{client(1), 0, 1, client(0xa0), 77};
+    const UpdateName id{client(1), 0, 1, client(0xa0), 77};
     const Commit first = co_await probe.must(Batch().id(id).put(answered, "one"));
     co_await probe.must(Batch().put(answered, "two"));
     for (int i = 0; i < 2; ++i) {

@@ -98,7 +98,7 @@ class Batch {
         return std::forward<decltype(self)>(self);
     }
 
-    auto&& id(this auto&& self, OperationId id) {
+    auto&& id(this auto&& self, UpdateName id) {
         self.transaction_.id = id;
         return std::forward<decltype(self)>(self);
     }

@@ -1,5 +1,5 @@
 // The client over the oracle: the contract, corruption in both directions, counters, trace, cost.
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class ClientSetup final : public contract::Setup {
   private:
     sim::World world_;
     MemoryStore memory_;
-    ClientStore client_;
+    VerifyingStore client_;
 };
 ROS2S_OBJECT_STORE_CONTRACT(ClientOverMemory, [](const contract::Needs& needs) {
     return std::make_unique<ClientSetup>(needs);
@@ -113,8 +113,9 @@ struct Rig {
     MemoryStore memory{world.core()};
     BadWire wire{memory};
     std::vector<std::string> lines;
-    ClientStore client{world.core(), wire,
-                       Log([this](LogLevel, std::string_view line) { lines.emplace_back(line); })};
+    VerifyingStore client{world.core(), wire, Log([this](LogLevel, std::string_view line) {
+                              lines.emplace_back(line);
+                          })};
     Call call{};
     ContainerId container{};
     std::string window = std::string(12'000, '?');
@@ -143,7 +144,7 @@ struct Rig {
 };
 
 // The receiver detects the damage. Data that the store reports as corrupt is still withheld.
-TEST(ClientStore, ForwardedBytesKeepTheirChecksums) {
+TEST(VerifyingStore, ForwardedBytesKeepTheirChecksums) {
     Rig rig;
     FetchItem item = rig.item(Rig::array, {0, 12'000});
     item.forwarded = true;
@@ -160,7 +161,7 @@ TEST(ClientStore, ForwardedBytesKeepTheirChecksums) {
     EXPECT_EQ(rig.window, std::string(12'000, '\0'));
 }
 
-TEST(ClientStore, CorruptBytesAreWithheldAndNamed) {
+TEST(VerifyingStore, CorruptBytesAreWithheldAndNamed) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip;
     for (const auto& [byte, block_end] :
@@ -189,7 +190,7 @@ TEST(ClientStore, CorruptBytesAreWithheldAndNamed) {
 
 // Another process writes to the window. The store's data is not damaged, and the bytes still
 // arrive.
-TEST(ClientStore, DamageInSharedWindowIsReadAgain) {
+TEST(VerifyingStore, DamageInSharedWindowIsReadAgain) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::flip_shared;
     for (const auto& [place, length] : {std::pair(Rig::array, 10'000), {Rig::value, 100}}) {
@@ -217,7 +218,7 @@ TEST(ClientStore, DamageInSharedWindowIsReadAgain) {
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 1U);
 }
 
-TEST(ClientStore, CorruptValueIsWithheld) {
+TEST(VerifyingStore, CorruptValueIsWithheld) {
     Rig rig;
     for (const auto harm : {BadWire::Harm::flip, BadWire::Harm::swap_bytes,
                             BadWire::Harm::drop_checksums, BadWire::Harm::claims_corrupt}) {
@@ -233,18 +234,18 @@ TEST(ClientStore, CorruptValueIsWithheld) {
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 4U);
 }
 
-TEST(ClientStore, FurtherCorruptionIsCountedNotLogged) {
+TEST(VerifyingStore, FurtherCorruptionIsCountedNotLogged) {
     Rig rig;
     rig.wire.on_fetch = BadWire::Harm::drop_checksums;
     for (int i = 0; i < 150; ++i) {
         FetchItem item = rig.item(Rig::array, {0, 4096});
         EXPECT_TRUE(rig.fetch(item).has_value());
     }
-    EXPECT_EQ(rig.lines.size(), ClientStore::corrupt_lines_max);
+    EXPECT_EQ(rig.lines.size(), VerifyingStore::corrupt_lines_max);
     EXPECT_EQ(rig.client.metrics().corrupt.value(), 150U);
 }
 
-TEST(ClientStore, StoreDetectsDamageBySentChecksums) {
+TEST(VerifyingStore, StoreDetectsDamageBySentChecksums) {
     Rig rig;
     rig.wire.flip_on_update = true;
     rig.wire.flipped_bit = 5000 * 8;
@@ -265,9 +266,9 @@ TEST(ClientStore, StoreDetectsDamageBySentChecksums) {
 
 // There is nothing between the two, so the bytes are not checked again. Corruption that the store
 // itself finds is still withheld.
-TEST(ClientStore, LocalStoreGetsNoChecksums) {
+TEST(CountedStore, LocalStoreGetsNoChecksums) {
     Rig rig;
-    ClientStore client(rig.world.core(), rig.wire, {}, ClientStore::Store::in_this_process);
+    CountedStore client(rig.world.core(), rig.wire);
     const size_t seen = rig.wire.checksums_seen;
     EXPECT_GT(seen, 0U);  // the other client's, which filled the rig
     const Batch write = Batch().write(Rig::array, 0, std::string(9000, 'n'));
@@ -287,7 +288,7 @@ TEST(ClientStore, LocalStoreGetsNoChecksums) {
     EXPECT_EQ(client.metrics().corrupt.value(), 1U);
 }
 
-TEST(ClientStore, RequestsBytesAndTimeAreCounted) {
+TEST(VerifyingStore, RequestsBytesAndTimeAreCounted) {
     Rig rig;
     FetchItem items[] = {rig.item(Rig::array, {0, 5000}), rig.item(Rig::array, {0, 300})};
     items[1].dkey = {"absent"};
@@ -325,7 +326,7 @@ TEST(RequestMetrics, LatenciesAreSortedIntoBuckets) {
     EXPECT_EQ(metrics.requests.value(), 8U);
 }
 
-TEST(ClientStore, TraceRecordsEachRequest) {
+TEST(VerifyingStore, TraceRecordsEachRequest) {
     Rig rig;
     Trace trace;
     rig.call.trace = &trace;
@@ -355,18 +356,18 @@ Task<> count_turns(Reactor& core, size_t& turns, const bool& done) {
         co_await yield(core);
     }
 }
-Task<> write(Rig& rig, ClientStore& client, const std::string& bytes) {
+Task<> write(Rig& rig, VerifyingStore& client, const std::string& bytes) {
     const Batch batch = Batch().write(Rig::array, 0, bytes);
     EXPECT_TRUE(co_await client.update(rig.call, rig.container, batch.transaction()));
 }
-TEST(ClientStore, LargeUpdateIsSentBeforeTheNextIsSummed) {
+TEST(VerifyingStore, LargeUpdateIsSentBeforeTheNextIsSummed) {
     Rig rig;
     rig.world.run([](Rig& self) -> Task<> {
         Reactor& core = self.world.core();
         constexpr size_t slices = 16;
         const std::string bytes(slices * slice_bytes, 'b');
         Arrivals arrivals(self.memory);
-        ClientStore client(core, arrivals);
+        VerifyingStore client(core, arrivals);
         bool done = false;
         Nursery counting(core, 1), nursery(core, 2);
         co_await counting.spawn(count_turns(core, arrivals.turns, done));
@@ -381,7 +382,7 @@ TEST(ClientStore, LargeUpdateIsSentBeforeTheNextIsSummed) {
 }
 
 #ifndef ROS2S_SANITIZED
-Task<> fetch_many(ClientStore& client, const Call& call, ContainerId container, FetchItem& item,
+Task<> fetch_many(VerifyingStore& client, const Call& call, ContainerId container, FetchItem& item,
                   uint64_t& during) {
     for (int i = 0; i < 1010; ++i) {
         if (i == 10) during = allocations;
@@ -390,9 +391,9 @@ Task<> fetch_many(ClientStore& client, const Call& call, ContainerId container, 
     }
     during = allocations - during;
 }
-TEST(ClientStore, FetchAllocatesNothing) {
+TEST(VerifyingStore, FetchAllocatesNothing) {
     Rig rig;
-    ClientStore client(rig.world.core(), rig.memory);
+    VerifyingStore client(rig.world.core(), rig.memory);
     FetchItem item = rig.item(Rig::array, {4096, 4096});
     uint64_t during = 0;
     rig.world.run(fetch_many(client, rig.call, rig.container, item, during));

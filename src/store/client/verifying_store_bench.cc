@@ -1,7 +1,7 @@
 // The client's overhead for a 4 KiB fetch of a store that answers at once.
 #include <benchmark/benchmark.h>
 
-#include "ros2s/client/client_store.h"
+#include "ros2s/client/verifying_store.h"
 #include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/sim/world.h"
@@ -33,7 +33,7 @@ void memory_alone(benchmark::State& state) {
 void through_the_client(benchmark::State& state) {
     sim::World world(1);
     object::MemoryStore memory(world.core());
-    ClientStore client(world.core(), memory);
+    VerifyingStore client(world.core(), memory);
     world.run(fetch_for(state, client));
 }
 BENCHMARK(memory_alone);

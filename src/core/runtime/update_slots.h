@@ -12,17 +12,17 @@
 #include <vector>
 
 #include "ros2s/base/check.h"
-#include "ros2s/rpc/frame.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/sync.h"
 
-namespace ros2s::rpc {
+namespace ros2s {
 
 class UpdateSlots {
   public:
-    // Slots [first, first + count). More updates than that wait.
-    UpdateSlots(Reactor& reactor, Uuid client, uint32_t first, uint32_t count)
-        : client_(client), first_(first), free_count_(reactor, count), sequences_(count) {
+    // `count` slots from that of `first` on, whose client, owner and digest all names have. More
+    // updates than that wait.
+    UpdateSlots(Reactor& reactor, const UpdateName& first, uint32_t count)
+        : first_(first), free_count_(reactor, count), sequences_(count) {
         for (uint32_t i = 0; i < count; ++i) free_.push_back(count - 1 - i);
     }
 
@@ -38,11 +38,12 @@ class UpdateSlots {
             owner_.free_count_.release();
         }
         // The call has failed.
-        void failed(const Error& error) { rests_ = may_run_on(error.code); }
-        [[nodiscard]] OperationId id() const {
-            return {.client = owner_.client_,
-                    .slot = owner_.first_ + slot_,
-                    .sequence = owner_.sequences_[slot_]};
+        void failed(const Error& error) { rests_ = rests_ || may_run_on(error.code); }
+        [[nodiscard]] UpdateName id() const {
+            UpdateName name = owner_.first_;
+            name.slot += slot_;
+            name.sequence = owner_.sequences_[slot_];
+            return name;
         }
 
       private:
@@ -59,13 +60,17 @@ class UpdateSlots {
         free_.pop_back();
         return HeldSlot(*this, slot);
     }
+    // If one is known to be free.
+    [[nodiscard]] HeldSlot take_at_once() {
+        ROS2S_CHECK(free_count_.try_acquire());
+        return take();
+    }
 
   private:
-    const Uuid client_;
-    const uint32_t first_;
+    const UpdateName first_;
     Semaphore free_count_;
     std::vector<uint64_t> sequences_;  // of each slot's last update
     std::vector<uint32_t> free_;
 };
 
-}  // namespace ros2s::rpc
+}  // namespace ros2s

@@ -1,0 +1,80 @@
+// CountedStore: the decorator of a store in this process. It counts and traces requests. A store in
+// this process works on the caller's memory: it verifies reads there, after the device has written
+// them, and computes checksums of its own copy of writes. A second pass over the bytes here would
+// find nothing more. VerifyingStore decorates stores elsewhere.
+//
+// Corrupt bytes: an item that the store below reports as corrupt has its extent of the window
+// filled with zeros. A caller that ignores the status then sees nothing that looks like data.
+//
+// Owned by the composing code. The store below outlives it. Used on that store's core.
+//
+// Invariants
+// - In the steady state an update allocates nothing, and neither does a fetch whose items keep
+//   their memory.
+#pragma once
+#include <vector>
+
+#include "ros2s/client/client_metrics.h"
+#include "ros2s/object/forwarding_store.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::client {
+
+class CountedStore : public object::ForwardingStore {
+  public:
+    CountedStore(Reactor& reactor, object::ObjectStore& below)
+        : ForwardingStore(below), reactor_(reactor) {}
+
+    [[nodiscard]] const ClientMetrics& metrics() const { return metrics_; }
+
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items) override;
+    Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
+                                        const object::Transaction& transaction) override;
+    Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
+                                         const object::ListRequest& request) override;
+    Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
+                                           object::ObjectId object,
+                                           const object::Akey& akey) override;
+    Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, const object::ContainerProperties& properties) override;
+    Task<Result<>> destroy_container(const Call& call, object::ContainerId container) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call) override;
+    Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
+    Task<Result<bool>> unpin(const Call& call, object::ContainerId container,
+                             const object::Holder& holder, object::ObjectId object) override;
+    Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
+                                    const object::Holder& holder) override;
+
+  protected:
+    // For a derived class that verifies what was fetched.
+    virtual Task<Result<>> verify(const Call&, object::ContainerId, std::span<object::FetchItem>) {
+        co_return Result<>{};
+    }
+    Task<Result<object::Commit>> counted_update(const Call& call,
+                                                const object::Transaction& transaction,
+                                                Task<Result<object::Commit>> request);
+    // Withholds the bytes of an item that the store below reports as corrupt.
+    void check_status(object::FetchItem& item);
+    void withhold(object::FetchItem& item, uint64_t detail);
+
+    Reactor& reactor_;
+    ClientMetrics metrics_;
+    bool verifies_ = false;
+
+  private:
+    // Awaits a request that fetches items.
+    Task<Result<>> fetched(const Call& call, object::ContainerId container,
+                           std::span<object::FetchItem> items, Task<Result<>> request);
+    // Counts and traces a request without payload.
+    template <class T>
+    Task<Result<T>> counted(const Call& call, std::string_view name, RequestMetrics& metrics,
+                            Task<Result<T>> request);
+};
+
+}  // namespace ros2s::client
