@@ -28,6 +28,7 @@ from runner import wait_until  # noqa: E402
 test = runner.Tests()
 MIB = 1 << 20
 KINDS_SECONDS = 4
+REPLACING_SECONDS = 3
 
 
 def free_bytes(pool):
@@ -387,6 +388,27 @@ def lookups_survive_a_changed_file_type(scheme):
         for thread in threads:
             thread.join()
         assert not wrong, dict(wrong)
+
+
+@test.each(*SERVED)
+def a_file_is_linked_while_the_other_replaces_its_name(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.mount()
+        second = pool.mount_second()
+        write(pool.path("f"), b"")
+        ends = time.monotonic() + REPLACING_SECONDS
+
+        def replace():
+            while time.monotonic() < ends:
+                os.close(os.open(f"{second}/new", os.O_WRONLY | os.O_CREAT))
+                os.rename(f"{second}/new", f"{second}/f")
+
+        replacing = threading.Thread(target=replace)
+        replacing.start()
+        while time.monotonic() < ends:
+            os.link(pool.path("f"), pool.path("g"))
+            os.unlink(pool.path("g"))
+        replacing.join()
 
 
 def main():
