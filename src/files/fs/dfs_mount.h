@@ -277,6 +277,7 @@ class DfsMount final : public Dfs {
     // The caller is the only one, and nobody here uses the nodes.
     Task<Result<>> punch_orphans(const Call& call, std::span<const NodeId> nodes);
     Task<Result<>> punch_together(const Call& call, std::vector<NodeId> nodes);
+    Task<Result<Commit>> punch_at_once(const Call& call, std::span<const NodeId> nodes);
     Task<Result<>> punch_in_steps(const Call& call, NodeId node);
     // Reads the container's list of orphans, and removes those that are due, or all.
     enum class Which : uint8_t { due, all };

@@ -286,6 +286,23 @@ TEST_F(DfsMounts, OrphansOfLostMountAreReapedByNext) {
     unmount();
 }
 
+TEST_F(DfsMounts, OrphansTooLargeForOneRequestAreReapedOneByOne) {
+    start();
+    std::vector<NodeId> nodes;
+    for (const char* name : {"a", "b", "c"}) {
+        const Opened file = create(name);
+        nodes.push_back(file.attributes.node);
+        ASSERT_TRUE(world_.run(fs_->close(call_, file.handle)));
+        ASSERT_TRUE(world_.run(fs_->unlink(call_, root_node, name)));
+    }
+    store_.punched_objects_max = 1;
+    world_.run(pass(removed_after));
+    for (const NodeId node : nodes) {
+        EXPECT_EQ(outcome_of(world_.run(fs_->get_attributes(call_, node))), Code::stale);
+    }
+    unmount();
+}
+
 // By a caller that found it before. A file that is open here gets no name: see the contract.
 TEST_F(DfsMounts, ReplacedFileCanBeLinked) {
     start();

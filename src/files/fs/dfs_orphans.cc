@@ -144,16 +144,7 @@ Task<Result<>> DfsMount::punch_orphans(const Call& call, std::span<const NodeId>
 
 Task<Result<>> DfsMount::punch_together(const Call& call, std::vector<NodeId> nodes) {
     while (!nodes.empty()) {
-        auto slot = slots_.take_reserved();
-        for (const NodeId node : nodes) {
-            slot.require(unpinned(node));
-            slot.require(is_orphan(node));
-        }
-        for (const NodeId node : nodes) {
-            slot.add(punch_node(node));
-            slot.add(punch_orphan_record(node));
-        }
-        const auto done = co_await commit_reaped(call, slot);
+        const auto done = co_await punch_at_once(call, nodes);
         if (done) {
             metrics_.orphans_reaped.add(nodes.size());
             break;
@@ -171,6 +162,19 @@ Task<Result<>> DfsMount::punch_together(const Call& call, std::vector<NodeId> no
         break;
     }
     co_return Result<>();
+}
+
+Task<Result<Commit>> DfsMount::punch_at_once(const Call& call, std::span<const NodeId> nodes) {
+    auto slot = slots_.take_reserved();
+    for (const NodeId node : nodes) {
+        slot.require(unpinned(node));
+        slot.require(is_orphan(node));
+    }
+    for (const NodeId node : nodes) {
+        slot.add(punch_node(node));
+        slot.add(punch_orphan_record(node));
+    }
+    co_return co_await commit_reaped(call, slot);
 }
 
 // The first step removes the node's record, so that no reader finds half of the contents.

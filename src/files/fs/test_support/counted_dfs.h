@@ -22,7 +22,8 @@ class CountingStore final : public object::ForwardingStore {
              queries = 0, lists = 0, operations_most = 0;
     std::optional<uint64_t> full_at;  // no space for this chunk of any file
     Code full_code = Code::no_space;
-    Duration trip{};  // the time of each request
+    uint64_t punched_objects_max = UINT64_MAX;  // of one request; no memory for more
+    Duration trip{};                            // the time of each request
     void reset() {
         fetches = items = chains = updates = operations = conditions = 0;
         queries = lists = operations_most = 0;
@@ -49,6 +50,9 @@ class CountingStore final : public object::ForwardingStore {
         operations += transaction.operations.size();
         conditions += transaction.conditions.size();
         operations_most = std::max<uint64_t>(operations_most, transaction.operations.size());
+        const auto punches = std::ranges::count(transaction.operations,
+                                                Operation::Kind::punch_object, &Operation::kind);
+        if (static_cast<uint64_t>(punches) > punched_objects_max) co_return fail(Code::no_memory);
         for (const Operation& operation : transaction.operations) {
             const bool data = operation.kind == Operation::Kind::write;
             if (data && full_at && operation.dkey.number() == *full_at) {
