@@ -34,7 +34,7 @@ Result<session::SessionUse> ServerState::session(Served& served, uint64_t number
 }
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, std::string pool) const {
-    if (!parts.sessions.rights().is_over()) co_return Result<>{};
+    if (!parts.sessions.rights().is_over(parts.reactor.now())) co_return Result<>{};
     const Result<> held = co_await parts.sessions.rights().wait(served.call, std::move(pool),
                                                                 rights::Feed::patience_of_calls);
     if (held || held.error().code != Code::disconnected) co_return held;
@@ -42,7 +42,7 @@ Task<Result<>> ServerState::wait_for_rights(Served& served, std::string pool) co
 }
 
 Task<Result<>> ServerState::wait_for_rights(Served& served, session::SessionId number) const {
-    if (!parts.sessions.rights().is_over()) co_return Result<>{};
+    if (!parts.sessions.rights().is_over(parts.reactor.now())) co_return Result<>{};
     const session::Session* const session = parts.sessions.look(number);
     if (session == nullptr) co_return Result<>{};
     co_return co_await wait_for_rights(served, session->request.pool);

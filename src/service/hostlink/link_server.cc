@@ -62,7 +62,8 @@ Task<> LinkServer::serve(rpc::Request& request) {
     Result<> done;
     if (method == nullptr) {
         done = fail(Code::unsupported);
-    } else if (sessions_.rights().is_over() && !method->has(gives_back)) [[unlikely]] {
+    } else if (!method->has(gives_back) && sessions_.rights().is_over(request.arrived()))
+        [[unlikely]] {
         done = co_await sessions_.wait_for_rights(request.call(), {request.guest().session});
     }
     if (done) done = co_await (this->*method->handler)(request, *scratch);

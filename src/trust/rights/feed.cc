@@ -11,7 +11,7 @@ namespace ros2s::rights {
 Feed::Feed(Reactor& reactor)
     : reactor_(reactor),
       renewed_(reactor),
-      first_end_(
+      alarm_(
           reactor, [](void* self) noexcept { static_cast<Feed*>(self)->look_at_ends(); }, this) {}
 
 Policy Feed::replace(Parties parties) {
@@ -35,10 +35,12 @@ void Feed::look_at_ends() {
             next = std::min(next, end);
         }
     }
-    if (next != Time::max()) first_end_.set(next + Duration(1));
+    next_end_ = next;
+    if (next != Time::max()) alarm_.set(next + Duration(1));
 }
 
 Task<Result<>> Feed::wait(const Call& call, std::string pool, Duration most) {
+    look_at_ends();
     if (!is_over(pool)) co_return Result<>{};
     ROS2S_CO_TRY(call.check(reactor_));
     fabric::Deadline limit(reactor_, std::min(call.deadline, reactor_.now() + most), call.stop);

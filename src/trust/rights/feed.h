@@ -9,8 +9,9 @@
 // rights may have been revoked meanwhile. Requests that need rights in the pool then wait until the
 // engine's next message. A pool that is never renewed is one whose rights this server keeps itself.
 //
-// The timer runs before requests that arrived after the end (runtime/os_reactor.h), so that they
-// look at no clock. Owned by the session table; used on its core.
+// A request that arrived after the end waits, also if the process stood still until then and the
+// timer has not run yet: the time of its arrival is compared with the first end. Owned by the
+// session table; used on its core.
 #pragma once
 #include <set>
 #include <string>
@@ -42,8 +43,8 @@ class Feed {
     // No news until then.
     void renew(const std::string& pool, Time until);
 
-    // In some pool. For each request of the data plane.
-    [[nodiscard]] bool is_over() const { return !over_.empty(); }
+    // In some pool. For each request, with the time of its arrival.
+    [[nodiscard]] bool is_over(Time now) const { return !over_.empty() || now > next_end_; }
     [[nodiscard]] bool is_over(std::string_view pool) const { return over_.contains(pool); }
     // Waits until the pool's part is not over. Errors: cancelled, deadline (of the call),
     // disconnected with rpc::absent_behind (the patience is over; detail = when it ended, in
@@ -56,8 +57,9 @@ class Feed {
     Reactor& reactor_;
     Policy policy_;
     std::set<std::string, std::less<>> over_;  // pools
+    Time next_end_ = Time::max();              // of those that are not over
     Event renewed_;
-    Alarm first_end_;
+    Alarm alarm_;
 };
 
 }  // namespace ros2s::rights

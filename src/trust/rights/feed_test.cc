@@ -27,19 +27,28 @@ struct Waiting {
 
 TEST(Feed, PolicyIsUsedUntilItsEnd) {
     Waiting server;
-    EXPECT_FALSE(server.feed.is_over());  // of a pool that nobody else knows
+    EXPECT_FALSE(server.feed.is_over(server.now()));  // of a pool that nobody else knows
     EXPECT_TRUE(server.wait());
     server.feed.renew("pool", server.now() + milliseconds(750));
     server.feed.renew("other", server.now() + seconds(9));
     server.pass(milliseconds(700));
-    EXPECT_FALSE(server.feed.is_over());
+    EXPECT_FALSE(server.feed.is_over(server.now()));
     server.pass(milliseconds(100));
-    EXPECT_TRUE(server.feed.is_over());
+    EXPECT_TRUE(server.feed.is_over(server.now()));
     EXPECT_TRUE(server.feed.is_over("pool"));
     EXPECT_FALSE(server.feed.is_over("other"));
     EXPECT_FALSE(server.feed.is_over("never renewed"));
     server.feed.renew("pool", server.now() + milliseconds(750));
-    EXPECT_FALSE(server.feed.is_over());
+    EXPECT_FALSE(server.feed.is_over(server.now()));
+}
+
+// As after the process stood still.
+TEST(Feed, RequestThatArrivesAfterTheEndWaitsBeforeTheTimerRuns) {
+    Waiting server;
+    const Time end = server.now() + milliseconds(750);
+    server.feed.renew("pool", end);
+    EXPECT_FALSE(server.feed.is_over(end));
+    EXPECT_TRUE(server.feed.is_over(end + Duration(1)));
 }
 
 // The timer waits for the first end, in whatever order they come.
@@ -52,7 +61,7 @@ TEST(Feed, EachPoolHasItsEnd) {
     EXPECT_TRUE(server.feed.is_over("early"));
     EXPECT_FALSE(server.feed.is_over("middle"));
     server.feed.renew("early", server.now() + seconds(1));
-    EXPECT_FALSE(server.feed.is_over());
+    EXPECT_FALSE(server.feed.is_over(server.now()));
     server.feed.renew("early", server.now() + seconds(60));
     server.pass(seconds(4));
     EXPECT_TRUE(server.feed.is_over("middle"));

@@ -3,9 +3,10 @@
 //
 //     settings, tenants of pools ─ grants ─► Policy ─► decide()
 //
-// A policy ends, by pool: when the engine has been silent for too long, or when a tenant expires.
-// It then decides nothing, and its owner makes the next one. If there was no news, the next one is
-// the same with a later end, and has the same epoch: earlier decisions stay valid.
+// A policy ends, by pool, when the engine has been silent for too long. It then decides nothing,
+// and its owner makes the next one. The end of a tenant is news, within 250 ms. If there was no
+// news, the next one is the same with a later end, and has the same epoch: earlier decisions stay
+// valid.
 //
 // Copies share the parties. Any thread.
 #pragma once
