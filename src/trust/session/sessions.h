@@ -96,8 +96,8 @@ class [[nodiscard]] InUse {
 
 class Session {
   public:
-    // By the account of the subject, also for a session that is for another tenant.
-    using Bound = QuotaOf<std::string, std::string>;
+    // By the account of the subject. A session for another tenant counts for its subject alone.
+    using Bound = QuotaOf<std::string>;
 
     Session(Reactor& reactor, SessionId number, std::shared_ptr<admission::Account> account,
             SessionRequest what)
@@ -144,7 +144,7 @@ class Session {
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;
     bool is_for_another_ = false;  // its account is not that of its subject
-    Bound::Share share_;
+    Bound::Share tenant_share_, subject_share_;
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
 };
@@ -278,7 +278,7 @@ class SessionTable {
     bool draining_ = false;
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;
-    Session::Bound bound_;
+    Session::Bound tenants_, subjects_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone
