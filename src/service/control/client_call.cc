@@ -25,10 +25,14 @@ PendingCall::PendingCall(ControlClient::Parts& parts, const Call& call, const Me
 }
 
 PendingCall::Done PendingCall::done() {
-    return [state = state_, &posts = parts_.posts](grpc::Status status) {
-        if (state->has_ended.exchange(true)) return;  // nobody waits, and `posts` may be gone
-        state->status = std::move(status);
-        posts.post(state->post);
+    return [state = state_, &posts = parts_.posts](grpc::Status status) mutable {
+        State& its = *state;
+        if (its.has_ended.exchange(true)) return;  // nobody waits, and `posts` may be gone
+        its.status = std::move(status);
+        // The waiting frame keeps the last one: if a thread of gRPC ended the context, that could
+        // meet the end of the process.
+        state.reset();
+        posts.post(its.post);
     };
 }
 
