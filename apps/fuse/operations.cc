@@ -45,8 +45,9 @@ namespace {
 struct stat to_stat(const Server& server, const fs::Attributes& attributes) noexcept {
     // stdio writes in pieces of this size, and each write is a durable commit, so large is better.
     struct stat status = fs::to_stat(attributes, 128 * 1024);
-    const bool was_found =
-        attributes.links == 0 && !S_ISDIR(attributes.mode) && !server.is_open(attributes.node);
+    const bool was_found = attributes.links == 0 &&
+                           (S_ISREG(attributes.mode) || S_ISLNK(attributes.mode)) &&
+                           !server.is_open(attributes.node);
     if (was_found) status.st_nlink = 1;
     return status;
 }
