@@ -93,10 +93,17 @@ Error failure(const std::string& address, const grpc::Status& status, Report& re
     const Error error = to_error(status, theirs);
     // An error of our server has its own sentence.
     const bool is_ours = !status.error_details().empty();
-    report.say(error.code == Code::disconnected && !is_ours
-                   ? fmt::format("the control plane at {} does not answer: {}", address,
-                                 why_unanswered(theirs.text()))
-                   : theirs.text());
+    if (!is_ours && error.code == Code::disconnected) {
+        report.say(fmt::format("the control plane at {} does not answer: {}", address,
+                               why_unanswered(theirs.text())));
+    } else if (!is_ours && error.code == Code::deadline) {
+        report.say(
+            fmt::format("the control plane at {} did not answer in time: the daemon hangs "
+                        "or is overloaded; try again (`ros2store doctor URI` finds out)",
+                        address));
+    } else {
+        report.say(theirs.text());
+    }
     return error;
 }
 
