@@ -38,23 +38,22 @@ void Console::answer(const Json& value) const {
     if (json_) put(value.text());
 }
 
-void Console::complain(std::string_view sentence) const {
+void Console::put_on_stderr(const char* kind, const char* prefix, std::string_view sentence) const {
     // Earlier output comes first, also if both go to one file.
     std::fflush(stdout);
     if (json_) {
-        fmt::print(stderr, "{}\n", Json::object({{"error", sentence}}).text());
+        fmt::print(stderr, "{}\n", Json::object({{kind, sentence}}).text());
     } else {
-        fmt::print(stderr, "ros2store: {}\n", printable(sentence));
+        fmt::print(stderr, "{}{}\n", prefix, printable(sentence));
     }
 }
 
+void Console::complain(std::string_view sentence) const {
+    put_on_stderr("error", "ros2store: ", sentence);
+}
+
 void Console::warn(std::string_view sentence) const {
-    std::fflush(stdout);
-    if (json_) {
-        fmt::print(stderr, "{}\n", Json::object({{"warning", sentence}}).text());
-    } else {
-        fmt::print(stderr, "ros2store: warning: {}\n", printable(sentence));
-    }
+    put_on_stderr("warning", "ros2store: warning: ", sentence);
 }
 
 bool Console::finish() const {

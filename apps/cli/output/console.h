@@ -44,6 +44,8 @@ class Console {
 
   private:
     void put(std::string_view lines) const;
+    // `kind`: the name of the sentence with --json. `prefix`: what stands before it otherwise.
+    void put_on_stderr(const char* kind, const char* prefix, std::string_view sentence) const;
 
     bool json_;
     bool on_terminal_;
