@@ -15,16 +15,15 @@
 
 namespace ros2s::tests {
 
+inline void issue_certificate(const std::string& authority, const std::string& name) {
+    std::string said;
+    EXPECT_EQ(
+        run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI, authority, name), said), 0)
+        << said;
+}
 // Makes certificates of hosts with these names. Call it before their tenants connect.
 inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-        std::string said;
-        EXPECT_EQ(run_program(fmt::format("'{}' certs issue '{}' {}", PROGRAM_CLI,
-                                          dpu.places().host_certs, name),
-                              said),
-                  0)
-            << said;
-    }
+    for (const char* name : names) issue_certificate(dpu.places().host_certs, name);
 }
 
 // The options of the tenant with this certificate.

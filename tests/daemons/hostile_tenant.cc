@@ -364,7 +364,7 @@ Task<bool> ask_for_much(HostileTenant& self, RawConnection& raw, const fabric::R
 
 Task<> cut_one(HostileTenant& self, fabric::Domain& domain) {
     RawConnection raw;
-    if (!self.count(co_await raw.open(domain, self.tenant))) co_return;
+    if (!self.count(co_await raw.open(domain, *self.tenant.connection))) co_return;
     const auto memory = raw.endpoint->allocate(mib);
     if (memory) {
         self.plant.expect_no_others(*memory, "new shared memory");
@@ -428,7 +428,7 @@ ConstBytes spoiled(HostileTenant& self, rpc::FrameHeader header, Bytes memory) {
 
 Task<> garbage_once(HostileTenant& self, fabric::Domain& domain) {
     RawConnection raw;
-    if (!self.count(co_await raw.open(domain, self.tenant))) co_return;
+    if (!self.count(co_await raw.open(domain, *self.tenant.connection))) co_return;
     std::vector<std::byte> memory(8192);
     for (uint64_t number = 1; number < 30 && raw.endpoint->alive(); ++number) {
         rpc::FrameHeader header = request_of(self, raw, number, hostlink::Method::read);

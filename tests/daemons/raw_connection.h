@@ -1,4 +1,4 @@
-// A connection of a DPU's tenant on which a test sends any frames after the greeting.
+// A connection to a daemon on which a test sends any frames after the greeting.
 #pragma once
 #include <memory>
 #include <string>
@@ -16,29 +16,30 @@ struct RawConnection {
     uint32_t session = 0;
     std::string refusal;  // the server's sentence, if it let nobody in
 
-    // Connects as the tenant, with a ticket of its session.
-    Task<Result<>> open(fabric::Domain& domain, DpuTenant& tenant);
+    // Connects as the client of that connection, with a ticket of its session.
+    Task<Result<>> open(fabric::Domain& domain, connection::Connection& of,
+                        uint32_t service = hostlink::file_service);
     // Connects with any ticket to any listener. Errors: those of Domain::connect(); corrupt (the
     // answer).
     Task<Result<>> greet(fabric::Domain& domain, std::string listener, Uuid client,
-                         std::string ticket);
+                         std::string ticket, uint32_t service = hostlink::file_service);
     // Closes the connection but not its session. Does nothing without a connection.
     Task<> close();
 };
 
-inline Task<Result<>> RawConnection::open(fabric::Domain& domain, DpuTenant& tenant) {
+inline Task<Result<>> RawConnection::open(fabric::Domain& domain, connection::Connection& of,
+                                          uint32_t service) {
     Report report;
-    ROS2S_CO_TRY_ASSIGN(std::string ticket, co_await tenant.connection->tickets().take(report));
-    co_return co_await greet(domain, tenant.connection->channel().address(),
-                             tenant.connection->client(), std::move(ticket));
+    ROS2S_CO_TRY_ASSIGN(std::string ticket, co_await of.tickets().take(report));
+    co_return co_await greet(domain, of.channel().address(), of.client(), std::move(ticket),
+                             service);
 }
 
 inline Task<Result<>> RawConnection::greet(fabric::Domain& domain, std::string listener,
-                                           Uuid client, std::string ticket) {
+                                           Uuid client, std::string ticket, uint32_t service) {
     std::vector<std::byte> memory(rpc::hello_bytes_max), verdict;
-    const ConstBytes body = rpc::encode(
-        rpc::HelloBody{.service = hostlink::file_service, .client = client, .ticket = ticket},
-        memory);
+    const ConstBytes body =
+        rpc::encode(rpc::HelloBody{.service = service, .client = client, .ticket = ticket}, memory);
     std::vector<std::byte> hello(rpc::frame_bytes(0, body.size()));
     rpc::FrameHeader header;
     header.kind = rpc::Kind::hello;
