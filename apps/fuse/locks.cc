@@ -1,25 +1,100 @@
-// getlk, setlk, flock. If others share the file system, locks are refused with ENOLCK. The kernel
-// would grant them among the users of this mount, and another mount would grant the same lock
-// again.
+// getlk, setlk, flock, and flush, which ends the locks of a process. The file system has the locks,
+// because others share it: the kernel would grant them among the users of this mount only. Without
+// others the kernel keeps them.
+//
+// A lock that waits has no slot: as many others as the kernel sends are served meanwhile, also the
+// interrupt that ends the wait.
 #include <fcntl.h>
 #include <sys/file.h>
 
 #include <cerrno>
 
 #include "request.h"
+#include "ros2s/fs/flock.h"
 
 namespace ros2s::fuse {
 namespace {
 
-void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock*) {
-    fuse_reply_err(request, ENOLCK);
+using object::Lock;
+using object::LockMode;
+using object::LockSpace;
+
+void reply_failure(fuse_req_t request, const Error& error) {
+    switch (error.code) {
+        case Code::cancelled: fuse_reply_err(request, EINTR); return;
+        case Code::unsupported:
+        case Code::no_memory: fuse_reply_err(request, ENOLCK); return;
+        default: reply_error(request, error);
+    }
 }
-// Releasing a lock that is not held succeeds, as POSIX requires.
-void setlk(fuse_req_t request, fuse_ino_t, fuse_file_info*, struct flock* lock, int) {
-    fuse_reply_err(request, lock->l_type == F_UNLCK ? 0 : ENOLCK);
+
+Task<> getlk_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock) {
+    const auto found = co_await server.file_system().lock(Call{}, handle, lock, fs::LockHow::test);
+    if (!found) co_return reply_failure(request, found.error());
+    struct flock reply = fs::to_flock(*found);
+    fuse_reply_lock(request, &reply);
 }
-void flock(fuse_req_t request, fuse_ino_t, fuse_file_info*, int operation) {
-    fuse_reply_err(request, (operation & LOCK_UN) != 0 ? 0 : ENOLCK);
+void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
+    run(request, getlk_task, handle_of(*file), fs::to_lock(*lock, file->lock_owner));
+}
+
+Task<> lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock,
+                 fs::LockHow how) {
+    const auto done = co_await server.file_system().lock(Call{}, handle, lock, how);
+    if (!done) co_return reply_failure(request, done.error());
+    fuse_reply_err(request, done->has_value() ? EAGAIN : 0);
+}
+
+Task<> waiting_lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock) {
+    StopSource interrupted;
+    const ForwardedStop ended(server.waits_end(), interrupted);
+    fuse_req_interrupt_func(
+        request, [](fuse_req_t, void* stop) { static_cast<StopSource*>(stop)->request_stop(); },
+        &interrupted);
+    const Call call{.stop = interrupted.token()};
+    const auto done = co_await server.file_system().lock(call, handle, lock, fs::LockHow::wait);
+    fuse_req_interrupt_func(request, nullptr, nullptr);
+    if (!done) co_return reply_failure(request, done.error());
+    fuse_reply_err(request, 0);
+}
+
+void set(fuse_req_t request, fs::FileHandle handle, const Lock& lock, bool waits) {
+    if (!waits || lock.mode == LockMode::none) {
+        return run(request, lock_task, handle, lock, fs::LockHow::now);
+    }
+    Server& server = server_of(request);
+    if (!server.has_room_to_wait()) {
+        fuse_reply_err(request, ENOLCK);
+        return;
+    }
+    server.wait(waiting_lock_task(server, request, handle, lock));
+}
+
+void setlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {
+    set(request, handle_of(*file), fs::to_lock(*lock, file->lock_owner), waits != 0);
+}
+
+void flock(fuse_req_t request, fuse_ino_t, fuse_file_info* file, int operation) {
+    const Lock lock{.space = LockSpace::flock,
+                    .mode = (operation & LOCK_UN) != 0   ? LockMode::none
+                            : (operation & LOCK_EX) != 0 ? LockMode::exclusive
+                                                         : LockMode::shared,
+                    .owner = file->lock_owner};
+    set(request, handle_of(*file), lock, (operation & LOCK_NB) == 0);
+}
+
+// A process that closes any of its descriptors of a file loses its locks of bytes there.
+Task<> flush_task(Server& server, fuse_req_t request, fs::FileHandle handle, uint64_t owner) {
+    const Lock all{.space = LockSpace::range, .mode = LockMode::none, .owner = owner};
+    const auto done = co_await server.file_system().lock(Call{}, handle, all, fs::LockHow::now);
+    if (!done && done.error().code == Code::unsupported) {
+        fuse_reply_err(request, ENOSYS);
+        co_return;
+    }
+    reply(request, done ? Result<>{} : Result<>(fail(done.error())));
+}
+void flush(fuse_req_t request, fuse_ino_t, fuse_file_info* file) {
+    run(request, flush_task, handle_of(*file), uint64_t{file->lock_owner});
 }
 
 }  // namespace
@@ -28,6 +103,7 @@ void add_lock_operations(fuse_lowlevel_ops& table) noexcept {
     table.getlk = getlk;
     table.setlk = setlk;
     table.flock = flock;
+    table.flush = flush;
 }
 
 }  // namespace ros2s::fuse

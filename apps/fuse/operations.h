@@ -1,6 +1,6 @@
 // The kernel's requests, one function each, translated to FileSystem calls. The kernel checks
 // permissions (default_permissions) and resolves paths. It keeps file locks if all users of the
-// file system use this mount. Otherwise locks are refused.
+// file system use this mount. Otherwise the file system has them.
 #pragma once
 #include "fuse_api.h"
 #include "server.h"

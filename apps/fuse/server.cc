@@ -81,6 +81,7 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions opti
       ready_(reactor),
       slots_(reactor, options_.requests_max),
       nursery_(reactor, options_.requests_max),
+      waits_(reactor, waits_max),
       receive_buffers_(16),
       read_buffers_(16),
       write_handles_(file_system),
@@ -338,6 +339,8 @@ void Server::run(Task<> task) {
     ROS2S_CHECK(nursery_.try_spawn(run_and_release(std::move(task))));
 }
 
+void Server::wait(Task<> task) { ROS2S_CHECK(waits_.try_spawn(std::move(task))); }
+
 Task<> Server::run_and_release(Task<> task) {
     co_await std::move(task);
     slots_.release();
@@ -372,6 +375,8 @@ Task<> Server::serve() {
     }
     answered_all_ = !stop_by_ || reactor_.now() < *stop_by_;
     co_await nursery_.join();
+    waits_end_.request_stop();
+    co_await waits_.join();
     ready_.set();
 }
 
@@ -406,6 +411,7 @@ Task<> Server::drop_old_pages(BlockingPool& blocking, StopToken stop) {
 
 void Server::stop() noexcept {
     stop_by_ = reactor_.now() + longest_stop;
+    waits_end_.request_stop();
     requests_->cancel();
 }
 

@@ -45,7 +45,7 @@ enum class Sharing : uint8_t {
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
     // Others write, too: nothing is kept beyond its request, and reads and writes bypass the page
-    // cache. File locks are refused, because others would not see them.
+    // cache. The file system has the locks.
     shared,
 };
 
@@ -112,6 +112,13 @@ class Server {
     void note_cut_time(fs::NodeId node, int64_t set, int64_t kept);
     // Continues the request that is being dispatched in this task. At most once a request.
     void run(Task<> task);
+    // The same for a request that waits for other programs, without its slot. `waits_end`: the
+    // mount ends.
+    [[nodiscard]] bool has_room_to_wait() const noexcept {
+        return !stop_by_ && waits_.running() < waits_max;
+    }
+    void wait(Task<> task);
+    [[nodiscard]] StopToken waits_end() noexcept { return waits_end_.token(); }
     // The memory of the request that is being dispatched: the caller keeps its payload alive.
     [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
     void give_receive_buffer(ReceiveBuffer buffer) { receive_buffers_.give(std::move(buffer)); }
@@ -179,6 +186,9 @@ class Server {
     Event ready_;
     Semaphore slots_;
     Nursery nursery_;
+    static constexpr size_t waits_max = 4096;
+    Nursery waits_;
+    StopSource waits_end_;
     Spares<ReceiveBuffer> receive_buffers_;
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;

@@ -75,6 +75,7 @@
 #ifndef ROS2STORE_ROS2STORE_H
 #define ROS2STORE_ROS2STORE_H
 
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -145,6 +146,18 @@ ROS2S_API ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t byte
 ROS2S_API int ros2s_fsync(ros2s_file* file);
 ROS2S_API int ros2s_fstat(ros2s_file* file, struct stat* out);
 ROS2S_API int ros2s_ftruncate(ros2s_file* file, uint64_t bytes);
+/* Advisory locks, which hold against every mount and program that uses the container, wherever it
+ * is. They belong to the ros2s_file, as those of an open file description do, and end when it is
+ * closed. After -EIO the lock is lost: the server was away for too long, and others may have had
+ * it. Then reads and writes fail, too, until the file is unlocked as a whole or closed. -ENOLCK:
+ * the store has no locks (Ceph, DAOS, directories behind a DPU), or a limit is reached.
+ *
+ * operation: LOCK_SH, LOCK_EX or LOCK_UN, and LOCK_NB to get -EWOULDBLOCK instead of waiting. */
+ROS2S_API int ros2s_flock(ros2s_file* file, int operation);
+/* As fcntl(2) with F_OFD_GETLK, F_OFD_SETLK (-EAGAIN: another lock is in the way) or F_OFD_SETLKW.
+ * The range starts at l_start (l_whence is SEEK_SET) and has l_len bytes; 0: all behind it. l_pid
+ * of a found lock is 0 or, if this process has it, this process. */
+ROS2S_API int ros2s_lock(ros2s_file* file, int command, struct flock* lock);
 /* The range reads as zeros afterwards, and its space is free. The size does not change. */
 ROS2S_API int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes);
 /* The first byte at or behind `offset` that is in data (SEEK_DATA) or in a hole (SEEK_HOLE), as

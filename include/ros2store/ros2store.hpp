@@ -117,6 +117,11 @@ class File {
         return out;
     }
     void truncate(uint64_t bytes) const { detail::checked(ros2s_ftruncate(file_.get(), bytes)); }
+    // Throw as every call, also where another lock is in the way.
+    void flock(int operation) const { detail::checked(ros2s_flock(file_.get(), operation)); }
+    void lock(int command, struct flock& lock) const {
+        detail::checked(ros2s_lock(file_.get(), command, &lock));
+    }
     void punch_hole(uint64_t offset, uint64_t bytes) const {
         detail::checked(ros2s_punch_hole(file_.get(), offset, bytes));
     }

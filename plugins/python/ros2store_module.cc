@@ -4,8 +4,10 @@
 // the errno and the library's sentence. After os.fork(), or in a child that multiprocessing started
 // by forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
 // parent has closed it.
+#include <fcntl.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
+#include <sys/file.h>
 #include <ros2store/ros2store.hpp>
 
 namespace py = pybind11;
@@ -352,6 +354,26 @@ PYBIND11_MODULE(ros2store, m) {
         .def(
             "truncate", [](PythonFile& self, uint64_t bytes) { self.file().truncate(bytes); },
             py::arg("bytes"), unlocked)
+        .def(
+            "flock", [](PythonFile& self, int operation) { self.file().flock(operation); },
+            py::arg("operation"), unlocked,
+            "As fcntl.flock(). The lock holds against all mounts and programs, and belongs to this "
+            "File. BlockingIOError with fcntl.LOCK_NB if another lock is in the way.")
+        .def(
+            "lockf",
+            [](PythonFile& self, int operation, int64_t length, int64_t start) {
+                struct flock range{};
+                range.l_type = (operation & LOCK_UN) != 0   ? F_UNLCK
+                               : (operation & LOCK_EX) != 0 ? F_WRLCK
+                                                            : F_RDLCK;
+                range.l_start = start;
+                range.l_len = length;
+                const bool waits = (operation & LOCK_NB) == 0;
+                self.file().lock(waits ? F_OFD_SETLKW : F_OFD_SETLK, range);
+            },
+            py::arg("operation"), py::arg("length") = 0, py::arg("start") = 0, unlocked,
+            "As fcntl.lockf(), of bytes from `start` on, but the lock belongs to this File, not to "
+            "the process.")
         .def("size", &PythonFile::size, unlocked)
         .def(
             "seek",

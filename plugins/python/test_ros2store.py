@@ -1,6 +1,7 @@
 """Tests the Python module on a real pool, by each kind of URI. ROS2STORE_PROGRAMS is the directory of the
 programs that make the pool and its daemons, LYING_LIBRARY the library of a client whose server lies."""
 import errno
+import fcntl
 import multiprocessing
 import os
 import pathlib
@@ -62,6 +63,20 @@ class Embedded(unittest.TestCase):
     def write(self, path, data):
         with self.fs.open(path, "w") as file:
             self.assertEqual(file.pwrite(data, 0), len(data))
+
+    def test_locks_of_two_files_exclude_each_other(self):
+        with self.fs.open("a", "w+") as one, self.fs.open("a", "r+") as other:
+            one.lockf(fcntl.LOCK_EX, 10)
+            other.lockf(fcntl.LOCK_EX | fcntl.LOCK_NB, 10, 10)
+            with self.assertRaises(BlockingIOError):
+                other.lockf(fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 9)
+            one.flock(fcntl.LOCK_SH)
+            other.flock(fcntl.LOCK_SH)
+            with self.assertRaises(BlockingIOError):
+                other.flock(fcntl.LOCK_EX | fcntl.LOCK_NB)
+            one.close()
+            other.flock(fcntl.LOCK_EX)
+            other.lockf(fcntl.LOCK_EX)
 
     def test_reads_what_it_wrote(self):
         with self.fs.open("a", "w+") as file:

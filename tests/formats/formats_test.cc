@@ -284,6 +284,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
     const std::string opened = field_text<fs::Opened>(f::opened_fields);
     const std::string content = field_text<std::string>(f::content_fields);
     const std::string names = field_text<f::NamesBody>(f::names_fields);
+    const std::string lock_reply = field_text<std::optional<Lock>>(lock_reply_fields);
     const std::string codes = field_text<f::CodesBody>(f::codes_fields);
     // What several bodies have: a row of its own, and its name in the others.
     const std::pair<std::string, std::string> parts[] = {
@@ -298,6 +299,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
         row("step of a trace", field_text<rpc::StepBody>(rpc::step_fields)),
         row("status", field_text<Result<>>(rpc::status_fields)),
         row("object", field_text<ObjectId>(s::object_fields)),
+        row("lock", field_text<Lock>(lock_fields)),
 
         row("1 describe", "empty", field_text<s::Description>(s::description_fields)),
         row("2 fetch", field_text<ContainerId, std::vector<FetchItem>>(s::fetch_fields), fetched),
@@ -323,6 +325,8 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
             field_text<std::vector<FetchItem>, std::vector<Link>>(s::chained_fields)),
         row("13 pinned again", field_text<ContainerId, Uuid>(s::pinned_again_fields),
             field_text<bool>(s::refused_a_punch_fields)),
+        row("14 lock", field_text<ContainerId, Uuid, LockRequest>(s::lock_request_fields),
+            lock_reply),
 
         row("user", field_text<fs::UserClaim>(f::user_fields)),
         row("1 read", file, moved),
@@ -366,6 +370,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
             field_text<std::vector<f::FoundEntry>>(f::found_entries_fields)),
         row("33 write pieces", field_text<f::FileBody, Checksums>(f::pieces_fields), moved),
         row("34 seek", file, moved),
+        row("35 lock", field_text<f::LockBody>(f::lock_body_fields), lock_reply),
     };
     const std::string last = std::to_string(f::method_count) + ' ';
     EXPECT_TRUE(rows.back().starts_with("| " + last)) << "no row for the method " << last;

@@ -110,10 +110,9 @@ def git_repository(top):
 
 @check
 def sqlite_database(top):
-    # A shared mount has no locks, which a write-ahead log needs.
-    for mode in ("delete",) if SHARED else ("delete", "wal"):
-        path = f"file:{top}/{mode}.db" + ("?nolock=1" if SHARED else "")
-        db = sqlite3.connect(path, uri=True)
+    for mode in ("delete", "wal"):
+        path = f"{top}/{mode}.db"
+        db = sqlite3.connect(path)
         assert db.execute(f"pragma journal_mode={mode}").fetchone()[0] == mode
         db.execute("create table t(a integer primary key, b blob)")
         for i in range(15):
@@ -126,7 +125,7 @@ def sqlite_database(top):
         except KeyError:
             pass
         db.close()
-        db = sqlite3.connect(path, uri=True)
+        db = sqlite3.connect(path)
         assert db.execute("pragma integrity_check").fetchone()[0] == "ok"
         assert db.execute("select count(*), sum(length(b)) from t").fetchone() == (
             75, sum(i * 31 * 5 for i in range(15)))
@@ -613,17 +612,27 @@ def positions_in_a_directory(top):
 @check
 def locks(top):
     with open(f"{top}/f", "w") as file:
-        if SHARED:
-            fails(errno.ENOLCK, fcntl.flock, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            fails(errno.ENOLCK, fcntl.flock, file, fcntl.LOCK_SH)
-            fails(errno.ENOLCK, fcntl.lockf, file, fcntl.LOCK_EX)
-            fcntl.flock(file, fcntl.LOCK_UN)
-            fcntl.lockf(file, fcntl.LOCK_UN)
-            return
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with open(f"{top}/f", "w") as other:
             fails(errno.EAGAIN, fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        child = os.fork()
+        if child == 0:
+            try:
+                fails(errno.EAGAIN, fcntl.lockf, file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        os.close(os.open(f"{top}/f", os.O_RDONLY))  # ends the locks of this process
+        child = os.fork()
+        if child == 0:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
 
 
 def main():

@@ -7,6 +7,7 @@ appends, renames against creates, files that one host has open and another one r
 times of files after the daemons' clocks were set. The last line is "N passed, N failed". Exit status 77 where
 this machine cannot mount.
 """
+import collections
 import errno
 import fcntl
 import os
@@ -98,39 +99,68 @@ class Host(threading.Thread):
                 raise
 
 
+def open_file_lock(file, kind):
+    return fcntl.fcntl(file, fcntl.F_OFD_SETLKW, struct.pack("hhqqi", kind, os.SEEK_SET, 0, 0, 0))
+
+
 class Locker(threading.Thread):
-    """Asks for locks of one file through all mounts. Each is refused at once."""
+    """Counts in files through one mount, each time under a lock. A lock that is lost is EIO: then the file is
+    opened again, and it is unknown whether its last count was written."""
 
-    WHOLE_FILE = struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-    LOCKS = (lambda file: fcntl.flock(file, fcntl.LOCK_EX),
-             lambda file: fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB),
-             lambda file: fcntl.lockf(file, fcntl.LOCK_EX),
-             lambda file: fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB),
-             lambda file: fcntl.fcntl(file, fcntl.F_OFD_SETLK, Locker.WHOLE_FILE))
+    # By name: lock, unlock.
+    LOCKS = {"flock": (lambda file: fcntl.flock(file, fcntl.LOCK_EX),
+                       lambda file: fcntl.flock(file, fcntl.LOCK_UN)),
+             "process": (lambda file: fcntl.lockf(file, fcntl.LOCK_EX),
+                         lambda file: fcntl.lockf(file, fcntl.LOCK_UN)),
+             "open file": (lambda file: open_file_lock(file, fcntl.F_WRLCK),
+                           lambda file: open_file_lock(file, fcntl.F_UNLCK))}
 
-    def __init__(self, mounts):
+    def __init__(self, top):
         super().__init__()
-        self.files = [os.open(f"{top}/lock", os.O_RDWR | os.O_CREAT) for top in mounts]
-        self.refused, self.stops, self.failure = 0, False, None
+        self.top = top
+        self.files = {kind: self.open(kind) for kind in self.LOCKS}
+        self.counted = collections.Counter()
+        self.unknown = collections.Counter()
+        self.stops, self.failure = False, None
+
+    def open(self, kind):
+        return os.open(f"{self.top}/{kind}", os.O_RDWR | os.O_CREAT)
 
     def run(self):
-        while not self.stops and self.failure is None:
-            for mount, file in enumerate(self.files):
-                for kind, lock in enumerate(self.LOCKS):
-                    self.ask(lock, file, f"lock {kind} through mount {mount}")
-            time.sleep(0.01)
-        for file in self.files:
-            os.close(file)
+        try:
+            while not self.stops:
+                for kind in self.LOCKS:
+                    self.count(kind)
+            for file in self.files.values():
+                os.close(file)
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            self.failure = f"locks through {self.top}: {error!r}"
 
-    def ask(self, lock, file, what):
+    def count(self, kind):
+        lock, unlock = self.LOCKS[kind]
+        file = self.files[kind]
         try:
             lock(file)
-            self.failure = f"{what} was granted"
+            number = int(os.pread(file, 20, 0) or b"0")
+            os.pwrite(file, b"%20d" % (number + 1), 0)
+            unlock(file)
+            self.counted[kind] += 1
         except OSError as error:
-            if error.errno == errno.ENOLCK:
-                self.refused += 1
-            else:
-                self.failure = f"{what}: {error!r}"
+            if error.errno != errno.EIO:
+                raise
+            self.unknown[kind] += 1
+            os.close(file)
+            self.files[kind] = self.open(kind)
+
+    @staticmethod
+    def check(lockers, top):
+        for kind in Locker.LOCKS:
+            counted = sum(locker.counted[kind] for locker in lockers)
+            unknown = sum(locker.unknown[kind] for locker in lockers)
+            with open(f"{top}/{kind}", "rb") as file:
+                found = int(file.read())
+            print(f"{kind}: {counted} counted, {unknown} with a lost lock")
+            assert counted <= found <= counted + unknown, f"{kind}: {counted} counted, {found} in the file"
 
 
 def free_bytes(top):
@@ -144,25 +174,27 @@ def hosts_of_two_dpus_share_a_container():
         pool.start()
         before = free_bytes(pool.mounts[0])
         hosts = [Host(pool.mounts, number) for number in range(5)]
-        locker = Locker(pool.mounts)
-        for thread in (*hosts, locker):
+        lockers = [Locker(top) for top in pool.mounts]
+        for thread in (*hosts, *lockers):
             thread.start()
         try:
             for turn in range(KILLS):
                 turns = [host.turns for host in hosts]
                 wait_until(lambda: any(host.failure for host in hosts) or all(
                     host.turns > at + 3 for host, at in zip(hosts, turns, strict=True)), "work")
-                refused = locker.refused
+                counted = sum(locker.counted.total() for locker in lockers)
                 pool.kill(turn)
-                assert locker.refused > refused, "locks wait for daemons"
+                wait_until(lambda: any(locker.failure for locker in lockers) or
+                           sum(locker.counted.total() for locker in lockers) > counted + 20, "locks")
             time.sleep(1)
         finally:
-            for thread in (*hosts, locker):
+            for thread in (*hosts, *lockers):
                 thread.stops = True
-            for thread in (*hosts, locker):
+            for thread in (*hosts, *lockers):
                 thread.join()
-        failures = [thread.failure for thread in (*hosts, locker) if thread.failure]
+        failures = [thread.failure for thread in (*hosts, *lockers) if thread.failure]
         assert not failures, "\n".join(failures)
+        Locker.check(lockers, pool.mounts[0])
         for top in pool.mounts:
             with open(f"{top}/log", "rb") as log:
                 records = log.read().splitlines(keepends=True)

@@ -15,6 +15,7 @@ class FilesBelow : public fs::FileSystem {
     using Window = fs::Window;
     using AttributesTask = Task<Result<fs::Attributes>>;
     using OpenedTask = Task<Result<fs::Opened>>;
+    using LockTask = Task<Result<std::optional<object::Lock>>>;
 
     Task<Result<bool>> was_done(const Call& call) override { return inner_.was_done(call); }
     Task<Result<fs::FileSystemSpace>> space(const Call& call) override {
@@ -38,6 +39,10 @@ class FilesBelow : public fs::FileSystem {
     Task<Result<uint64_t>> seek(const Call& call, FileHandle handle, uint64_t offset,
                                 fs::SeekFor what) override {
         return inner_.seek(call, handle, offset, what);
+    }
+    LockTask lock(const Call& call, FileHandle handle, const object::Lock& lock,
+                  fs::LockHow how) override {
+        return inner_.lock(call, handle, lock, how);
     }
     Result<fs::PathReport> path_report(FileHandle handle) const override {
         return inner_.path_report(handle);

@@ -149,7 +149,7 @@ class DaosFileSystem final : public fs::FileSystem {
         co_return co_await with_object(thread, id, std::move(work));
     }
     // Locks names, in a fixed order.
-    Task<Locks> lock(std::vector<Entry> places);
+    Task<Locks> lock_names(std::vector<Entry> places);
     // Locks against the removal of a directory, or for the removal if `removes`.
     Task<> lock_entries(Locks& locks, NodeId directory, bool removes);
     // Locks against changes of the size of a file, or for such a change if `changes`. The change
@@ -219,7 +219,7 @@ auto DaosFileSystem::with_object(const ThreadTurns::Permit& thread, NodeId id, W
         std::vector<Entry> places;
         places.push_back({.directory = node->parent->id, .name = node->name});
         {
-            const Locks waited = co_await lock(std::move(places));
+            const Locks waited = co_await lock_names(std::move(places));
         }
         node = nodes_.find(id);
         if (node == nullptr || node->object == object) co_return fail(Code::stale);

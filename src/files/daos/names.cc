@@ -100,7 +100,7 @@ Task<> DaosFileSystem::close_all() {
 
 // ---- locks
 
-Task<DaosFileSystem::Locks> DaosFileSystem::lock(std::vector<Entry> places) {
+Task<DaosFileSystem::Locks> DaosFileSystem::lock_names(std::vector<Entry> places) {
     std::vector<size_t> slots;
     for (const Entry& place : places) {
         slots.push_back(hash_of(place.directory.value, place.name) % locks_);
@@ -235,7 +235,7 @@ Task<Result<Attributes>> DaosFileSystem::add(const Call& call, NodeId parent, st
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
-    Locks locks = co_await lock({{.directory = parent, .name = owned}});
+    Locks locks = co_await lock_names({{.directory = parent, .name = owned}});
     co_await lock_entries(locks, parent, false);
     if (directory->is_removed) co_return fail(Code::not_found);
     // As in POSIX for directories with this bit.
@@ -313,7 +313,7 @@ Task<Result<>> DaosFileSystem::remove(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, use_directory(parent));
     std::string owned(name);
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
-    Locks locks = co_await lock({{.directory = parent, .name = owned}});
+    Locks locks = co_await lock_names({{.directory = parent, .name = owned}});
     const ObjectRef above = directory->object;
     const Change change(nodes_, parent);
     ROS2S_CO_TRY_ASSIGN(const FoundNode there,
@@ -407,7 +407,7 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     }
     const std::string owned(name);
     const std::string owned_new(new_name);
-    Locks locks = co_await lock(
+    Locks locks = co_await lock_names(
         {{.directory = parent, .name = owned}, {.directory = new_parent, .name = owned_new}});
     const ObjectRef above = from->object;
     const ObjectRef new_above = to->object;

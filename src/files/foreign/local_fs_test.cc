@@ -67,7 +67,11 @@ class LocalSubject final : public fs::contract::Subject {
 
 const bool registered = fs::contract::register_contract(
     "LocalFs",
-    {.clears_set_ids = false, .exact_space = false, .xattr_bytes = 2000, .property_runs = 5},
+    {.clears_set_ids = false,
+     .exact_space = false,
+     .xattr_bytes = 2000,
+     .locks = false,
+     .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<LocalSubject>(seed); });
 
 const char* const too_few = "the node's descriptor is closed when another node is used";
@@ -81,6 +85,7 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
                {"RemovedFileIsUsableForAWhile", too_few},
                {"ReplacedDirectoryIsUsableForAWhile", too_few},
                {"RemovedDirectoryIsUsableForAWhile", too_few}},
+     .locks = false,
      .property_runs = 1},
     [](uint64_t seed) {
         return std::make_unique<LocalSubject>(seed, LocalFsOptions{.descriptors_max = 1});

@@ -82,6 +82,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     if (file == nullptr) co_return fail(Code::stale);
     while (file->in_flight > 0) co_await file->idle;
     NodeState& state = file->node;
+    if (!file->lock_owners.empty()) co_await release_locks(*file);
     --state.handles;
     if (store_.pins_era() == 0 || state.orphaned) {
         co_await unpin(state);

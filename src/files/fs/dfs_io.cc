@@ -84,6 +84,8 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
+    if (!file->lock_owners.empty()) [[unlikely]]
+        ROS2S_CO_TRY(co_await check_locks(call, *file));
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
     uint32_t* crc = nullptr;
@@ -201,6 +203,8 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
+    if (!file->lock_owners.empty()) [[unlikely]]
+        ROS2S_CO_TRY(co_await check_locks(call, *file));
     object::Checksums* checksums = nullptr;
     if (call.checksums != nullptr) {
         checksums = &call.checksums->pieces;

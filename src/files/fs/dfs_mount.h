@@ -1,8 +1,8 @@
 // DfsMount: a mounted DFS. It is one class with functions in several files: dfs_mount.cc (format,
 // mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc, dfs_attributes.cc,
-// dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_orphans.cc (nodes
-// without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc, dfs_exactly_once.cc
-// (repeated calls).
+// dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_locks.cc,
+// dfs_orphans.cc (nodes without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc,
+// dfs_exactly_once.cc (repeated calls).
 //
 // An operation on names reads the records that it depends on, and builds one transaction on the
 // condition that they have not changed. If a condition fails, it tries again. Conditions are added
@@ -103,6 +103,8 @@ class DfsMount final : public Dfs {
                                 SeekFor what) override;
     Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
                                                       uint64_t cookie, size_t limit) override;
+    Task<Result<std::optional<object::Lock>>> lock(const Call& call, FileHandle handle,
+                                                   const object::Lock& lock, LockHow how) override;
     Result<PathReport> path_report(FileHandle handle) const override;
     Task<Result<>> read_many(const Call&, NodeId directory, std::span<ReadManyItem> items) override;
     Task<Result<FileSystemSpace>> space(const Call&) override;
@@ -258,6 +260,21 @@ class DfsMount final : public Dfs {
     Task<Result<Commit>> commit_held(const Call& call, OperationSlots::HeldSlot& slot,
                                      NodeState& state, uint32_t part = 0);
     static Task<> hold_again(DfsMount& self);
+
+    // ---- dfs_locks.cc
+    using LockResult = Result<std::optional<object::Lock>>;
+    // Once. Errors also: busy (the store awaits other mounts).
+    Task<LockResult> lock_once(const Call& call, OpenFile& file, const object::Lock& lock,
+                               object::LockRequest::How how);
+    Task<LockResult> ask_lock(const Call& call, NodeId node, const object::Lock& lock,
+                              object::LockRequest::How how);
+    // It is unknown whether the lock was set: the store gets what the owner had before.
+    static Task<> undo_lock(DfsMount& self, NodeState& state, object::Lock lock);
+    Task<> release_locks(OpenFile& file);
+    // In a new era. A lock that the store does not grant again is lost.
+    Task<Result<>> claim_locks(const Call& call, NodeState& state);
+    void lose_locks(const NodeState& state, LockOwner owner);
+    Task<Result<>> check_locks(const Call& call, OpenFile& file);
 
     // ---- dfs_orphans.cc
     struct Orphan {

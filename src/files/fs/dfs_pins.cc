@@ -64,6 +64,7 @@ Task<Result<DfsMount::InodeAndContents>> DfsMount::hold(const Call& call, NodeSt
     // If no answer came, it may have been pinned all the same.
     state.held = state.held || !done || is_pinned;
     ROS2S_CO_TRY(done);
+    if (is_pinned) ROS2S_CO_TRY(co_await claim_locks(call, state));
     if (is_pinned) state.era = era;
     co_return whole_of(chain, whole);
 }

@@ -300,6 +300,9 @@ class Namespace {
     virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };
 
+// test: changes nothing. now: does not wait. wait: until no other lock is in the way.
+enum class LockHow : uint8_t { test, now, wait };
+
 enum class SeekFor : uint8_t { data = 0, hole = 1 };
 
 class FileSystem : public Namespace {
@@ -331,6 +334,16 @@ class FileSystem : public Namespace {
     // or there is no data behind it), unsupported (by the server).
     virtual Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
                                         SeekFor what) = 0;
+    // Locks, unlocks or tests a range of an open file, or the whole of it (LockSpace::flock), for
+    // one of the caller's owners. The lock in the way is returned, for `wait` never; its process is
+    // 0 if it is not a caller's of this file system. Locks hold against all mounts of the container
+    // and end when the handle through which they were set is closed. A waiting call ends with its
+    // stop token or deadline. Errors also: invalid, no_memory (a limit of locks), unsupported, io
+    // (an owner that has lost a lock of this file, until it unlocks all of it).
+    virtual Task<Result<std::optional<object::Lock>>> lock(const Call&, FileHandle,
+                                                           const object::Lock&, LockHow) {
+        co_return fail(Code::unsupported);
+    }
     virtual Result<PathReport> path_report(FileHandle handle) const = 0;
 
     // Opens, reads and closes many files in one call, concurrently. If the call has a caller, it

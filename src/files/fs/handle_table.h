@@ -32,6 +32,9 @@ struct OpenFile {
     uint32_t in_flight = 0;
     Event idle;  // woken when in_flight becomes 0
     ReaddirCookies cookies;
+    // Those that have set locks through this handle.
+    std::vector<LockOwner> lock_owners;
+    bool has_lost_lock = false;  // one of theirs
     Counter reads, read_bytes, writes, written_bytes;
 };
 

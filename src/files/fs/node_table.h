@@ -7,6 +7,7 @@
 // - While `removing`, the pins are one remover and waiters; no call uses the node's contents.
 #pragma once
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +19,21 @@
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::fs {
+
+// An owner of locks of a file, in one of the two spaces.
+struct LockOwner {
+    object::LockSpace space{};
+    uint64_t mount = 0;
+    uint64_t number = 0;
+    friend auto operator<=>(const LockOwner&, const LockOwner&) = default;
+};
+
+// What this mount has locked of a node.
+struct NodeLocks {
+    explicit NodeLocks(Reactor& reactor) : turn(reactor, 1) {}
+    Semaphore turn;  // one change at a time, so that `by_owner` is what the store has
+    std::map<LockOwner, std::vector<object::Lock>> by_owner;
+};
 
 struct NodeState {
     NodeState(Reactor& reactor, NodeId id)
@@ -39,7 +55,8 @@ struct NodeState {
     uint64_t era = 0;        // ... while pins_era() had this value
     mode_t set_id_mode = 0;  // mode as last seen; a write looks for set-id bits in it
     Semaphore writers;
-    Event removal_ended;  // wakes the calls that wait for `removing` to end; never set
+    std::unique_ptr<NodeLocks> locks;  // made by the first lock
+    Event removal_ended;               // wakes the calls that wait for `removing` to end; never set
 
     [[nodiscard]] bool may_have(SetIds which) const { return set_ids_of(set_id_mode, which) != 0; }
 };

@@ -86,7 +86,11 @@ const bool registered = fs::contract::register_contract(
 
 const bool directory_registered = fs::contract::register_contract(
     "HostLinkToLocalFs",
-    {.clears_set_ids = false, .exact_space = false, .xattr_bytes = 2000, .property_runs = 3},
+    {.clears_set_ids = false,
+     .exact_space = false,
+     .xattr_bytes = 2000,
+     .locks = false,
+     .property_runs = 3},
     [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::directory); });
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 #include "ros2s/base/fields.h"
 #include "ros2s/hostlink/wire.h"
+#include "ros2s/object/lock_fields.h"
 
 namespace ros2s::hostlink {
 
@@ -33,6 +34,13 @@ inline constexpr auto pieces_fields = [](auto& io, auto& body, auto& checksums) 
     io("handle", body.handle.value);
     io("offset", body.offset);
     io.numbers("checksums of the payload's pieces", checksums);
+};
+
+inline constexpr auto lock_body_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("handle", body.handle.value);
+    io.choice("how", body.how, fs::LockHow::now);
+    io.part("lock", body.lock, object::lock_fields);
 };
 
 inline constexpr auto moved_fields = [](auto& io, auto& body) {

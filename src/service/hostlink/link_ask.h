@@ -14,10 +14,13 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
         ServerHandle at{.place = locator_.location()};
         if (handle.value != 0) {
             ROS2S_CO_TRY_ASSIGN(const Open* file, opened(handle));
-            at.handle = file->there;
             if (file->place != at.place) [[unlikely]] {
-                ROS2S_CO_TRY_ASSIGN(at, co_await where(call, handle));
+                ROS2S_CO_TRY(co_await where(call, handle));
+                ROS2S_CO_TRY_ASSIGN(file, opened(handle));
             }
+            if (file->has_lost_lock) [[unlikely]]
+                co_return fail(Code::io);
+            at = {.place = file->place, .handle = file->there};
         }
         request.body = encode(at);
         const auto done = co_await channel_.call(call, request, reader);

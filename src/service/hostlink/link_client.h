@@ -82,6 +82,9 @@ class LinkClient final : public fs::FileSystem {
                                 fs::SeekFor what) override;
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
+    Task<Result<std::optional<object::Lock>>> lock(const Call&, fs::FileHandle handle,
+                                                   const object::Lock& lock,
+                                                   fs::LockHow how) override;
     Result<fs::PathReport> path_report(fs::FileHandle handle) const override;
 
     Task<Result<fs::Opened>> open(const Call&, NodeId node, fs::OpenFlags flags) override;
@@ -127,6 +130,11 @@ class LinkClient final : public fs::FileSystem {
     void forget(NodeId node, uint64_t count) override;
 
   private:
+    struct LockOwner {
+        object::LockSpace space{};
+        uint64_t number = 0;
+        friend auto operator<=>(const LockOwner&, const LockOwner&) = default;
+    };
     struct Open {
         NodeId node{};
         fs::OpenFlags flags;
@@ -139,6 +147,9 @@ class LinkClient final : public fs::FileSystem {
         uint64_t cookie_base = 0;               // cookies up to this are from before a reopening
         uint64_t cookie_most = 0;
         bool unsynced = false;  // written since it was opened or synced
+        // Those that have set locks through this handle. The server's locks end with the server.
+        std::vector<LockOwner> lock_owners;
+        bool has_lost_lock = false;
         fs::PathReport report;
     };
     // For a request: the mount, and the server's handle of the file.
@@ -174,6 +185,9 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<uint64_t>> update(const Call& call, Method method, fs::FileHandle handle,
                                   FileBody file, ConstBytes payload,
                                   std::span<const uint32_t> checksums);
+    Task<Result<std::optional<object::Lock>>> lock_once(const Call& call, fs::FileHandle handle,
+                                                        object::Lock lock, fs::LockHow how);
+    void forget_locks(const Open& file);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
     // A request about names: sends the body with the mount's number. Returns where it was done.
@@ -205,6 +219,7 @@ class LinkClient final : public fs::FileSystem {
     session::MountLocator& locator_;
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
+    std::set<std::pair<NodeId, LockOwner>> locked_;  // the owners that may have locks of a node
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;

@@ -337,6 +337,7 @@ constexpr std::array<LinkServer::MethodRow, method_count> LinkServer::methods{{
     {Method::readdir_many, "readdir_many", has_node, &LinkServer::readdir_many, readdir_many_bytes},
     {Method::write_pieces, "write_pieces", plain, &LinkServer::update},
     {Method::seek, "seek", plain, &LinkServer::seek},
+    {Method::lock, "lock", plain, &LinkServer::lock},
 }};
 
 const LinkServer::MethodRow* LinkServer::find_method(uint16_t number) {

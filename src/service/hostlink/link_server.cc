@@ -316,6 +316,22 @@ Task<Result<>> LinkServer::seek(rpc::Request& request, Scratch& scratch) {
     co_return Result<>{};
 }
 
+// A mount learns the processes of its own locks only.
+Task<Result<>> LinkServer::lock(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(LockBody asked, rpc::read_body<LockBody>(request.body(), lock_body_fields));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered,
+                        enter(request, FileBody{.mount = asked.mount, .handle = asked.handle}));
+    asked.lock.mount = asked.mount.value;
+    ROS2S_CO_TRY_ASSIGN(auto in_the_way, co_await entered.fs().lock(request.call(), asked.handle,
+                                                                    asked.lock, asked.how));
+    if (in_the_way && in_the_way->mount != asked.lock.mount) {
+        in_the_way->owner = in_the_way->pid = 0;
+    }
+    if (in_the_way) in_the_way->mount = 0;
+    co_await request.reply(rpc::build(scratch.answer, object::lock_reply_fields, in_the_way));
+    co_return Result<>{};
+}
+
 Task<Result<>> LinkServer::sync(rpc::Request& request, Scratch& /*scratch*/) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));

@@ -140,6 +140,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
                                      const FileBody& file, fs::Window payload,
                                      fs::PayloadChecksums& checksums);
     Task<Result<>> seek(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> lock(rpc::Request& request, Scratch& scratch);
     Task<Result<>> sync(rpc::Request& request, Scratch& scratch);
     // Decodes the body, and answers with the result of `apply(names, call, body)`.
     template <auto apply>

@@ -366,6 +366,7 @@ constexpr auto fields_of(const std::string&) { return content_fields; }
 constexpr auto fields_of(const std::vector<std::string>&) { return xattr_names_fields; }
 constexpr auto fields_of(const fs::FileSystemSpace&) { return space_fields; }
 constexpr auto fields_of(const std::vector<FoundName>&) { return found_names_fields; }
+constexpr auto fields_of(const std::optional<object::Lock>&) { return object::lock_reply_fields; }
 constexpr auto fields_of(const CodesBody&) { return codes_fields; }
 constexpr auto fields_of(const std::vector<fs::DirectoryEntry>&) { return entries_fields; }
 constexpr auto fields_of(const std::vector<FoundEntry>&) { return found_entries_fields; }

@@ -58,8 +58,9 @@ enum class Method : uint16_t {
     readdir_many = 32,
     write_pieces = 33,
     seek = 34,
+    lock = 35,
 };
-inline constexpr size_t method_count = 34;  // their numbers begin with 1
+inline constexpr size_t method_count = 35;  // their numbers begin with 1
 
 using rpc::Buffer;
 
@@ -76,8 +77,17 @@ struct FileBody {
     friend bool operator==(const FileBody&, const FileBody&) = default;
 };
 
-// The reply to each of these: the number of bytes moved (seek: the byte found), and the CRC32C of
-// the data that was read.
+// Sets or tests a lock of an open file. `lock.mount` is the server's to set. The reply is the lock
+// in the way, if there is one.
+struct LockBody {
+    session::MountId mount{};
+    fs::FileHandle handle{};
+    fs::LockHow how{};  // not `wait`
+    object::Lock lock;
+};
+
+// The reply to each of the requests of a FileBody: the number of bytes moved (seek: the byte
+// found), and the CRC32C of the data that was read.
 struct MovedBody {
     uint64_t bytes = 0;
     uint32_t crc = 0;

@@ -142,7 +142,8 @@ object::Features EngineStore::features() const {
             .durable = true,
             .chains = true,
             .caps = true,
-            .seals = true};
+            .seals = true,
+            .locks = true};
 }
 
 std::string EngineStore::path() const {
@@ -260,9 +261,17 @@ Task<Result<bool>> EngineStore::pinned_again(const Call& call, object::Container
     return at_home(pool_->base->cores, pool_->reader, &Reader::pinned_again, call, container,
                    holder);
 }
+Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
+                                                            object::ContainerId container,
+                                                            const object::Holder& holder,
+                                                            const object::LockRequest& request) {
+    return at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder,
+                   request);
+}
 void EngineStore::session_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
     const Time until = now + pool_->base->options.pin_grace;
+    pool_->locks.session_ended(session, now, until);
     pool_->pins.session_ended(session, now, until);
     pool_->holders.session_ended(session, now, until);
 }
@@ -304,6 +313,8 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_engine_stored_replies", "Request slots whose last answer is kept.",
           p.state.replies.count());
     visit("ros2store_engine_pins", "Open files that mounts have pinned.", pool_->pins.count());
+    visit("ros2store_engine_locks", "Locks by fcntl and flock that mounts have.",
+          pool_->locks.count());
     counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
             &Of::partial_blocks);
     counted("ros2store_engine_lists_total", "List requests.", &Of::lists);

@@ -113,6 +113,9 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
                                     const object::Holder& holder) override;
     [[nodiscard]] uint64_t pins_era() const override { return 0; }
+    Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
+                                                   const object::Holder& holder,
+                                                   const object::LockRequest& request) override;
     void session_ended(uint64_t session) override;
 
   private:

@@ -14,7 +14,7 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
                    base->state, base->journal, committer, base->superblock.pool,
                    base->superblock.checkpoint_first, recovered.checkpoint_number),
       holders(base->env, base->options, pins),
-      reader(base->cores, base->state, base->publisher, pins, holders),
+      reader(base->cores, base->state, base->publisher, pins, locks, holders),
       lister(base->cores, base->state),
       writer(base->cores, base->state, committer, checkpointer, pins, holders,
              base->options.staging_share()),

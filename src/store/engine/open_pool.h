@@ -10,6 +10,7 @@
 #include "opening.h"
 #include "pin_holders.h"
 #include "reader.h"
+#include "ros2s/object/locks.h"
 #include "writer.h"
 
 namespace ros2s::engine {
@@ -23,6 +24,7 @@ class EngineStore::OpenPool {
     Committer committer;
     Checkpointer checkpointer;
     object::PinTable pins;
+    object::LockTable locks{pins};
     PinHolders holders;
     Reader reader;
     Lister lister;

@@ -292,6 +292,15 @@ Task<Result<bool>> Reader::unpin(const Call&, object::ContainerId container,
     co_return pins_.remove(container, object, holder);
 }
 
+Task<Result<std::optional<object::Lock>>> Reader::lock(const Call& call,
+                                                       object::ContainerId container,
+                                                       const object::Holder& holder,
+                                                       const object::LockRequest& request) {
+    ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
+    co_return locks_.lock(container, holder, request, cores_.home().env.reactor.now());
+}
+
 // A trace belongs to one core at a time: items of other cores, which are fetched meanwhile, are not
 // traced.
 Task<> Reader::fetch_items(Core& from, Trace* trace, object::ContainerId container,

@@ -13,6 +13,7 @@
 
 #include "pin_holders.h"
 #include "publisher.h"
+#include "ros2s/object/locks.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
@@ -21,8 +22,13 @@ class Reader {
   public:
     // pin() stores its pins in `pins`, and their holders in `holders`.
     Reader(Cores& cores, const State& state, Publisher& publisher, object::PinTable& pins,
-           PinHolders& holders)
-        : cores_(cores), state_(state), publisher_(publisher), pins_(pins), holders_(holders) {}
+           object::LockTable& locks, PinHolders& holders)
+        : cores_(cores),
+          state_(state),
+          publisher_(publisher),
+          pins_(pins),
+          locks_(locks),
+          holders_(holders) {}
 
     // ObjectStore::fetch(), on any core of the pool.
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
@@ -34,6 +40,10 @@ class Reader {
                              const object::Holder& holder, object::ObjectId object);
     Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
                                     const object::Holder& holder);
+    // ObjectStore::lock(), on core 0.
+    Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
+                                                   const object::Holder& holder,
+                                                   const object::LockRequest& request);
 
   private:
     Task<> fetch_item(Core& from, Trace* trace, object::ContainerId container,
@@ -50,6 +60,7 @@ class Reader {
     const State& state_;
     Publisher& publisher_;
     object::PinTable& pins_;
+    object::LockTable& locks_;
     PinHolders& holders_;
 };
 

@@ -84,9 +84,10 @@ struct Shelf {
     Cores cores{env, *index, 1, {}, {}};
     Publisher publisher{env, cores, state};
     object::PinTable pins;
+    object::LockTable locks{pins};
     const EngineOptions options{};
     PinHolders holders{env, options, pins};
-    Reader reader{cores, state, publisher, pins, holders};
+    Reader reader{cores, state, publisher, pins, locks, holders};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;
     bool has_grown = false;

@@ -60,6 +60,11 @@ class ForwardingStore : public ObjectStore {
                                     const Holder& holder) override {
         return below_.pinned_again(call, container, holder);
     }
+    Task<Result<std::optional<Lock>>> lock(const Call& call, ContainerId container,
+                                           const Holder& holder,
+                                           const LockRequest& request) override {
+        return below_.lock(call, container, holder, request);
+    }
     [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
     void session_ended(uint64_t session) override { below_.session_ended(session); }
 

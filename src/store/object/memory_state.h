@@ -5,6 +5,7 @@
 #include <tuple>
 #include <vector>
 
+#include "locks.h"
 #include "memory_array.h"
 #include "object_store.h"
 #include "pins.h"
@@ -30,6 +31,7 @@ class MemoryState {
     [[nodiscard]] ListReply list(ContainerId container, const ListRequest& request) const;
     [[nodiscard]] QueryReply query(ContainerId container, ObjectId object, const Akey& akey) const;
     [[nodiscard]] PinTable& pins() { return pins_; }
+    [[nodiscard]] LockTable& locks() { return locks_; }
 
   private:
     // One akey name of an object, over all its dkeys. It outlives its entries, because query
@@ -84,6 +86,7 @@ class MemoryState {
     std::map<ContainerId, Container> containers_;
     std::map<SlotKey, Reply> replies_;
     PinTable pins_;
+    LockTable locks_{pins_};
 };
 
 }  // namespace ros2s::object

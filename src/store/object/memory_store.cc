@@ -21,7 +21,8 @@ Features MemoryStore::features() const {
             .checksums = true,
             .durable = false,
             .chains = true,
-            .seals = true};
+            .seals = true,
+            .locks = true};
 }
 
 Task<> MemoryStore::delay() {
@@ -137,7 +138,17 @@ Task<Result<bool>> MemoryStore::unpin(const Call&, ContainerId container, const 
     co_return is_wanted;
 }
 
+Task<Result<std::optional<Lock>>> MemoryStore::lock(const Call& call, ContainerId container,
+                                                    const Holder& holder,
+                                                    const LockRequest& request) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    co_return state_->locks().lock(container, holder, request, reactor_.now());
+}
+
 void MemoryStore::session_ended(uint64_t session) {
+    state_->locks().session_ended(session, reactor_.now(), reactor_.now());
     state_->pins().session_ended(session, reactor_.now(), reactor_.now());
 }
 

@@ -55,6 +55,9 @@ class MemoryStore final : public ObjectStore {
     Task<Result<bool>> unpin(const Call& call, ContainerId container, const Holder& holder,
                              ObjectId object) override;
     [[nodiscard]] uint64_t pins_era() const override { return 0; }
+    Task<Result<std::optional<Lock>>> lock(const Call& call, ContainerId container,
+                                           const Holder& holder,
+                                           const LockRequest& request) override;
     void session_ended(uint64_t session) override;
 
   private:

@@ -270,6 +270,7 @@ struct Features {
     bool chains = false;          // fetch_chain(), and Condition::Kind::pin
     bool caps = false;            // ContainerProperties::caps are enforced
     bool seals = false;           // Operation::seals are kept; else such a write is `unsupported`
+    bool locks = false;           // lock()
     // Set by a store that several clients open at once: what does not hold across these clients.
     bool own_epochs = false;  // epochs of different clients are ordered only within an object
     bool own_pins = false;    // a pin is visible only to the users of this instance
@@ -348,6 +349,16 @@ class ObjectStore {
     virtual Task<Result<bool>> pinned_again(const Call& /*call*/, ContainerId /*container*/,
                                             const Holder& /*holder*/) {
         co_return false;
+    }
+    // Locks, unlocks or tests a range of an object, at once (Features::locks). A lock in the way is
+    // returned; its owner and process are 0 if they are another holder's. Errors: invalid, stale (a
+    // claimed lock is lost: another holder may have had it meanwhile), busy (the store was just
+    // opened and awaits another holder: ask again), no_memory (a limit of locks; detail: the
+    // limit), not_found (the container), unsupported.
+    virtual Task<Result<std::optional<Lock>>> lock(const Call& /*call*/, ContainerId /*container*/,
+                                                   const Holder& /*holder*/,
+                                                   const LockRequest& /*request*/) {
+        co_return fail(Code::unsupported);
     }
     // For servers: the session with this number has ended.
     virtual void session_ended(uint64_t session) = 0;

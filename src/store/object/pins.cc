@@ -97,15 +97,27 @@ bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
     return is_wanted;
 }
 
-bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time now) {
-    if (now >= awaited_until_) awaited_.clear();
+bool PinTable::awaits(ContainerId container, const Holder& holder, Time now) const {
+    if (now < all_until_) return true;
     const auto found = awaited_.find(container);
-    if (found == awaited_.end()) return false;
-    Awaited& awaited = found->second;
-    if (awaited.holders.size() == 1 && *awaited.holders.begin() == name_of(container, holder)) {
-        return false;
+    return now < awaited_until_ && found != awaited_.end() &&
+           found->second.holders.contains(name_of(container, holder));
+}
+
+bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time now) const {
+    if (now < all_until_) return true;
+    const auto found = awaited_.find(container);
+    if (now >= awaited_until_ || found == awaited_.end()) return false;
+    const auto& holders = found->second.holders;
+    return holders.size() > 1 || *holders.begin() != name_of(container, holder);
+}
+
+bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {
+    if (now >= awaited_until_) awaited_.clear();
+    if (!awaits_another(container, holder, now)) return false;
+    if (const auto found = awaited_.find(container); found != awaited_.end()) {
+        found->second.is_wanted = true;
     }
-    awaited.is_wanted = true;
     return true;
 }
 
@@ -128,7 +140,7 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
         } else if (found != objects_.end() && !is_free(found->second, transaction.holder, now)) {
             found->second.is_wanted = true;
             return fail(Code::condition_failed, i);
-        } else if (now < all_until_ || awaits_another(container, transaction.holder, now)) {
+        } else if (spares_for_another(container, transaction.holder, now)) {
             return fail(Code::condition_failed, i);
         }
     }

@@ -39,6 +39,10 @@ class PinTable {
     // The holder has pinned again what it had. True: meanwhile a punch was refused in the
     // container, because a holder was awaited.
     bool pinned_again(ContainerId container, const Holder& holder);
+    // The holder, or another one, may have had something before the store was opened, and has not
+    // said yet that it has it again.
+    [[nodiscard]] bool awaits(ContainerId container, const Holder& holder, Time now) const;
+    [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
     [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
@@ -76,8 +80,8 @@ class PinTable {
     // The limit that `more` pins of the holder's session would exceed; 0: none.
     [[nodiscard]] uint64_t limit_met(const Holder& holder, size_t more) const;
     [[nodiscard]] bool is_free(const Object& object, const Holder& holder, Time now) const;
-    // Another holder than this one.
-    [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now);
+    // A punch is refused if another holder is awaited.
+    [[nodiscard]] bool spares_for_another(ContainerId container, const Holder& holder, Time now);
     bool drop(const Key& key, const Holder& holder);
     void drop_some();
 

@@ -136,4 +136,25 @@ struct HolderName {
     return {container, holder.owner, holder.client};
 }
 
+// Advisory locks of an object (locks.h). `range`: of bytes, as by fcntl(2). `flock`: of the whole.
+enum class LockSpace : uint8_t { range = 0, flock = 1 };
+enum class LockMode : uint8_t { none = 0, shared = 1, exclusive = 2 };  // none: nothing is locked
+struct Lock {
+    LockSpace space{};
+    LockMode mode{};
+    uint64_t first = 0, last = UINT64_MAX;  // the bytes, both included
+    uint64_t mount = 0;                     // for a holder that serves others: whose of them it is
+    uint64_t owner = 0;                     // a number that the holder, or that one, chose
+    uint32_t pid = 0;                       // for F_GETLK
+    friend bool operator==(const Lock&, const Lock&) = default;
+};
+struct LockRequest {
+    // test: changes nothing. set: locks, changes or unlocks. claim: the holder had this lock in an
+    // earlier session, or before the store was restarted.
+    enum class How : uint8_t { test = 0, set = 1, claim = 2 };
+    ObjectId object{};
+    Lock lock;
+    How how{};
+};
+
 }  // namespace ros2s::object

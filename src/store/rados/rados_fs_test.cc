@@ -54,10 +54,11 @@ std::unique_ptr<fs::contract::Subject> make(uint64_t seed) {
     return std::make_unique<RadosSubject>(seed, std::chrono::microseconds(delay_us), chunk_bytes);
 }
 
-const bool registered =
-    fs::contract::register_contract("DfsOnRados", {.exact_space = false}, make<(1 << 20), 0>);
+const bool registered = fs::contract::register_contract(
+    "DfsOnRados", {.exact_space = false, .locks = false}, make<(1 << 20), 0>);
 const bool registered_slow = fs::contract::register_contract(
-    "DfsOnSlowRadosSmallChunks", {.exact_space = false, .chunk_bytes = 8192, .property_runs = 5},
+    "DfsOnSlowRadosSmallChunks",
+    {.exact_space = false, .chunk_bytes = 8192, .locks = false, .property_runs = 5},
     make<8192, 100>);
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ros2s/base/fields.h"
+#include "ros2s/object/lock_fields.h"
 #include "ros2s/rpc/body.h"
 #include "wire.h"
 
@@ -99,6 +100,17 @@ inline constexpr auto pinned_again_fields = [](auto& io, auto& container, auto& 
 };
 inline constexpr auto refused_a_punch_fields = [](auto& io, auto& is_wanted) {
     io("a punch had been refused because the holder was awaited", is_wanted);
+};
+
+// ---- lock -----------------------------------------------------------------------------------
+
+inline constexpr auto lock_request_fields = [](auto& io, auto& container, auto& holder,
+                                               auto& request) {
+    io("container", container.uuid);
+    io("holder", holder);
+    io.part("object", request.object, object_fields);
+    io.choice("how", request.how, object::LockRequest::How::claim);
+    io.part("lock", request.lock, object::lock_fields);
 };
 
 // ---- chain ----------------------------------------------------------------------------------
@@ -306,6 +318,7 @@ inline constexpr FeatureBit feature_bits[] = {
     {&object::Features::chains, 32},
     {&object::Features::caps, 64},
     {&object::Features::seals, 128},
+    {&object::Features::locks, 256},
 };
 inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
     uint64_t bits = 0;

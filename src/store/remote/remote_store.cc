@@ -126,6 +126,19 @@ Task<Result<bool>> RemoteStore::pinned_again(const Call& call, ContainerId conta
         refused_a_punch_fields);
 }
 
+// To set a lock twice is the same as once.
+Task<Result<std::optional<Lock>>> RemoteStore::lock(const Call& call, ContainerId container,
+                                                    const Holder& holder,
+                                                    const LockRequest& request) {
+    Buffer body;
+    co_return co_await ask<std::optional<Lock>>(
+        channel_, call,
+        {.method = number(Method::lock),
+         .repeatable = true,
+         .body = rpc::build(body, lock_request_fields, container, holder.client, request)},
+        object::lock_reply_fields);
+}
+
 // ---- containers, space ----------------------------------------------------------------------
 
 namespace {

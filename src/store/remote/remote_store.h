@@ -55,6 +55,9 @@ class RemoteStore final : public object::ObjectStore {
                              const object::Holder& holder, object::ObjectId object) override;
     Task<Result<bool>> pinned_again(const Call& call, object::ContainerId container,
                                     const object::Holder& holder) override;
+    Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
+                                                   const object::Holder& holder,
+                                                   const object::LockRequest& request) override;
     [[nodiscard]] uint64_t pins_era() const override {
         return channel_.metrics().connections.value();
     }

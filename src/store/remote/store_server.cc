@@ -219,6 +219,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
         case Method::space: return space(request, work);
         case Method::unpin: return unpin(request, work);
         case Method::pinned_again: return pinned_again(request, work);
+        case Method::lock: return lock(request, work);
         default: return refuse(Code::unsupported, request.method());
     }
 }
@@ -332,6 +333,19 @@ Task<Result<>> StoreServer::pinned_again(rpc::Request& request, Workspace& work)
     ROS2S_CO_TRY_ASSIGN(const bool is_wanted,
                         co_await store_.pinned_again(request.call(), work.container, holder));
     co_await request.reply(rpc::build(work.body, refused_a_punch_fields, is_wanted));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
+    Holder holder = holder_of(request);
+    object::LockRequest wanted;
+    ROS2S_CO_TRY(read(
+        rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const auto in_the_way,
+                        co_await store_.lock(request.call(), work.container, holder, wanted));
+    co_await request.reply(rpc::build(work.body, object::lock_reply_fields, in_the_way));
     co_return Result<>{};
 }
 

@@ -31,12 +31,23 @@ enum class Method : uint16_t {
     unpin = 11,
     fetch_chain = 12,
     pinned_again = 13,
+    lock = 14,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 13> method_names{
-    "describe",          "fetch",           "update", "list", "query", "create_container",
-    "destroy_container", "list_containers", "space",  "pin",  "unpin", "fetch_chain",
-    "pinned_again"};
+inline constexpr std::array<std::string_view, 14> method_names{"describe",
+                                                               "fetch",
+                                                               "update",
+                                                               "list",
+                                                               "query",
+                                                               "create_container",
+                                                               "destroy_container",
+                                                               "list_containers",
+                                                               "space",
+                                                               "pin",
+                                                               "unpin",
+                                                               "fetch_chain",
+                                                               "pinned_again",
+                                                               "lock"};
 
 using rpc::Buffer;
 

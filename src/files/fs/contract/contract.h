@@ -40,6 +40,7 @@ struct Traits {
     bool hard_links = true;
     bool special_nodes = true;  // FIFOs, sockets, devices
     bool sticky_bit = true;
+    bool locks = true;           // FileSystem::lock()
     bool nameless_files = true;  // an open file exists until it is closed
     int property_runs = 20;      // seeds of the property test
     int property_steps = 150;    // operations per seed

@@ -46,6 +46,7 @@ bool register_contract(const std::string& implementation, Traits traits, Factory
     add(implementation + "Files", file_cases(), traits, factory);
     add(implementation + "Append", append_cases(), traits, factory);
     add(implementation + "Open", open_cases(), traits, factory);
+    add(implementation + "Locks", traits.locks ? lock_cases() : Cases{}, traits, factory);
     add(implementation + "Attributes", attribute_cases(), traits, factory);
     add(implementation + "Xattrs", xattr_cases(), traits, factory);
     add(implementation + "ReadMany", read_many_cases(), traits, factory);

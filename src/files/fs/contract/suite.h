@@ -108,6 +108,7 @@ Cases link_cases();
 Cases file_cases();
 Cases append_cases();
 Cases open_cases();
+Cases lock_cases();
 Cases attribute_cases();
 Cases xattr_cases();
 Cases read_many_cases();

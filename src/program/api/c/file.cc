@@ -1,10 +1,13 @@
 // Calls on open files.
 #include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <cerrno>
 
 #include "handles.h"
 #include "owner_of_new.h"
+#include "ros2s/fs/flock.h"
 #include "walk.h"
 
 using namespace ros2s;
@@ -54,6 +57,25 @@ Task<Result<>> close_file(ros2s_file& file) {
     // The caller takes EBUSY to mean that the file is still open.
     if (!closed && closed.error().code == Code::busy) co_return fail(Code::io);
     co_return closed;
+}
+
+uint64_t lock_owner(const ros2s_file& file) { return file.core.handle.value; }
+
+Result<std::optional<object::Lock>> ask_for_lock(ros2s_file& file, object::Lock lock,
+                                                 fs::LockHow how) {
+    lock.pid = static_cast<uint32_t>(::getpid());
+    return file.fs.run(
+        [&] { return file.fs.file_system().lock(file.fs.call, file.core.handle, lock, how); });
+}
+
+int refuse_lock(const ros2s_file& file, const Error& error) {
+    if (error.code == Code::unsupported || error.code == Code::no_memory) {
+        return refuse(ENOLCK,
+                      "lock '" + file.path + "': " +
+                          (error.code == Code::unsupported ? "the store behind it has no locks"
+                                                           : "a limit of locks is reached"));
+    }
+    return refuse(error, "lock", file.path);
 }
 
 }  // namespace
@@ -143,6 +165,49 @@ int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes) {
     return run_and_answer(file->fs, "punch a hole into", file->path, [&] {
         return file->fs.file_system().punch_hole(file->fs.call, file->core.handle, offset, bytes);
     });
+}
+
+int ros2s_flock(ros2s_file* file, int operation) {
+    if (const int rc = check(file, "lock"); rc < 0) return rc;
+    const int kind = operation & ~LOCK_NB;
+    if (kind != LOCK_SH && kind != LOCK_EX && kind != LOCK_UN) {
+        return refuse(EINVAL, "lock '" + file->path +
+                                  "': the operation is LOCK_SH, LOCK_EX or "
+                                  "LOCK_UN, and may have LOCK_NB");
+    }
+    const object::Lock lock{.space = object::LockSpace::flock,
+                            .mode = kind == LOCK_UN   ? object::LockMode::none
+                                    : kind == LOCK_EX ? object::LockMode::exclusive
+                                                      : object::LockMode::shared,
+                            .owner = lock_owner(*file)};
+    const bool waits = (operation & LOCK_NB) == 0;
+    const auto found = ask_for_lock(*file, lock, waits ? fs::LockHow::wait : fs::LockHow::now);
+    if (!found) return refuse_lock(*file, found.error());
+    return *found ? refuse(EWOULDBLOCK, "lock '" + file->path + "': another lock is in the way")
+                  : 0;
+}
+
+int ros2s_lock(ros2s_file* file, int command, struct flock* range) {
+    if (const int rc = check(file, "lock"); rc < 0) return rc;
+    if (range == nullptr) return refuse(EINVAL, "lock: the range is NULL");
+    const bool tests = command == F_OFD_GETLK, waits = command == F_OFD_SETLKW;
+    if ((!tests && !waits && command != F_OFD_SETLK) || range->l_whence != SEEK_SET ||
+        range->l_start < 0 || range->l_len < 0) {
+        return refuse(EINVAL, "lock '" + file->path +
+                                  "': the command is F_OFD_GETLK, F_OFD_SETLK or "
+                                  "F_OFD_SETLKW, and the range starts at l_start with SEEK_SET");
+    }
+    const object::Lock lock = fs::to_lock(*range, lock_owner(*file));
+    const auto found = ask_for_lock(*file, lock,
+                                    tests   ? fs::LockHow::test
+                                    : waits ? fs::LockHow::wait
+                                            : fs::LockHow::now);
+    if (!found) return refuse_lock(*file, found.error());
+    if (tests) {
+        *range = fs::to_flock(*found);
+        return 0;
+    }
+    return *found ? refuse(EAGAIN, "lock '" + file->path + "': another lock is in the way") : 0;
 }
 
 int64_t ros2s_seek(ros2s_file* file, uint64_t offset, int whence) {

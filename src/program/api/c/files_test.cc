@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <functional>
 #include <set>
@@ -65,6 +67,35 @@ TEST_F(CApiFiles, WrittenDataIsReadBack) {
     EXPECT_EQ(ros2s_pread(file, back.data(), back.size(), 0), 8193);
     EXPECT_TRUE(back.starts_with(std::string(8193, '\0')));
     EXPECT_EQ(ros2s_file_close(file), 0);
+}
+
+TEST_F(CApiFiles, LocksOfTwoFilesExcludeEachOther) {
+    ros2s_file* one = open_file("a");
+    ros2s_file* other = open_file("a");
+    EXPECT_EQ(ros2s_flock(one, LOCK_EX), 0);
+    EXPECT_EQ(ros2s_flock(other, LOCK_SH | LOCK_NB), -EWOULDBLOCK);
+    EXPECT_STREQ(ros2s_last_error(), "lock 'a': another lock is in the way");
+    EXPECT_EQ(ros2s_flock(one, LOCK_UN), 0);
+    EXPECT_EQ(ros2s_flock(other, LOCK_SH), 0);
+    EXPECT_EQ(ros2s_flock(one, 77), -EINVAL);
+
+    struct flock range{};
+    range.l_type = F_WRLCK;
+    range.l_start = 10;
+    range.l_len = 5;
+    EXPECT_EQ(ros2s_lock(one, F_OFD_SETLK, &range), 0);
+    EXPECT_EQ(ros2s_lock(other, F_OFD_SETLK, &range), -EAGAIN);
+    range.l_start = range.l_len = 0;
+    EXPECT_EQ(ros2s_lock(other, F_OFD_GETLK, &range), 0);
+    EXPECT_EQ(range.l_type, F_WRLCK);
+    EXPECT_EQ(range.l_start, 10);
+    EXPECT_EQ(range.l_len, 5);
+    EXPECT_EQ(range.l_pid, ::getpid());
+    EXPECT_EQ(ros2s_lock(one, F_SETLK, &range), -EINVAL);
+    EXPECT_EQ(ros2s_file_close(one), 0);
+    range.l_len = 0;
+    EXPECT_EQ(ros2s_lock(other, F_OFD_SETLKW, &range), 0);
+    EXPECT_EQ(ros2s_file_close(other), 0);
 }
 
 TEST_F(CApiFiles, SeekFindsDataAndHoles) {

@@ -1,0 +1,179 @@
+#include "locks.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "ros2s/base/quota.h"
+
+namespace ros2s::object {
+namespace {
+
+bool overlap(const Lock& a, const Lock& b) { return a.first <= b.last && b.first <= a.last; }
+
+bool touch(const Lock& a, const Lock& b) {
+    return (a.last != UINT64_MAX && a.last + 1 == b.first) ||
+           (b.last != UINT64_MAX && b.last + 1 == a.first);
+}
+
+}  // namespace
+
+bool exclude_each_other(const Lock& a, const Lock& b) {
+    const bool is_one_exclusive = a.mode == LockMode::exclusive || b.mode == LockMode::exclusive;
+    return a.space == b.space && is_one_exclusive && a.mode != LockMode::none &&
+           b.mode != LockMode::none && overlap(a, b);
+}
+
+void set_range(std::vector<Lock>& locks, const Lock& lock) {
+    Lock joined = lock;
+    std::vector<Lock> parts;
+    std::erase_if(locks, [&](const Lock& old) {
+        if (old.mode == lock.mode && (overlap(old, lock) || touch(old, lock))) {
+            joined.first = std::min(joined.first, old.first);
+            joined.last = std::max(joined.last, old.last);
+            return true;
+        }
+        if (!overlap(old, lock)) return false;
+        if (old.first < lock.first) parts.emplace_back(old).last = lock.first - 1;
+        if (old.last > lock.last) parts.emplace_back(old).first = lock.last + 1;
+        return true;
+    });
+    locks.insert(locks.end(), parts.begin(), parts.end());
+    if (lock.mode != LockMode::none) locks.push_back(joined);
+}
+
+std::optional<Lock> LockTable::conflict(const Locks& locks, const HolderName& holder,
+                                        const Lock& wanted, Time now) const {
+    for (const Held& held : locks) {
+        if (held.is_of(holder, wanted) || !exclude_each_other(held.lock, wanted)) continue;
+        if (sessions_.at(held.session).until <= now) continue;
+        Lock found = held.lock;
+        // A process id means nothing elsewhere.
+        if (held.holder != holder) found.mount = found.owner = found.pid = 0;
+        return found;
+    }
+    return std::nullopt;
+}
+
+Result<> LockTable::check_room(const Locks& locks, const Holder& holder, size_t more) const {
+    if (locks.size() + more > object_locks_max) return fail(Code::no_memory, object_locks_max);
+    if (count_ + more > locks_max) return fail(Code::no_memory, locks_max);
+    if (holder.session == 0) return {};
+    const auto session = sessions_.find(holder.session);
+    if (session != sessions_.end() && session->second.locks + more > session_locks_max) {
+        return fail(Code::no_memory, session_locks_max);
+    }
+    const auto owner = owners_.find(holder.owner);
+    if (owner != owners_.end() && exceeds_fair_share(owner->second, count_, locks_max)) {
+        return fail(Code::no_memory, owner->second);
+    }
+    return {};
+}
+
+Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder& holder,
+                                            const LockRequest& request, Time now) {
+    if (request.lock.first > request.lock.last) return fail(Code::invalid);
+    drop_ended(now);
+    const Key key{container, request.object};
+    const HolderName name = name_of(container, holder);
+    const auto found = objects_.find(key);
+    static const Locks none;
+    const Locks& locks = found == objects_.end() ? none : found->second;
+    if (request.how == LockRequest::How::claim) {
+        const bool has = std::ranges::any_of(locks, [&](const Held& held) {
+            return held.is_of(name, request.lock) && held.lock.mode == request.lock.mode &&
+                   held.lock.first <= request.lock.first && request.lock.last <= held.lock.last;
+        });
+        if (has) {
+            move(key, name, holder.session);
+            return std::nullopt;
+        }
+        if (!pins_.awaits(container, holder, now)) return fail(Code::stale);
+    } else if (request.lock.mode != LockMode::none &&
+               pins_.awaits_another(container, holder, now)) {
+        return fail(Code::busy);
+    }
+    if (auto other = conflict(locks, name, request.lock, now)) return other;
+    if (request.how == LockRequest::How::test) return std::nullopt;
+    if (request.lock.mode == LockMode::none && found == objects_.end()) return std::nullopt;
+    std::vector<Lock> own;
+    for (const Held& held : locks) {
+        if (held.is_of(name, request.lock)) own.push_back(held.lock);
+    }
+    const size_t had = own.size();
+    set_range(own, request.lock);
+    if (own.size() > had) ROS2S_TRY(check_room(locks, holder, own.size() - had));
+    replace(key, holder, request.lock, own);
+    return std::nullopt;
+}
+
+void LockTable::move(const Key& key, const HolderName& holder, uint64_t session) {
+    for (Held& held : objects_.at(key)) {
+        if (held.holder != holder || held.session == session) continue;
+        discount(held, key);
+        held.session = session;
+        count(held, key);
+    }
+}
+
+void LockTable::replace(const Key& key, const Holder& holder, const Lock& owned_as,
+                        const std::vector<Lock>& own) {
+    const HolderName name = name_of(key.first, holder);
+    Locks& locks = objects_[key];
+    std::erase_if(locks, [&](const Held& held) {
+        if (!held.is_of(name, owned_as)) return false;
+        discount(held, key);
+        return true;
+    });
+    for (const Lock& each : own) {
+        count(locks.emplace_back(Held{each, name, holder.session}), key);
+    }
+    if (locks.empty()) objects_.erase(key);
+}
+
+void LockTable::count(const Held& held, const Key& key) {
+    Session& session = sessions_[held.session];
+    session.owner = held.holder.owner;
+    ++session.objects[key];
+    ++session.locks;
+    ++owners_[held.holder.owner];
+    ++count_;
+}
+
+void LockTable::discount(const Held& held, const Key& key) {
+    const auto session = sessions_.find(held.session);
+    const auto object = session->second.objects.find(key);
+    if (--object->second == 0) session->second.objects.erase(object);
+    if (--session->second.locks == 0) {
+        ended_.erase({session->second.until, session->first});
+        sessions_.erase(session);
+    }
+    const auto owner = owners_.find(held.holder.owner);
+    if (--owner->second == 0) owners_.erase(owner);
+    --count_;
+}
+
+void LockTable::session_ended(uint64_t ended, Time now, Time until) {
+    drop_ended(now);
+    const auto session = sessions_.find(ended);
+    if (session == sessions_.end() || session->second.until != Time::max()) return;
+    session->second.until = until;
+    ended_.emplace(until, ended);
+    drop_ended(now);
+}
+
+// One object at a time: each has a bounded number of locks.
+void LockTable::drop_ended(Time now) {
+    if (ended_.empty() || ended_.begin()->first > now) return;
+    const uint64_t number = ended_.begin()->second;
+    const Key key = sessions_.at(number).objects.begin()->first;
+    const auto found = objects_.find(key);
+    Locks& locks = found->second;
+    const auto gone =
+        std::ranges::partition(locks, [&](const Held& held) { return held.session != number; });
+    const Locks dropped(std::make_move_iterator(gone.begin()), std::make_move_iterator(gone.end()));
+    locks.erase(gone.begin(), gone.end());
+    if (locks.empty()) objects_.erase(found);
+    for (const Held& held : dropped) discount(held, key);
+}
+
+}  // namespace ros2s::object

@@ -1,0 +1,85 @@
+// LockTable: the advisory locks of a store's objects, as fcntl(2) and flock(2) define them.
+//
+// There are two spaces. Locks of byte ranges (POSIX and open file descriptions) conflict with each
+// other; locks by flock(2) cover the whole object and conflict among themselves. Locks of one owner
+// never conflict: a lock replaces what its owner has in its range. Nobody waits here: a caller that
+// wants to wait asks again.
+//
+// An owner is a number that a holder (a mount) chose. Locks exist in memory only. As with pins, the
+// locks of a session that ended stay for a while, because its client may come back in another
+// session and claim them. After a restart a holder claims what it had; until it has said that it is
+// done (PinTable), others get no locks in its containers.
+//
+// Used on one core. Nothing suspends. Bounded in all, per object and session, and per owner of
+// sessions: as PinTable.
+#pragma once
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "ros2s/object/object_store.h"
+#include "ros2s/object/pins.h"
+
+namespace ros2s::object {
+
+// Of different owners.
+[[nodiscard]] bool exclude_each_other(const Lock& a, const Lock& b);
+// `locks` is what one owner has of an object in one space. `lock` replaces what is in its range,
+// and is joined with locks of its mode that it touches.
+void set_range(std::vector<Lock>& locks, const Lock& lock);
+
+class LockTable {
+  public:
+    static constexpr size_t locks_max = size_t{1} << 18;
+    static constexpr size_t session_locks_max = size_t{1} << 16;
+    static constexpr size_t object_locks_max = 4096;
+
+    // `pins` knows which holders are awaited. It outlives this.
+    explicit LockTable(PinTable& pins) : pins_(pins) {}
+    // As ObjectStore::lock().
+    [[nodiscard]] Result<std::optional<Lock>> lock(ContainerId container, const Holder& holder,
+                                                   const LockRequest& request, Time now);
+    // As PinTable::session_ended().
+    void session_ended(uint64_t session, Time now, Time until);
+    [[nodiscard]] size_t count() const { return count_; }
+
+  private:
+    using Key = std::pair<ContainerId, ObjectId>;
+    struct Held {
+        Lock lock;
+        HolderName holder;
+        uint64_t session = 0;
+        [[nodiscard]] bool is_of(const HolderName& who, const Lock& other) const {
+            return holder == who && lock.mount == other.mount && lock.owner == other.owner &&
+                   lock.space == other.space;
+        }
+    };
+    using Locks = std::vector<Held>;
+    struct Session {
+        Uuid owner;
+        size_t locks = 0;
+        std::map<Key, size_t> objects;  // its locks of each
+        Time until = Time::max();
+    };
+    [[nodiscard]] std::optional<Lock> conflict(const Locks& locks, const HolderName& holder,
+                                               const Lock& wanted, Time now) const;
+    [[nodiscard]] Result<> check_room(const Locks& locks, const Holder& holder, size_t more) const;
+    // The holder's session has changed.
+    void move(const Key& key, const HolderName& holder, uint64_t session);
+    // What the owner of a lock has of the object becomes `own`.
+    void replace(const Key& key, const Holder& holder, const Lock& owned_as,
+                 const std::vector<Lock>& own);
+    void count(const Held& held, const Key& key);
+    void discount(const Held& held, const Key& key);
+    void drop_ended(Time now);
+
+    PinTable& pins_;
+    size_t count_ = 0;
+    std::map<Key, Locks> objects_;
+    std::map<uint64_t, Session> sessions_;
+    std::set<std::pair<Time, uint64_t>> ended_;  // of them, by `until`
+    std::map<Uuid, size_t> owners_;              // of sessions: their locks
+};
+
+}  // namespace ros2s::object

@@ -1,0 +1,143 @@
+#include "ros2s/object/locks.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "ros2s/base/random.h"
+
+namespace ros2s::object {
+namespace {
+
+using namespace std::chrono_literals;
+using How = LockRequest::How;
+
+using Answer = Result<std::optional<Lock>>;
+
+const ContainerId here{};
+const ObjectId file{1, 1};
+constexpr Time start{std::chrono::hours(1)};
+
+Holder mount(uint8_t number, uint64_t session = 0) {
+    Holder mount{.session = session};
+    mount.client.bytes[0] = number;
+    mount.owner.bytes[0] = static_cast<uint8_t>(session);
+    return mount;
+}
+Lock lock_of(LockMode mode, uint64_t owner, uint64_t first, uint64_t last) {
+    return {.mode = mode, .first = first, .last = last, .owner = owner};
+}
+
+// Each byte of a small object, and who has locked it how.
+class Model {
+  public:
+    static constexpr uint64_t bytes = 24, owners = 4;
+    bool set(const Lock& lock) {
+        for (uint64_t at = lock.first; at <= lock.last; ++at) {
+            for (uint64_t owner = 0; owner < owners; ++owner) {
+                const LockMode other = modes_[at][owner];
+                if (owner != lock.owner && other != LockMode::none && lock.mode != LockMode::none &&
+                    (other == LockMode::exclusive || lock.mode == LockMode::exclusive)) {
+                    return false;
+                }
+            }
+        }
+        for (uint64_t at = lock.first; at <= lock.last; ++at) modes_[at][lock.owner] = lock.mode;
+        return true;
+    }
+
+  private:
+    std::array<std::array<LockMode, owners>, bytes> modes_{};
+};
+
+TEST(LockTable, RandomLocksOfFourOwnersAreThoseOfAModelOfBytes) {
+    const uint64_t seed = random_seed();
+    SCOPED_TRACE(seed);
+    Random random(seed);
+    PinTable pins;
+    LockTable locks(pins);
+    Model model;
+    for (int i = 0; i < 20000; ++i) {
+        const uint64_t a = random.below(Model::bytes), b = random.below(Model::bytes);
+        const Lock lock = lock_of(static_cast<LockMode>(random.below(3)),
+                                  random.below(Model::owners), std::min(a, b), std::max(a, b));
+        // Two holders with two owners each.
+        const auto done = locks.lock(here, mount(lock.owner < 2 ? 1 : 2),
+                                     {.object = file, .lock = lock, .how = How::set}, start);
+        ASSERT_TRUE(done);
+        ASSERT_EQ(!done->has_value(), model.set(lock)) << i;
+    }
+    for (uint64_t owner = 0; owner < Model::owners; ++owner) {
+        const Lock all = lock_of(LockMode::none, owner, 0, UINT64_MAX);
+        ASSERT_TRUE(locks.lock(here, mount(owner < 2 ? 1 : 2),
+                               {.object = file, .lock = all, .how = How::set}, start));
+    }
+    EXPECT_EQ(locks.count(), 0U);
+}
+
+TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
+    PinTable pins;
+    LockTable locks(pins);
+    const HolderName awaited[] = {name_of(here, mount(1))};
+    pins.await(awaited, start + 10s);
+    const Lock wanted = lock_of(LockMode::exclusive, 1, 0, 9);
+    const auto ask = [&](uint8_t who, How how, Time now) {
+        return locks.lock(here, mount(who), {.object = file, .lock = wanted, .how = how}, now);
+    };
+    EXPECT_EQ(ask(2, How::set, start), Answer(fail(Code::busy)));
+    EXPECT_EQ(ask(2, How::claim, start), Answer(fail(Code::stale))) << "it had nothing";
+    EXPECT_EQ(ask(1, How::claim, start), Answer());
+    (void)pins.pinned_again(here, mount(1));
+    EXPECT_TRUE(ask(2, How::set, start)->has_value());
+}
+
+TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
+    PinTable pins;
+    LockTable locks(pins);
+    const HolderName awaited[] = {name_of(here, mount(1))};
+    pins.await(awaited, start + 10s);
+    const LockRequest claim{
+        .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = How::claim};
+    EXPECT_EQ(locks.lock(here, mount(1), claim, start + 10s), Answer(fail(Code::stale)));
+    LockRequest set = claim;
+    set.how = How::set;
+    EXPECT_EQ(locks.lock(here, mount(2), set, start + 10s), Answer());
+}
+
+TEST(LockTable, LocksOfAnEndedSessionHoldUntilItsTime) {
+    PinTable pins;
+    LockTable locks(pins);
+    const LockRequest wanted{
+        .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = How::set};
+    ASSERT_TRUE(locks.lock(here, mount(1, 5), wanted, start));
+    locks.session_ended(5, start, start + 10s);
+    EXPECT_TRUE(locks.lock(here, mount(2), wanted, start + 9s)->has_value());
+    EXPECT_FALSE(locks.lock(here, mount(2), wanted, start + 10s)->has_value());
+    EXPECT_EQ(locks.count(), 1U);
+}
+
+TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {
+    PinTable pins;
+    LockTable locks(pins);
+    const auto fill = [&](uint64_t owner) {
+        size_t before = SIZE_MAX;
+        for (uint64_t session = 0; locks.count() != before; ++session) {
+            before = locks.count();
+            Holder by = mount(1, 1 + owner * 1000 + session);
+            by.owner.bytes[0] = static_cast<uint8_t>(owner);
+            for (uint64_t i = 0; i < LockTable::session_locks_max; ++i) {
+                const LockRequest request{.object = {owner * 1000 + session, i},
+                                          .lock = lock_of(LockMode::exclusive, 1, 0, 9),
+                                          .how = How::set};
+                if (!locks.lock(here, by, request, start)) break;
+            }
+        }
+        return before;
+    };
+    const size_t first = fill(1);
+    EXPECT_LE(first, LockTable::locks_max / 2 + 1);
+    EXPECT_GE(fill(2) - first, LockTable::locks_max / 4 - 1);
+}
+
+}  // namespace
+}  // namespace ros2s::object

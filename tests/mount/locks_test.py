@@ -1,0 +1,269 @@
+#!/usr/bin/env python3
+"""usage: locks_test.py BUILD_DIRECTORY [NAME…]
+
+Mounts one container twice, behind an engine and behind a DPU daemon. Locks by fcntl(2) and flock(2) hold across
+both. The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+"""
+import errno
+import fcntl
+import os
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import mounted_pool  # noqa: E402
+import runner  # noqa: E402
+from mounted_pool import SERVED, Pool  # noqa: E402
+from runner import wait_until  # noqa: E402
+
+test = runner.Tests()
+NOW = fcntl.LOCK_NB
+FLOCK = struct.Struct("hhqqi4x")
+
+
+def get_lock(file, kind, start=0, length=0):
+    """Returns type, start, length and process of the lock in the way."""
+    found = fcntl.fcntl(file, fcntl.F_GETLK, FLOCK.pack(kind, os.SEEK_SET, start, length, 0))
+    type_, _, start, length, pid = FLOCK.unpack(found)
+    return type_, start, length, pid
+
+
+def set_open_file_lock(file, kind, command=fcntl.F_OFD_SETLK):
+    fcntl.fcntl(file, command, FLOCK.pack(kind, os.SEEK_SET, 0, 0, 0))
+
+
+def is_granted(lock, *arguments):
+    try:
+        lock(*arguments)
+        return True
+    except BlockingIOError:
+        return False
+
+
+class Child:
+    """A process that calls `function`, and then waits until it is ended."""
+
+    def __init__(self, function):
+        self.ready, ready = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.write(ready, b"%d" % (function() or 0))
+                signal.pause()
+            finally:
+                os._exit(1)
+        os.close(ready)
+
+    def result(self):
+        """Waits for the function."""
+        return int(os.read(self.ready, 20))
+
+    def is_done(self):
+        import select  # pylint: disable=import-outside-toplevel
+        return bool(select.select([self.ready], [], [], 0)[0])
+
+    def end(self):
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        os.close(self.ready)
+
+
+class TwoMounts:
+    """A file that is open through two mounts, twice through the first."""
+
+    def __init__(self, scheme):
+        self.pool = Pool("64MiB", scheme=scheme)
+
+    def __enter__(self):
+        self.pool.__enter__()
+        self.pool.mount()
+        paths = self.pool.path("f"), self.pool.path("f"), f"{self.pool.mount_second()}/f"
+        self.path, self.second_path = paths[0], paths[2]
+        self.files = [os.open(path, os.O_RDWR | os.O_CREAT) for path in paths]
+        return self.files
+
+    def __exit__(self, *error):
+        for file in self.files:
+            try:
+                os.close(file)
+            except OSError:
+                pass
+        self.pool.__exit__(*error)
+
+
+@test.each(*SERVED)
+def locks_exclude_those_of_the_other_mount(scheme):
+    with TwoMounts(scheme) as (one, again, other):
+        fcntl.lockf(one, fcntl.LOCK_EX, 10)
+        assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 10, 10)
+        assert not is_granted(fcntl.lockf, other, fcntl.LOCK_SH | NOW, 1, 9)
+        assert get_lock(other, fcntl.F_WRLCK, 0, 1) == (fcntl.F_WRLCK, 0, 10, 0)
+        child = Child(lambda: get_lock(one, fcntl.F_WRLCK)[3])
+        assert child.result() == os.getpid(), "the process of a lock of the same mount"
+        child.end()
+        fcntl.lockf(one, fcntl.LOCK_UN)
+        assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW)
+        fcntl.lockf(other, fcntl.LOCK_UN)
+
+        fcntl.flock(one, fcntl.LOCK_SH)
+        assert is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
+        assert not is_granted(fcntl.flock, again, fcntl.LOCK_EX | NOW)
+        fcntl.flock(other, fcntl.LOCK_UN)
+        fcntl.flock(one, fcntl.LOCK_EX)
+        assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
+        fcntl.flock(one, fcntl.LOCK_UN)
+
+        set_open_file_lock(one, fcntl.F_WRLCK)
+        assert not is_granted(set_open_file_lock, again, fcntl.F_RDLCK)
+        assert not is_granted(set_open_file_lock, other, fcntl.F_RDLCK)
+        assert not is_granted(fcntl.lockf, other, fcntl.LOCK_SH | NOW)
+
+
+@test.each(*SERVED)
+def closing_ends_locks(scheme):
+    with TwoMounts(scheme) as (one, again, other):
+        fcntl.lockf(one, fcntl.LOCK_EX)
+        os.close(again)  # of any descriptor of the process
+        assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW)
+        fcntl.lockf(other, fcntl.LOCK_UN)
+        set_open_file_lock(one, fcntl.F_WRLCK)
+        fcntl.flock(one, fcntl.LOCK_EX)
+        os.close(one)
+        wait_until(lambda: is_granted(set_open_file_lock, other, fcntl.F_WRLCK), "the end of the lock")
+        wait_until(lambda: is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW), "the end of the lock")
+
+
+@test.each(*SERVED)
+def killed_process_has_no_locks(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts as (_, _, other):
+        def lock():
+            file = os.open(mounts.path, os.O_RDWR)
+            fcntl.flock(file, fcntl.LOCK_EX)
+            fcntl.lockf(file, fcntl.LOCK_EX)
+        child = Child(lock)
+        child.result()
+        assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
+        child.end()
+        wait_until(lambda: is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW), "the end of its flock")
+        wait_until(lambda: is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW), "the end of its lockf")
+
+
+def wait_for_lock(path):
+    file = os.open(path, os.O_RDWR)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+
+
+def interrupted_wait(path):
+    """Returns the errno of a wait that a signal ends."""
+    def interrupt(*_):
+        raise InterruptedError(errno.EINTR, "")
+    signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(1)
+    try:
+        wait_for_lock(path)
+    except InterruptedError as error:
+        return error.errno
+    return 0
+
+
+@test.each(*SERVED)
+def waiting_lock_is_granted_or_interrupted(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts as (one, _, other):
+        fcntl.lockf(one, fcntl.LOCK_EX)
+        interrupted = Child(lambda: interrupted_wait(mounts.second_path))
+        assert interrupted.result() == errno.EINTR
+        interrupted.end()
+        waiting = [Child(lambda: wait_for_lock(mounts.second_path)) for _ in range(200)]
+        time.sleep(1)
+        assert not any(child.is_done() for child in waiting)
+        os.pwrite(other, b"served", 0)  # although more wait than the mount has requests
+        waiting.pop().end()
+        fcntl.lockf(one, fcntl.LOCK_UN)
+        while waiting:
+            wait_until(lambda: any(child.is_done() for child in waiting), "a waiting lock")
+            done = [child for child in waiting if child.is_done()]
+            assert len(done) == 1, "two have the lock"
+            waiting.remove(done[0])
+            done[0].end()
+        wait_until(lambda: is_granted(fcntl.lockf, one, fcntl.LOCK_EX | NOW), "the end of the last lock")
+
+
+@test.each(*SERVED)
+def locks_survive_a_restart_of_the_engine(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts as (one, _, other):
+        fcntl.lockf(one, fcntl.LOCK_EX, 10)
+        fcntl.flock(one, fcntl.LOCK_EX)
+        os.kill(mounts.pool.daemon("ros2store-engine"), signal.SIGKILL)
+        mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
+        assert not is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 1)
+        assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
+        assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 1, 10)
+        assert os.pwrite(one, b"still mine", 0) == 10
+        fcntl.flock(one, fcntl.LOCK_UN)
+        assert is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW)
+
+
+@test
+def restarted_dpu_has_lost_locks():
+    mounts = TwoMounts(mounted_pool.OFFLOAD)
+    with mounts as (one, again, _):
+        fcntl.flock(one, fcntl.LOCK_EX)
+        os.kill(mounts.pool.daemon("ros2store-dpu"), signal.SIGKILL)
+        mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
+        for use in (lambda: os.pread(one, 1, 0), lambda: os.pwrite(one, b"x", 0),
+                    lambda: fcntl.flock(one, fcntl.LOCK_SH)):
+            try:
+                use()
+                raise AssertionError("the lost lock was not noticed")
+            except OSError as error:
+                assert error.errno == errno.EIO, error
+        os.pwrite(again, b"x", 0)  # had no lock
+        fcntl.flock(one, fcntl.LOCK_UN)
+        assert os.pwrite(one, b"x", 0) == 1
+        wait_until(lambda: is_granted(fcntl.flock, one, fcntl.LOCK_EX | NOW), "the end of the lost lock", 60)
+
+
+WRITER = """
+import sqlite3, sys
+db = sqlite3.connect(sys.argv[1], timeout=120, isolation_level=None)
+for i in range(60):
+    db.execute("begin immediate")
+    (n,) = db.execute("select max(n) from t").fetchone()
+    db.execute("insert into t values(?)", (n + 1,))
+    db.execute("commit")
+"""
+
+
+@test.each(*SERVED)
+def sqlite_counts_through_both_mounts(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts:
+        paths = [f"{os.path.dirname(path)}/db" for path in (mounts.path, mounts.path, mounts.second_path)]
+        with sqlite3.connect(paths[0]) as db:
+            db.execute("create table t(n integer)")
+            db.execute("insert into t values(0)")
+        db.close()
+        writers = [subprocess.Popen([sys.executable, "-c", WRITER, path]) for path in paths]
+        assert [writer.wait() for writer in writers] == [0, 0, 0]
+        db = sqlite3.connect(paths[0])
+        assert db.execute("select max(n), count(*) from t").fetchone() == (180, 181)
+        assert db.execute("pragma integrity_check").fetchone() == ("ok",)
+        db.close()
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
