@@ -57,7 +57,7 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
     const Call& call, std::string subject, std::string pool, object::ContainerProperties properties,
     fs::Owner owner, Report& report) {
     capability::Use use{
-        .rights = capability::right_create, .directories = false, .container = properties.label};
+        .rights = rights::Right::create, .directories = false, .container = {properties.label}};
     const EnginePools::Creator creator{
         .subject = subject, .pool = pool, .tenant = policy_.principal(subject, pool).tenant};
     ROS2S_CO_TRY_ASSIGN(
@@ -79,10 +79,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open_for(const Call& call
                                                                 const std::string& container,
                                                                 Report& report) {
     if (!delegated.has(pool)) co_return co_await open(call, pool, container, report);
-    capability::Use use{
-        .rights = authority.writes ? capability::right_write : capability::right_read,
-        .directories = false,
-        .container = container};
+    capability::Use use{.rights = authority.writes ? rights::Right::write : rights::Right::read,
+                        .directories = false,
+                        .container = {container}};
     ROS2S_CO_TRY_ASSIGN(
         auto store,
         co_await delegated.store(call, pool, std::move(authority.tenant), std::move(use), report));

@@ -8,7 +8,6 @@
 
 #include "engine_absence.h"
 #include "ros2s/rights/decide.h"
-#include "ros2s/rights/sources/capability.h"
 #include "ros2s/rpc/request.h"
 
 namespace ros2s::dpud {
@@ -90,9 +89,10 @@ struct DelegatedPools::DelegatedSession {
     }
 
     DelegatedPools& owner;
-    PoolState* state = nullptr;          // set with the pool
-    capability::Capability first, last;  // of the chain
-    Semaphore turn;                      // of opening and showing
+    PoolState* state = nullptr;           // set with the pool
+    rights::VerifiedCapability verified;  // the chain
+    [[nodiscard]] const capability::Capability& last() const { return verified.last; }
+    Semaphore turn;  // of opening and showing
     bool is_renewing = false;
     bool was_reported_late = false;  // to the hosts, since the last renewal
     std::shared_ptr<Holder> holder;
@@ -149,13 +149,10 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     report_late(pool, state);
     std::erase_if(delegated_, [&](const auto& each) {
         if (!each.first.is_of(pool)) return false;
-        const capability::Capability& first = each.second->first;
-        const capability::Capability& last = each.second->last;
+        const rights::VerifiedCapability& chain = each.second->verified;
         // While it is used, another chain may follow.
-        const bool is_over = !last.is_in_time(now) && each.second.use_count() == 1;
-        const rights::Why why = rights::check_capability(policy(), pool, last.tenant,
-                                                         rights::verified(pool, first, last));
-        const bool is_invalid = why != rights::Why::granted;
+        const bool is_over = !chain.last.is_in_time(now) && each.second.use_count() == 1;
+        const bool is_invalid = rights::check_capability(policy(), chain) != rights::Why::granted;
         if (is_invalid) each.second->expect_no_successor();
         return is_over || is_invalid;
     });
@@ -202,19 +199,19 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
 void DelegatedPools::report_late(const std::string& pool, const PoolState& state) {
     for (const auto& [key, delegated] : delegated_) {
         if (!key.is_of(pool) || delegated.use_count() == 1 || delegated->was_reported_late ||
-            delegated->last.is_in_time(engine_time(state))) {
+            delegated->last().is_in_time(engine_time(state))) {
             continue;
         }
         delegated->was_reported_late = true;
         for (const session::Session* const session : sessions_.all()) {
             const session::SessionRequest& request = session->request;
             if (request.pool != pool ||
-                tenant_of(pool, request.subject) != delegated->last.tenant) {
+                tenant_of(pool, request.subject) != delegated->last().tenant) {
                 continue;
             }
             // Hosts of the tenant that work elsewhere do not depend on this chain.
             const auto is_its = [&delegated](const std::string& container) {
-                return delegated->last.use.has_container(container);
+                return delegated->last().use.container.has(container);
             };
             if (std::ranges::none_of(mounts_->containers_of(session->id), is_its)) continue;
             sessions_.evict(session->id, "a capability of its tenant is not valid now");
@@ -368,10 +365,11 @@ Call DelegatedPools::within(const Call& call) const {
 
 // ---- what hosts hand over -----------------------------------------------------------------------
 
-Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, std::string subject,
-                                                            std::string pool,
-                                                            const capability::Chain& chain,
-                                                            std::string& why) {
+Task<Result<rights::VerifiedCapability>> DelegatedPools::verify(const Call& call,
+                                                                std::string subject,
+                                                                std::string pool,
+                                                                const capability::Chain& chain,
+                                                                std::string& why) {
     const auto no = [&why](std::string_view what) {
         why = what;
         return fail(Code::denied);
@@ -402,17 +400,18 @@ Task<Result<capability::Capability>> DelegatedPools::verify(const Call& call, st
         return capability::verify(chain, expected, why);
     }));
     if (last.tenant != tenant_of(pool, subject)) co_return no("it is another tenant's");
-    const rights::Why wrong =
-        rights::check_capability(policy(), pool, last.tenant, rights::verified(pool, *first, last));
+    rights::VerifiedCapability verified{std::move(pool), *first, std::move(last)};
+    const rights::Why wrong = rights::check_capability(policy(), verified);
     if (wrong != rights::Why::granted) co_return no(to_string(wrong));
-    co_return std::move(last);
+    co_return verified;
 }
 
 void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
     auto first = delegated_.end();
     for (auto each = delegated_.begin(); each != delegated_.end(); ++each) {
         if (each->second.use_count() > 1 || each->first.tenant != tenant) continue;
-        if (first == delegated_.end() || each->second->last.expires < first->second->last.expires) {
+        if (first == delegated_.end() ||
+            each->second->last().expires < first->second->last().expires) {
             first = each;
         }
     }
@@ -439,7 +438,7 @@ Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
 Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::string peer,
                                     std::string pool, capability::Chain chain, Report& report) {
     std::string why;
-    Result<capability::Capability> verified = fail(Code::deadline);
+    Result<rights::VerifiedCapability> verified = fail(Code::deadline);
     if (const auto turn = co_await taking_.take(call, subject)) {
         verified = co_await verify(call, subject, pool, chain, why);
     }
@@ -454,7 +453,7 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
         refused(subject, peer, pool, verified.error(), sentence);
         co_return report.fail(Code::denied, sentence);
     }
-    const capability::Capability& last = *verified;
+    const capability::Capability& last = verified->last;
     const Key key{{pool, last.tenant}, last.use};
     if (closing_) co_return report.fail(Code::closed, "the server is stopping");
     const auto found = delegated_.find(key);
@@ -472,13 +471,12 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
     std::shared_ptr<DelegatedSession> delegated =
         is_new ? std::make_shared<DelegatedSession>(*this, reactor_) : found->second;
     // An older one, which was delayed, changes nothing.
-    if (!is_new && last.expires < delegated->last.expires &&
-        delegated->last.is_in_time(engine_time(*states_.at(pool)))) {
+    if (!is_new && last.expires < delegated->last().expires &&
+        delegated->last().is_in_time(engine_time(*states_.at(pool)))) {
         co_return Result<>{};
     }
     delegated->was_reported_late = false;
-    delegated->first = *capability::decode(chain.front());
-    delegated->last = last;
+    delegated->verified = std::move(*verified);
     delegated->holder->links = std::move(chain);
     delegated_.insert_or_assign(key, delegated);
     if (delegated->pool != nullptr) delegated->pool->try_again();
@@ -524,7 +522,7 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     const auto is_busy = [&] { return !opened && opened.error().code == Code::busy; };
     // The engine notices the end of a connection a moment later.
     for (Duration pause = ending_pause; is_busy() && pause <= ending_pause_max; pause *= 2) {
-        if (!end_longest_unused(pool, delegated.last.tenant) && ending_.running() == 0) break;
+        if (!end_longest_unused(pool, delegated.last().tenant) && ending_.running() == 0) break;
         if (!co_await sleep_for(reactor_, pause, call.stop)) break;
         said = {};
         opened = co_await connection::DirectPool::open(reactor_, options, log_, said);
@@ -541,7 +539,7 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     delegated.state = states_.at(pool).get();
     delegated.state->open.push_back(&delegated);
     delegated.state->provider = delegated.pool->provider();
-    log_.info("the pool '{}' for the tenant '{}': {}", pool, delegated.last.tenant,
+    log_.info("the pool '{}' for the tenant '{}': {}", pool, delegated.last().tenant,
               delegated.pool->path());
     co_return Result<>{};
 }
@@ -553,8 +551,9 @@ std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
     for (const auto& [key, delegated] : delegated_) {
         // The tenant's record names the directories.
         if (key.tenant != tenant || key.use.directories) continue;
-        if (!delegated->last.is_in_time(engine_time(*states_.find(pool)->second))) continue;
-        grants.push_back(rights::grant_of(tenant.first, delegated->last.use));
+        if (!delegated->last().is_in_time(engine_time(*states_.find(pool)->second))) continue;
+        grants.push_back(
+            {.pool = tenant.first, .container = key.use.container, .rights = key.use.rights});
     }
     return grants;
 }
@@ -563,22 +562,23 @@ Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
     const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
     // The narrowest: it does not depend on hosts that may do more. Then the one that ends last.
     const auto rank = [](const DelegatedSession& each) {
-        return std::pair(-std::popcount(each.last.use.rights), each.last.expires);
+        return std::pair(-std::popcount(each.last().use.rights.bits), each.last().expires);
     };
     std::shared_ptr<DelegatedSession> best;
     for (const auto& [key, delegated] : delegated_) {
         if (key.tenant != TenantOfPool(pool, tenant)) continue;
         capability::Use within = use;
-        within.directories = delegated->last.use.directories;  // the mount's view has checked these
-        if (!delegated->last.use.covers(within)) continue;
-        if (!delegated->last.is_in_time(engine_time(*states_.at(pool)))) continue;
+        within.directories =
+            delegated->last().use.directories;  // the mount's view has checked these
+        if (!delegated->last().use.covers(within)) continue;
+        if (!delegated->last().is_in_time(engine_time(*states_.at(pool)))) continue;
         if (best == nullptr || rank(*best) < rank(*delegated)) best = delegated;
     }
     if (best == nullptr || tenant.empty()) {
         co_return report.fail(Code::denied,
                               "no host of {} has handed this DPU a capability for the container "
                               "'{}' of the pool '{}'; use a client library of this version",
-                              tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container,
+                              tenant.empty() ? "a tenant" : "'" + tenant + "'", use.container.text,
                               pool);
     }
     if (best->pool == nullptr) {

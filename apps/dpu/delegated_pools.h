@@ -29,7 +29,7 @@
 #include "ros2s/control/control_client.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
-#include "ros2s/rights/grant.h"
+#include "ros2s/rights/grants/grant.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
@@ -116,7 +116,8 @@ class DelegatedPools final : public control::Capabilities {
         [[nodiscard]] bool is_of(std::string_view pool) const { return tenant.first == pool; }
         friend bool operator<(const Key& a, const Key& b) {
             const auto parts = [](const Key& key) {
-                return std::tie(key.tenant, key.use.rights, key.use.directories, key.use.container);
+                return std::tie(key.tenant, key.use.rights.bits, key.use.directories,
+                                key.use.container.text);
             };
             return parts(a) < parts(b);
         }
@@ -130,9 +131,10 @@ class DelegatedPools final : public control::Capabilities {
     // Called when the pool's engine has answered.
     void mark_reachable(const std::string& pool, PoolState& state);
     // Errors: denied; then `why` is the reason. Those of Call::check().
-    Task<Result<capability::Capability>> verify(const Call& call, std::string subject,
-                                                std::string pool, const capability::Chain& chain,
-                                                std::string& why);
+    Task<Result<rights::VerifiedCapability>> verify(const Call& call, std::string subject,
+                                                    std::string pool,
+                                                    const capability::Chain& chain,
+                                                    std::string& why);
     // Ends the pool's sessions that no mount has used for unused_max.
     void end_unused(const std::string& pool);
     // Begins to end a session of the pool that no mount uses: the tenant's longest unused one, or

@@ -9,7 +9,6 @@
 #include "ros2s/pki/revocation.h"
 #include "ros2s/pki/signature.h"
 #include "ros2s/rights/decide.h"
-#include "ros2s/rights/sources/capability.h"
 
 namespace ros2s::engined {
 namespace {
@@ -172,26 +171,24 @@ Task<Result<capability::Use>> IssuedCapabilities::part_granted(const Call& call,
                                                                const std::string& pool,
                                                                const tenancy::Tenant& tenant,
                                                                capability::Use use) {
-    const uint8_t of_owner =
-        capability::right_read | capability::right_write | capability::right_destroy;
-    capability::Use whole{.rights = 0, .directories = false, .container = use.container};
-    capability::Use parts{.rights = 0, .directories = true, .container = use.container};
-    for (const uint8_t right : {capability::right_read, capability::right_write,
-                                capability::right_create, capability::right_destroy}) {
-        if ((use.rights & right) == 0) continue;
+    capability::Use whole{.rights = {}, .directories = false, .container = use.container};
+    capability::Use parts{.rights = {}, .directories = true, .container = use.container};
+    for (const rights::Right right : rights::all_rights) {
+        if (!use.rights.names(right)) continue;
         capability::Use one{.rights = right, .directories = false, .container = use.container};
-        if (rights::give(tenant.grants, "", one) && !use.directories) whole.rights |= right;
+        if (rights::give(tenant.grants, "", one) && !use.directories) whole.rights.add(right);
         one.directories = true;
-        if (rights::give(tenant.grants, "", one)) parts.rights |= right;
+        if (rights::give(tenant.grants, "", one)) parts.rights.add(right);
     }
-    const auto missing = static_cast<uint8_t>(use.rights & of_owner & ~whole.rights);
-    if (missing != 0 && !use.directories && !use.container.ends_with('*')) {
-        ROS2S_CO_TRY_ASSIGN(const bool owns, co_await is_owner(call, pool, tenant, use.container));
-        if (owns) whole.rights |= missing;
+    const rights::Rights missing = use.rights.without(whole.rights).without(rights::Right::create);
+    if (!missing.is_empty() && !use.directories && !use.container.is_prefix()) {
+        ROS2S_CO_TRY_ASSIGN(const bool owns,
+                            co_await is_owner(call, pool, tenant, use.container.text));
+        if (owns) whole.rights.add(missing);
     }
-    if (use.rights == 0) co_return whole;
-    capability::Use& most = (parts.rights & ~whole.rights) != 0 ? parts : whole;
-    if (most.rights == 0) co_return fail(Code::denied);
+    if (use.rights.is_empty()) co_return whole;
+    capability::Use& most = parts.rights.without(whole.rights).is_empty() ? whole : parts;
+    if (most.rights.is_empty()) co_return fail(Code::denied);
     co_return std::move(most);
 }
 
@@ -236,7 +233,7 @@ Task<Result<std::string>> IssuedCapabilities::issue(const Call& call, std::strin
         co_return refuse(
             requester->subject, what,
             fmt::format("the tenant '{}' has no right to {} the container '{}'", tenant.name,
-                        capability::rights_text(wanted->use.rights), wanted->use.container),
+                        to_string(wanted->use.rights), wanted->use.container.text),
             report);
     }
     const WallTime until = std::min(requester->until, tenant.until.value_or(WallTime::max()));
@@ -290,11 +287,11 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
         // one.
         co_return fail(Code::stale);
     }
-    const auto first = capability::decode(chain.front());  // verified as well
+    const auto shown = std::make_shared<const rights::VerifiedCapability>(
+        pool, *capability::decode(chain.front()), *verified);  // all of the chain was verified
     const rights::Policy& policy = sessions_.rights().policy();
-    const rights::Why wrong =
-        check_holder(policy, rights::holder_of(policy, subject, pool, *first, *verified), pool,
-                     {.wall = environment_.reactor.wall_time()});
+    const rights::Why wrong = check_holder(policy, policy.holder(subject, shown),
+                                           {.wall = environment_.reactor.wall_time()});
     if (wrong != rights::Why::granted) {
         const auto refused = refuse(subject, what, to_string(wrong), report);
         const bool may_follow_another = wrong == rights::Why::tenant_changed ||
@@ -304,26 +301,26 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
         // A DPU hears of the change. Its hosts then open new sessions, and hand over another one.
         co_return fail(Code::stale);
     }
-    const bool is_direct = verified->depth == 1;
     const auto& before = session.shows->capability;
-    if (before != nullptr && (before->tenant != verified->tenant || before->use != verified->use)) {
+    if (before != nullptr &&
+        (before->last.tenant != verified->tenant || before->last.use != verified->use)) {
         co_return refuse(subject, what, "the session is for another use", report);
     }
     const bool is_new = before == nullptr;
     if (is_new) sessions_.use_account(session, verified->tenant);
-    session.shows->first = std::make_shared<const capability::Capability>(*first);
-    session.shows->capability = std::make_shared<const capability::Capability>(*verified);
+    session.shows->capability = shown;
     if (is_new) {  // the line is its tenant's
         sessions_.audit().say(event_of(
-            session, AuditAction::capability, {.pool = pool, .container = verified->use.container},
-            AuditDecision::allowed, std::nullopt,
-            fmt::format("session {} of {} is for the tenant '{}': {} {}{} of the pool '{}', "
+            session, AuditAction::capability,
+            {.pool = pool, .container = verified->use.container.text}, AuditDecision::allowed,
+            std::nullopt,
+            fmt::format("session {} of {} is for the tenant '{}': {} of the pool '{}', "
                         "capability {}{}",
-                        session.id.value, subject, verified->tenant,
-                        capability::rights_text(verified->use.rights),
-                        verified->use.directories ? "directories of " : "", verified->use.container,
-                        pool, verified->id.to_string(),
-                        is_direct ? "" : fmt::format(", made from {}", first->id.to_string()))));
+                        session.id.value, subject, verified->tenant, verified->use.text(), pool,
+                        verified->id.to_string(),
+                        verified->depth == 1
+                            ? ""
+                            : fmt::format(", made from {}", shown->first.id.to_string()))));
     }
     co_return Result<>{};
 }
@@ -338,10 +335,10 @@ Task<Result<uint64_t>> IssuedCapabilities::revoke(std::string pool, std::string 
     uint64_t sessions = 0;
     std::string other_tenant;
     for (const session::Session* const session : sessions_.all()) {
-        if (session->request.pool != pool || !session->shows || !session->shows->first) continue;
-        const capability::Capability& first = *session->shows->first;
+        if (session->request.pool != pool || !session->shows_capability()) continue;
+        const auto& [of_pool, first, last] = *session->shows->capability;
         const bool is_first = first.id == capability;
-        if (!is_first && session->shows->capability->id != capability) continue;
+        if (!is_first && last.id != capability) continue;
         if (first.tenant != tenant) {
             // The last one's number was chosen by its program, perhaps to be another tenant's.
             if (is_first) other_tenant = first.tenant;
@@ -364,10 +361,10 @@ std::vector<control::CapabilityInUse> IssuedCapabilities::in_use(std::string_vie
                                                                  std::string_view tenant) const {
     std::vector<control::CapabilityInUse> all;
     for (const session::Session* const session : sessions_.all()) {
-        if (session->request.pool != pool || !session->shows || !session->shows->first) continue;
-        const capability::Capability& last = *session->shows->capability;
+        if (session->request.pool != pool || !session->shows_capability()) continue;
+        const auto& [of_pool, first, last] = *session->shows->capability;
         if (last.tenant != tenant) continue;
-        all.push_back({.first = session->shows->first->id,
+        all.push_back({.first = first.id,
                        .last = last.id,
                        .use = last.use,
                        .shown_by = session->request.subject,
@@ -380,12 +377,9 @@ void IssuedCapabilities::end_outdated() {
     const rights::Policy& policy = sessions_.rights().policy();
     for (const session::Session* const session : sessions_.all()) {
         if (!session->shows_capability()) continue;
-        const session::SessionRequest& who = session->request;
-        const rights::Why why =
-            check_holder(policy,
-                         rights::holder_of(policy, who.subject, who.pool, *session->shows->first,
-                                           *session->shows->capability),
-                         who.pool, {.wall = environment_.reactor.wall_time()});
+        const rights::Why why = check_holder(
+            policy, policy.holder(session->request.subject, session->shows->capability),
+            {.wall = environment_.reactor.wall_time()});
         // The session table ends those whose time is over.
         if (why == rights::Why::granted || why == rights::Why::capability_out_of_time) continue;
         sessions_.evict(session->id, fmt::format("its capability: {}", to_string(why)));

@@ -6,7 +6,6 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/codec.h"
-#include "ros2s/rights/sources/capability.h"
 
 namespace ros2s::engined {
 namespace {
@@ -120,8 +119,7 @@ Task<Result<>> StoreRouter::decide(rpc::Request& request, object::ContainerId co
 rights::Principal StoreRouter::principal_of(const session::Session& session) const {
     const session::SessionRequest& who = session.request;
     if (!session.shows) return policy_.principal(who.subject, who.pool);
-    return rights::holder_of(policy_, who.subject, who.pool, *session.shows->first,
-                             *session.shows->capability);
+    return policy_.holder(who.subject, session.shows->capability);
 }
 
 bool StoreRouter::allows(const session::Session& session, rights::Wanted what,
@@ -130,7 +128,8 @@ bool StoreRouter::allows(const session::Session& session, rights::Wanted what,
     const rights::Decision decision = rights::decide(
         policy_, principal,
         {.pool = session.request.pool, .label = container.label, .owner = container.owner}, what);
-    const bool checks_directories = principal.capability && principal.capability->directories;
+    const bool checks_directories =
+        principal.capability && principal.capability->last.use.directories;
     return checks_directories ? decision.is_some_for(what) : decision.is_whole_for(what);
 }
 

@@ -103,7 +103,7 @@ inline constexpr auto denied = [](const auto& result) {
 
 // The request of a program that only reads `main`.
 inline capability::Use reading_main() {
-    return {.rights = capability::right_read, .directories = false, .container = "main"};
+    return {.rights = rights::Right::read, .directories = false, .container = {"main"}};
 }
 
 }  // namespace ros2s::tests

@@ -57,11 +57,11 @@ TEST_P(DelegatedDpu, EngineRefusesDpuWithoutCapability) {
     EXPECT_TRUE(denied(attacker.show(holder)));
     // More rights than the program has, with any signer.
     holder.links = alice.delegate(*root, attacker.key().shown(), [](capability::Capability& c) {
-        c.use.rights = capability::rights_all;
+        c.use.rights = rights::every_right;
     });
     EXPECT_TRUE(denied(attacker.show(holder)));
     holder.links = alice.delegate(*root, attacker.key().shown(),
-                                  [](capability::Capability& c) { c.use.container = "*"; });
+                                  [](capability::Capability& c) { c.use.container.text = "*"; });
     EXPECT_TRUE(denied(attacker.show(holder)));
     holder.links = alice.delegate(*root, attacker.key().shown(),
                                   [](capability::Capability& c) { c.tenant = "bob"; });
@@ -304,10 +304,10 @@ TEST_P(DelegatedDpu, DpuRefusesFalseCapabilitiesOfHosts) {
     // More rights than the tenant has, and rights of other tenants.
     EXPECT_TRUE(denied(bob.issue(
         described->audience,
-        {.rights = capability::right_destroy, .directories = false, .container = "main"})));
+        {.rights = rights::Right::destroy, .directories = false, .container = {"main"}})));
     EXPECT_TRUE(denied(bob.issue(
         described->audience,
-        {.rights = capability::right_read, .directories = false, .container = "alice-1"})));
+        {.rights = rights::Right::read, .directories = false, .container = {"alice-1"}})));
     EXPECT_TRUE(denied(bob.issue(Uuid::make(reactor->secrets()), main)));
 
     const auto hand_over = [&](Program& by, const Chain& chain) {

@@ -115,9 +115,9 @@ TEST_P(DelegatedDpu, OwnerCapabilityEndsWithOwnership) {
         on(*reactor, [&] { return alice.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(known) << report.text();
     const auto root =
-        alice.issue(known->audience, {.rights = capability::right_write | capability::right_destroy,
+        alice.issue(known->audience, {.rights = {rights::Right::write, rights::Right::destroy},
                                       .directories = false,
-                                      .container = "run-7"});
+                                      .container = {"run-7"}});
     ASSERT_TRUE(root) << alice.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = alice.delegate(*root, attacker.key().shown());
@@ -179,9 +179,9 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     EXPECT_FALSE(attacker.show(old));
     EXPECT_FALSE(create("alice", "run-8"));
     Program eve(*reactor, dpu_as("eve"));
-    EXPECT_TRUE(denied(eve.issue(
-        known->audience,
-        {.rights = capability::right_write, .directories = false, .container = "run-7"})));
+    EXPECT_TRUE(denied(
+        eve.issue(known->audience,
+                  {.rights = rights::Right::write, .directories = false, .container = {"run-7"}})));
     ASSERT_TRUE(create("eve", "run-8")) << said.text();
     EXPECT_EQ(record("run-7").properties.owner, "alice");
     EXPECT_EQ(record("run-8").properties.owner, "alice#3");
@@ -193,7 +193,7 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     // With a capability to create containers, a tenant uses its own.
     const auto creating =
         eve.issue(known->audience,
-                  {.rights = capability::right_create, .directories = false, .container = "run-*"});
+                  {.rights = rights::Right::create, .directories = false, .container = {"run-*"}});
     ASSERT_TRUE(creating) << eve.report.text();
     Attacker::Holder holder(attacker.key());
     holder.links = eve.delegate(*creating, attacker.key().shown());
@@ -268,11 +268,11 @@ TEST_P(DelegatedDpu, UnrenewedChainEndsOnlyItsContainersMounts) {
         on(*reactor, [&] { return lazy.control->describe_capabilities(call, "pool", report); });
     ASSERT_TRUE(described && described->delegate) << report.text();
     capability::Use main = reading_main();
-    main.rights |= capability::right_write;
+    main.rights.add(rights::Right::write);
     const auto root = lazy.issue(described->audience, main);
     ASSERT_TRUE(root) << lazy.report.text();
     const auto narrow = [&](capability::Capability& c) {
-        c.use.rights = capability::right_read;
+        c.use.rights = rights::Right::read;
         c.expires = reactor->wall_time() + 10s;
     };
     for (const Chain& chain : {lazy.delegate(*root, *described->delegate),

@@ -253,7 +253,7 @@ TEST_P(DelegatedDpu, RevokedCapabilityEndsOnlyItsProgram) {
     const auto before = in_use("alice");
     ASSERT_EQ(before.size(), 1U);
     EXPECT_EQ(before.front().shown_by, "CN=client");
-    EXPECT_EQ(before.front().use.container, "main");
+    EXPECT_EQ(before.front().use.container.text, "main");
     const auto ended = on(*reactor, [&] {
         return admin->revoke_capability(call, "pool", "alice", before.front().first, report);
     });

@@ -69,9 +69,9 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
     // For a delegated DPU.
     const auto delegated = co_await connection->control().delegate(
         call, pool,
-        {.rights = capability::right_read | capability::right_write,
+        {.rights = {rights::Right::read, rights::Right::write},
          .directories = false,
-         .container = container},
+         .container = {container}},
         report);
     EXPECT_TRUE(delegated) << report.text();
     const auto mounted = co_await connection->control().mount(call, id, container, false, report);

@@ -135,9 +135,7 @@ Task<std::vector<Json>> show_capabilities(CommandContext context, TenantOptions 
                                                                    options.name, unused);
     if (!found) co_return all;
     for (const control::CapabilityInUse& each : *found) {
-        const std::string what =
-            fmt::format("{} {}{}", capability::rights_text(each.use.rights),
-                        each.use.directories ? "directories of " : "", each.use.container);
+        const std::string what = each.use.text();
         const auto until = std::chrono::floor<std::chrono::seconds>(each.expires);
         const std::string expires = fmt::format("{:%FT%TZ}", until);
         const std::string from =

@@ -57,9 +57,9 @@ Task<Result<>> HostMountLocator::mount(const Call& opening, Report& report) {
 }
 
 Task<Result<>> HostMountLocator::delegate(const Call& call, Report& report) {
-    uint8_t rights = capability::right_read;
-    if (!read_only_) rights |= capability::right_write;
-    capability::Use use{.rights = rights, .directories = false, .container = container_};
+    capability::Use use{
+        .rights = rights::Right::read, .directories = false, .container = {container_}};
+    if (!read_only_) use.rights.add(rights::Right::write);
     ROS2S_CO_TRY_ASSIGN(renew_after_, co_await control_.delegate(tickets_.bounded(call), pool_,
                                                                  std::move(use), report));
     co_return Result<>{};

@@ -17,7 +17,7 @@ namespace ros2s::control {
 
 // To see which containers exist, and no more.
 inline capability::Use seeing_only() {
-    return {.rights = 0, .directories = false, .container = "*"};
+    return {.rights = {}, .directories = false, .container = {"*"}};
 }
 
 // A request for a capability, and the program that signed it.

@@ -65,9 +65,9 @@ Task<Result<>> CapabilityService::list(Served& served, const v1::ListCapabilitie
         auto& into = *reply.add_in_use();
         into.set_first(each.first.bytes.data(), each.first.bytes.size());
         into.set_last(each.last.bytes.data(), each.last.bytes.size());
-        into.set_rights(each.use.rights);
+        into.set_rights(each.use.rights.bits);
         into.set_directories(each.use.directories);
-        into.set_container(each.use.container);
+        into.set_container(each.use.container.text);
         into.set_shown_by(each.shown_by);
         into.set_expires_ns(count_of(each.expires));
     }

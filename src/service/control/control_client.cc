@@ -101,12 +101,12 @@ Task<Result<>> delegate_for(ControlClient& client, const Call& call, const Chang
     const auto done = co_await client.delegate(call, change.pool, change.use, said);
     if (done) co_return Result<>{};
     const bool may_be_gone = done.error().code == Code::denied && change.name.repeated() &&
-                             (change.use.rights & capability::right_destroy) != 0;
+                             change.use.rights.has(rights::Right::destroy);
     if (!may_be_gone) co_return report.fail(done.error(), said.text());
     // The owner of a container that is gone has no right to destroy it any more. Whoever may see
     // the pool's containers finds the reply that was stored for it.
     capability::Use seeing = change.use;
-    seeing.rights = 0;
+    seeing.rights = {};
     ROS2S_CO_TRY(co_await client.delegate(call, change.pool, std::move(seeing), report));
     co_return Result<>{};
 }
@@ -374,9 +374,9 @@ Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const C
             !read_bytes(each.last(), into.last.bytes)) {
             co_return malformed("capability", report);
         }
-        into.use = {.rights = static_cast<uint8_t>(each.rights() & capability::rights_all),
-                    .directories = each.directories(),
-                    .container = each.container()};
+        into.use.rights.bits = static_cast<uint8_t>(each.rights() & rights::every_right.bits);
+        into.use.directories = each.directories();
+        into.use.container.text = each.container();
         into.shown_by = each.shown_by();
         into.expires = WallTime(Duration(each.expires_ns()));
     }
@@ -507,7 +507,7 @@ Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
     capability::Use use{
-        .rights = capability::right_create, .directories = false, .container = properties.label};
+        .rights = rights::Right::create, .directories = false, .container = {properties.label}};
     v1::CreateContainerRequest request;
     request.set_pool(pool);
     request.set_label(std::move(properties.label));
@@ -583,9 +583,9 @@ Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool,
     v1::DestroyContainerReply reply;
     ROS2S_CO_TRY(co_await change_container(*this, call,
                                            {.pool = std::move(pool),
-                                            .use = {.rights = capability::right_destroy,
+                                            .use = {.rights = rights::Right::destroy,
                                                     .directories = false,
-                                                    .container = std::move(label)},
+                                                    .container = {std::move(label)}},
                                             .request = request,
                                             .name = *request.mutable_change(),
                                             .reply = reply},

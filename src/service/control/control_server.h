@@ -33,7 +33,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
-#include "ros2s/rights/grant.h"
+#include "ros2s/rights/grants/grant.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/session/mounts.h"

@@ -286,12 +286,12 @@ Task<Result<>> ContainerService::destroy(Served& served, const v1::DestroyContai
                                          v1::DestroyContainerReply&) {
     ROS2S_CO_TRY(check_label("label", request.label(), served.report));
     const capability::Use destroying{
-        .rights = capability::right_destroy, .directories = false, .container = request.label()};
+        .rights = rights::Right::destroy, .directories = false, .container = {request.label()}};
     // A delegated DPU finds the stored reply with any capability for the container. The owner of a
     // container that is gone gets no capability to destroy it.
     const bool repeated = request.change().repeated();
     capability::Use first = destroying;
-    if (repeated) first.rights = 0;
+    if (repeated) first.rights = {};
     ROS2S_CO_TRY_ASSIGN(UsedPool used,
                         co_await find_pool(state_, served, request.pool(), std::move(first)));
     ROS2S_CO_TRY_ASSIGN(const Records all, co_await used.containers(served.call));

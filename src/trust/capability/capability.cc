@@ -15,13 +15,10 @@ bool is_label(std::string_view text) {
            });
 }
 
-bool is_container(std::string_view text) {
-    if (!text.ends_with('*')) return is_label(text);
-    text.remove_suffix(1);
-    return text.empty() || is_label(text);
+bool is_use(const Use& use) {
+    return use.rights.without(rights::every_right).is_empty() &&
+           (use.container.text == "*" || is_label(use.container.label()));
 }
-
-bool is_use(const Use& use) { return use.rights <= rights_all && is_container(use.container); }
 
 template <class Part>
 Result<Part> decoded(std::string_view bytes, auto fields) {
@@ -36,32 +33,13 @@ Result<Part> decoded(std::string_view bytes, auto fields) {
 
 }  // namespace
 
-std::string rights_text(uint8_t rights) {
-    constexpr std::array<std::string_view, 4> names{"read", "write", "create", "destroy"};
-    std::string text;
-    for (size_t bit = 0; bit < names.size(); ++bit) {
-        if ((rights >> bit & 1) == 0) continue;
-        text += text.empty() ? "" : ", ";
-        text += names[bit];
-    }
-    return text.empty() ? "see" : text;
-}
-
-bool Use::has_container(std::string_view label_or_pattern) const {
-    if (!container.ends_with('*')) return container == label_or_pattern;
-    return label_or_pattern.starts_with(
-        std::string_view(container).substr(0, container.size() - 1));
-}
-
-bool Use::covers(const Use& other) const {
-    const uint8_t has = (rights & right_write) != 0 ? rights | right_read : rights;
-    return (other.rights & ~has) == 0 && (other.directories || !directories) &&
-           has_container(other.container);
+std::string Use::text() const {
+    return to_string(rights) + (directories ? " directories of " : " ") + container.text;
 }
 
 std::string encode(const Capability& c) {
     ROS2S_CHECK(c.tenant.size() <= tenant_bytes_max &&
-                c.use.container.size() <= container_bytes_max);
+                c.use.container.text.size() <= container_bytes_max);
     return written(capability_fields, c, version_value);
 }
 
@@ -79,7 +57,7 @@ Result<Capability> decode(std::string_view bytes) {
 }
 
 std::string encode(const CapabilityRequest& wanted) {
-    ROS2S_CHECK(wanted.use.container.size() <= container_bytes_max);
+    ROS2S_CHECK(wanted.use.container.text.size() <= container_bytes_max);
     return written(request_fields, wanted, version_value);
 }
 

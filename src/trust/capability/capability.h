@@ -15,6 +15,7 @@
 
 #include "ros2s/base/result.h"
 #include "ros2s/base/uuid.h"
+#include "ros2s/rights/grants/grant.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::capability {
@@ -31,24 +32,21 @@ inline constexpr uint8_t depth_max = 2;
 inline constexpr Duration clock_slack = std::chrono::seconds(10);
 inline constexpr Duration life_max = std::chrono::hours(1);
 
-// Bits of `rights`. `write` includes `read`. None: only to see that containers exist.
-inline constexpr uint8_t right_read = 1, right_write = 2, right_create = 4, right_destroy = 8;
-inline constexpr uint8_t rights_all = 15;
-// For people: "read, write"; none: "see".
-[[nodiscard]] std::string rights_text(uint8_t rights);
-
 // The rights that a capability gives, and on what.
 struct Use {
-    uint8_t rights = 0;
+    rights::Rights rights;
     // Only the directories of the container that the tenant's record names. An engine cannot check
     // the place of an object, so it accepts this from DPUs only, which can.
     bool directories = false;
-    std::string container;  // a label, or the beginning of labels and a '*'
+    rights::ContainerPattern container;
 
-    // The container, or each that a pattern matches.
-    [[nodiscard]] bool has_container(std::string_view label_or_pattern) const;
     // True if `other` is this, or less.
-    [[nodiscard]] bool covers(const Use& other) const;
+    [[nodiscard]] bool covers(const Use& other) const {
+        return rights.has(other.rights) && (other.directories || !directories) &&
+               container.includes(other.container);
+    }
+    // For people: "read, write directories of run-*".
+    [[nodiscard]] std::string text() const;
     friend bool operator==(const Use&, const Use&) = default;
 };
 

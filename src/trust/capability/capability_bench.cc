@@ -10,7 +10,7 @@ namespace {
 struct Signed {
     SigningKey engine{SigningKey::make_seed(Secrets())}, program{SigningKey::make_seed(Secrets())},
         dpu{SigningKey::make_seed(Secrets())};
-    Capability first{.use = {.rights = right_read, .container = "main"},
+    Capability first{.use = {.rights = rights::Right::read, .container = {"main"}},
                      .tenant = "alice",
                      .issuer = engine.shown(),
                      .holder = program.shown(),

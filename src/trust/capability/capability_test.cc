@@ -16,6 +16,7 @@ namespace ros2s::capability {
 namespace {
 
 using namespace std::chrono_literals;
+using rights::Right;
 using testing::HasSubstr;
 
 Seed seed_of(uint8_t byte) {
@@ -34,7 +35,7 @@ WallTime at(Duration since_1970) { return WallTime(since_1970); }
 struct Parties {
     SigningKey engine{seed_of(1)}, program{seed_of(2)}, dpu{seed_of(3)}, stranger{seed_of(9)};
     Capability first{.depth = 1,
-                     .use = {.rights = right_read | right_write, .container = "run-*"},
+                     .use = {.rights = {Right::read, Right::write}, .container = {"run-*"}},
                      .tenant = "alice",
                      .id = uuid_of(0x11),
                      .audience = uuid_of(0x22),
@@ -44,7 +45,7 @@ struct Parties {
                      .expires = at(1310s),
                      .generation = 7};
     Capability second{.depth = 2,
-                      .use = {.rights = right_write, .container = "run-1"},
+                      .use = {.rights = Right::write, .container = {"run-1"}},
                       .tenant = "alice",
                       .id = uuid_of(0x33),
                       .audience = uuid_of(0x22),
@@ -124,19 +125,20 @@ TEST(Capability, OtherEncodingsAreRefused) {
 }
 
 TEST(Capability, UseCoversOnlyLesserUse) {
-    const Use all{.rights = rights_all, .directories = false, .container = "*"};
-    const Use one{.rights = right_write, .directories = false, .container = "a-1"};
-    const Use parts{.rights = right_write, .directories = true, .container = "a-1"};
+    const Use all{.rights = rights::every_right, .directories = false, .container = {"*"}};
+    const Use one{.rights = Right::write, .directories = false, .container = {"a-1"}};
+    const Use parts{.rights = Right::write, .directories = true, .container = {"a-1"}};
     EXPECT_TRUE(all.covers(one) && one.covers(one) && one.covers(parts));
     EXPECT_FALSE(one.covers(all) || parts.covers(one));
-    EXPECT_TRUE(one.covers({.rights = right_read, .directories = false, .container = "a-1"}));
-    EXPECT_FALSE(one.covers({.rights = right_destroy, .directories = false, .container = "a-1"}));
-    const Use some{.rights = right_read, .directories = false, .container = "a-*"};
-    EXPECT_TRUE(some.covers({.rights = right_read, .directories = false, .container = "a-b*"}));
-    EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "a*"}));
-    EXPECT_FALSE(some.covers({.rights = right_read, .directories = false, .container = "*"}));
+    EXPECT_TRUE(one.covers({.rights = Right::read, .directories = false, .container = {"a-1"}}));
+    EXPECT_FALSE(
+        one.covers({.rights = Right::destroy, .directories = false, .container = {"a-1"}}));
+    const Use some{.rights = Right::read, .directories = false, .container = {"a-*"}};
+    EXPECT_TRUE(some.covers({.rights = Right::read, .directories = false, .container = {"a-b*"}}));
+    EXPECT_FALSE(some.covers({.rights = Right::read, .directories = false, .container = {"a*"}}));
+    EXPECT_FALSE(some.covers({.rights = Right::read, .directories = false, .container = {"*"}}));
     // A label is not a pattern.
-    EXPECT_FALSE(one.covers({.rights = right_read, .directories = false, .container = "a-1*"}));
+    EXPECT_FALSE(one.covers({.rights = Right::read, .directories = false, .container = {"a-1*"}}));
 }
 
 TEST(CapabilityChain, TwoLinksGiveTheLastHolder) {
@@ -169,9 +171,9 @@ struct Attack {
 
 TEST(CapabilityChain, ForgedChainIsRefused) {
     const Attack attacks[] = {
-        {"more rights", [](Parties& p) { p.second.use.rights |= right_create; }, "more rights"},
-        {"another container", [](Parties& p) { p.second.use.container = "main"; }, "more rights"},
-        {"all containers", [](Parties& p) { p.second.use.container = "*"; }, "more rights"},
+        {"more rights", [](Parties& p) { p.second.use.rights.add(Right::create); }, "more rights"},
+        {"another container", [](Parties& p) { p.second.use.container = {"main"}; }, "more rights"},
+        {"all containers", [](Parties& p) { p.second.use.container = {"*"}; }, "more rights"},
         {"from directories to all", [](Parties& p) { p.first.use.directories = true; },
          "more rights"},
         {"a later end", [](Parties& p) { p.second.expires += 1s; }, "outside the time"},
@@ -305,7 +307,7 @@ TEST_F(CapabilityKeys, OldKeyVerifiesUntilItsCapabilitiesExpire) {
             .audience = uuid_of(1), .issuers = issuer->keys(), .now = world.core().wall_time()};
     };
     const Capability wanted{
-        .use = {.rights = right_read, .container = "c"}, .tenant = "t", .audience = uuid_of(1)};
+        .use = {.rights = Right::read, .container = {"c"}}, .tenant = "t", .audience = uuid_of(1)};
     const std::string before = issuer->issue(wanted, 10min);
     world.run(rotate(*this, *issuer));
     const std::string after = issuer->issue(wanted, 10min);

@@ -13,10 +13,10 @@ inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
     io.known("magic", capability_magic);
     io("version", version);
     io("depth", c.depth);
-    io("rights", c.use.rights);
+    io("rights", c.use.rights.bits);
     io("directories", c.use.directories);
     io.length("tenant", c.tenant);
-    io.length("container", c.use.container);
+    io.length("container", c.use.container.text);
     io.known("reserved", uint8_t{0});
     io("id", c.id);
     io("audience", c.audience);
@@ -27,18 +27,18 @@ inline constexpr auto capability_fields = [](auto& io, auto& c, auto& version) {
     io("expires", c.expires);
     io("generation", c.generation);
     io.bytes("tenant", c.tenant);
-    io.bytes("container", c.use.container);
+    io.bytes("container", c.use.container.text);
 };
 
 inline constexpr auto request_fields = [](auto& io, auto& wanted, auto& version) {
     io.known("magic", request_magic);
     io("version", version);
-    io("rights", wanted.use.rights);
+    io("rights", wanted.use.rights.bits);
     io("directories", wanted.use.directories);
     io("audience", wanted.audience);
     io.bytes("holder", wanted.holder);
-    io.length("container", wanted.use.container);
-    io.bytes("container", wanted.use.container);
+    io.length("container", wanted.use.container.text);
+    io.bytes("container", wanted.use.container.text);
 };
 
 }  // namespace ros2s::capability

@@ -105,21 +105,21 @@ bool owns(const Principal& principal, const Container& container, Wanted what) {
 Decision decide_by_capability(const Policy& policy, const Principal& principal,
                               const Container& container, Wanted what, Moment moment) {
     const VerifiedCapability& shown = *principal.capability;
+    const capability::Use& use = shown.last.use;
     const TenantParty* const tenant = policy.tenant(container.pool, principal.tenant);
-    const Why why = check_holder(policy, principal, container.pool, moment);
+    const Why why = check_holder(policy, principal, moment);
     if (why != Why::granted) return none(why);
-    const bool is_there = what == Wanted::see_pool
-                              ? shown.grant.pool == container.pool
-                              : shown.grant.is_for(container.pool, container.label);
+    const bool is_there = shown.pool == container.pool &&
+                          (what == Wanted::see_pool || use.container.has(container.label));
     if (!is_there) return none(Why::capability_lacks);
     const bool is_owner = owns(principal, container, what);
     // With the right to create a container, its tenant can use the one that it has made.
-    const bool has_made = is_owner && shown.grant.rights.has(Right::create) && !shown.directories;
+    const bool has_made = is_owner && use.rights.has(Right::create) && !use.directories;
     if (has_made) return whole(false, Why::owned);
-    if (!gives(shown.grant.rights, what)) return none(Why::capability_lacks);
-    const bool writes = shown.grant.rights.has(Right::write) || what == Wanted::destroy;
+    if (!gives(use.rights, what)) return none(Why::capability_lacks);
+    const bool writes = use.rights.has(Right::write) || what == Wanted::destroy;
     if (is_owner) return whole(!writes, Why::owned);
-    if (shown.directories && what == Wanted::destroy) return none(Why::capability_lacks);
+    if (use.directories && what == Wanted::destroy) return none(Why::capability_lacks);
     Match found;
     found.add(tenant->grants, container, what);
     Decision decision = decide_on(std::move(found), what);
@@ -173,36 +173,45 @@ std::string Decision::text() const {
     return text;
 }
 
-Why check_capability(const Policy& policy, std::string_view pool, std::string_view tenant,
-                     const VerifiedCapability& capability, Moment moment) {
-    const TenantParty* const party = policy.tenant(pool, tenant);
+Why check_capability(const Policy& policy, const VerifiedCapability& capability, Moment moment) {
+    const capability::Capability &first = capability.first, &last = capability.last;
+    const TenantParty* const party = policy.tenant(capability.pool, last.tenant);
     if (party == nullptr) return Why::unknown_tenant;
     if (!party->is_active) return Why::tenant_ended;
-    if (party->generation != capability.generation) return Why::tenant_changed;
+    if (party->generation != last.generation) return Why::tenant_changed;
     if (moment.wall && *moment.wall < party->clock_min) return Why::clock_behind;
-    if (party->revoked_capabilities.contains(capability.first) ||
-        party->revoked_capabilities.contains(capability.last) ||
-        std::ranges::find(party->revoked_programs, capability.program) !=
-            party->revoked_programs.end()) {
+    if (party->revoked_capabilities.contains(first.id) ||
+        party->revoked_capabilities.contains(last.id) ||
+        std::ranges::find(party->revoked_programs, first.holder) != party->revoked_programs.end()) {
         return Why::capability_revoked;
     }
-    const bool is_in_time =
-        !moment.wall || (capability.begins <= *moment.wall && *moment.wall < capability.ends);
-    return is_in_time ? Why::granted : Why::capability_out_of_time;
+    return !moment.wall || last.is_in_time(*moment.wall) ? Why::granted
+                                                         : Why::capability_out_of_time;
 }
 
-Why check_holder(const Policy& policy, const Principal& principal, std::string_view pool,
-                 Moment moment) {
+Why check_holder(const Policy& policy, const Principal& principal, Moment moment) {
     const VerifiedCapability& shown = *principal.capability;
-    const Why why = check_capability(policy, pool, principal.tenant, shown, moment);
+    const Why why = check_capability(policy, shown, moment);
     if (why != Why::granted) return why;
-    if (shown.links > 1) {
+    if (shown.last.depth > 1) {
         return policy.is_delegate(principal.subject) ? Why::granted : Why::capability_for_dpu;
     }
-    if (policy.principal(principal.subject, pool).tenant != principal.tenant) {
+    if (policy.principal(principal.subject, shown.pool).tenant != principal.tenant) {
         return Why::capability_others;
     }
-    return shown.directories ? Why::capability_directories : Why::granted;
+    return shown.last.use.directories ? Why::capability_directories : Why::granted;
+}
+
+bool give(std::span<const Grant> grants, const std::string& pool, const capability::Use& use) {
+    if (!use.directories) {
+        return give(grants, {.pool = pool, .container = use.container, .rights = use.rights});
+    }
+    if (use.container.is_prefix() || !Rights(Right::write).has(use.rights)) return false;
+    return std::ranges::all_of(all_rights, [&](Right right) {
+        return !use.rights.has(right) || std::ranges::any_of(grants, [&](const Grant& each) {
+            return each.rights.has(right) && each.is_for(pool, use.container.text);
+        });
+    });
 }
 
 Decision decide(const Policy& policy, const Principal& principal, const Container& container,

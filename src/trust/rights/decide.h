@@ -8,6 +8,7 @@
 #pragma once
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -88,11 +89,14 @@ struct Decision {
                               const Container& container, Wanted what, Moment moment = {});
 
 // Whether the tenant's record still has the capability, and it is in its time. `granted`: yes.
-[[nodiscard]] Why check_capability(const Policy& policy, std::string_view pool,
-                                   std::string_view tenant, const VerifiedCapability& capability,
+[[nodiscard]] Why check_capability(const Policy& policy, const VerifiedCapability& capability,
                                    Moment moment = {});
 // The same, and whether this principal may show the capability that it has.
 [[nodiscard]] Why check_holder(const Policy& policy, const Principal& principal,
-                               std::string_view pool, Moment moment = {});
+                               Moment moment = {});
+// True if a tenant with these grants may have a capability for that use: it has the rights, or, for
+// directories, has them in one of the container.
+[[nodiscard]] bool give(std::span<const Grant> grants, const std::string& pool,
+                        const capability::Use& use);
 
 }  // namespace ros2s::rights

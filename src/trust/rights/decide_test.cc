@@ -10,7 +10,6 @@ namespace ros2s::rights::test {
 namespace {
 
 using namespace std::chrono_literals;
-using namespace ros2s::capability;
 
 struct Row {
     const char* who;
@@ -268,17 +267,17 @@ Model with_capabilities() {
                                                      {"destroy", "a-*"}});
     const tenancy::Tenant bob =
         engine.add_tenant("p", "bob", {{"subjects", "CN=bob"}, {"read", "a-1"}});
-    engine.add_capability("own", alice, use_of(right_write, "a-*"), 1);
-    engine.add_capability("read", alice, use_of(right_read, "images"), 2);
-    engine.add_capability("write", alice, use_of(right_write, "a-1"), 2);
-    engine.add_capability("create", alice, use_of(right_create, "a-*"), 2);
-    engine.add_capability("destroy", alice, use_of(right_destroy, "a-*"), 2);
-    engine.add_capability("see", alice, use_of(0, "*"), 2);
-    engine.add_capability("directories", alice, use_of(right_write, "s", true), 2);
-    engine.add_capability("some", alice, use_of(right_read, "r", true), 2);
-    engine.add_capability("all of it", alice, use_of(rights_all, "a-1", true), 2);
-    engine.add_capability("label", alice, use_of(right_write | right_destroy, "mine"), 2);
-    engine.add_capability("bob", bob, use_of(right_read, "a-1"), 1);
+    engine.add_capability("own", alice, use_of(Right::write, "a-*"), 1);
+    engine.add_capability("read", alice, use_of(Right::read, "images"), 2);
+    engine.add_capability("write", alice, use_of(Right::write, "a-1"), 2);
+    engine.add_capability("create", alice, use_of(Right::create, "a-*"), 2);
+    engine.add_capability("destroy", alice, use_of(Right::destroy, "a-*"), 2);
+    engine.add_capability("see", alice, use_of({}, "*"), 2);
+    engine.add_capability("directories", alice, use_of(Right::write, "s", true), 2);
+    engine.add_capability("some", alice, use_of(Right::read, "r", true), 2);
+    engine.add_capability("all of it", alice, use_of(every_right, "a-1", true), 2);
+    engine.add_capability("label", alice, use_of({Right::write, Right::destroy}, "mine"), 2);
+    engine.add_capability("bob", bob, use_of(Right::read, "a-1"), 1);
     return engine;
 }
 
@@ -363,7 +362,7 @@ TEST(Decide, ExpiredOrRevokedCapabilityIsRefused) {
                     {"CN=dpu by write", "write", "p/a-1", late, 30min},
                     {"CN=dpu by write", "write", "p/a-1", late, -1ns}});
     tenancy::Tenant& alice = engine.tenants["p"]["alice"];
-    const Shown write = engine.capabilities["write"];
+    const VerifiedCapability write = engine.capabilities["write"];
     alice.revoked_capabilities[write.last.id] = {};
     expect(engine, {{"CN=dpu by write", "write", "p/a-1", revoked},
                     {"CN=dpu by write", "see", "p/a-1", revoked},
@@ -402,8 +401,8 @@ TEST(Decide, DelegatedDpuUsesCapabilitiesOfItsHosts) {
     Model dpu;
     dpu.add_tenant("p", "alice", {{"subjects", "CN=alice; CN=a2"}, {"read", "r/x, images"}});
     dpu.add_tenant("p", "bob", {{"subjects", "CN=bob"}, {"read", "images"}});
-    dpu.handed_over[{"p", "alice"}] = {use_of(right_write, "mine"), use_of(right_read, "run-*"),
-                                       use_of(right_write, "s", true), use_of(right_create, "n")};
+    dpu.handed_over[{"p", "alice"}] = {use_of(Right::write, "mine"), use_of(Right::read, "run-*"),
+                                       use_of(Right::write, "s", true), use_of(Right::create, "n")};
     expect(dpu, {{"CN=alice", "write", "p/mine", all},
                  {"CN=a2", "write", "p/mine", all},
                  {"CN=alice", "read", "p/mine", all},

@@ -7,7 +7,6 @@
 #include <cstdlib>
 
 #include "ros2s/base/random.h"
-#include "ros2s/rights/sources/capability.h"
 #include "test_support/model.h"
 
 namespace ros2s::rights::test {
@@ -113,18 +112,19 @@ class Generator {
     // What an engine issues: the part of a request that the tenant has, or of what it owns.
     void add_capabilities(Model& model, const std::string& pool, tenancy::Tenant& tenant) {
         for (uint64_t i = random_.below(3); i > 0; --i) {
-            capability::Use use{.container = pattern()};
-            for (const uint8_t bit : {1, 2, 4, 8}) {
-                const bool has = give(tenant.grants, "", use_of(bit, use.container));
-                const bool owns = bit != capability::right_create &&
-                                  !use.container.ends_with('*') && random_.one_in(3);
-                if ((has || owns) && !random_.one_in(4)) use.rights |= bit;
+            capability::Use use{.container = {pattern()}};
+            const std::string& container = use.container.text;
+            for (const Right right : all_rights) {
+                const bool has = give(tenant.grants, "", use_of(right, container));
+                const bool owns =
+                    right != Right::create && !use.container.is_prefix() && random_.one_in(3);
+                if ((has || owns) && !random_.one_in(4)) use.rights.add(right);
             }
             const bool parts = random_.one_in(4);
             if (parts) {
-                for (const uint8_t bit : {1, 2}) {
-                    if (give(tenant.grants, "", use_of(bit, use.container, true)))
-                        use.rights |= bit;
+                for (const Right right : {Right::read, Right::write}) {
+                    if (give(tenant.grants, "", use_of(right, container, true)))
+                        use.rights.add(right);
                 }
             }
             use.directories = parts;
@@ -132,7 +132,7 @@ class Generator {
             const std::string name = fmt::format("{}{}", pool, model.capabilities.size());
             model.add_capability(name, tenant, std::move(use),
                                  static_cast<uint8_t>(1 + random_.below(2)));
-            const Shown& shown = model.capabilities[name];
+            const VerifiedCapability& shown = model.capabilities[name];
             if (random_.one_in(8)) ++tenant.generation;
             if (random_.one_in(8)) tenant.revoked_capabilities[shown.first.id] = {};
             if (random_.one_in(8)) tenant.revoked_capabilities[shown.last.id] = {};
@@ -172,10 +172,9 @@ std::string text_of(const Model& model) {
         text += fmt::format("\n  {} valid for {} ms", pool, valid / 1ms);
     }
     for (const auto& [name, shown] : model.capabilities) {
-        text += fmt::format("\n  capability {} of {}: {} {}{}, {} links, generation {}", name,
-                            shown.last.tenant, capability::rights_text(shown.last.use.rights),
-                            shown.last.use.directories ? "directories of " : "",
-                            shown.last.use.container, shown.last.depth, shown.last.generation);
+        text += fmt::format("\n  capability {} of {}: {}, {} links, generation {}", name,
+                            shown.last.tenant, shown.last.use.text(), shown.last.depth,
+                            shown.last.generation);
     }
     return text;
 }

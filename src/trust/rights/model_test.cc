@@ -8,7 +8,6 @@
 #include <array>
 
 #include "ros2s/base/text_parts.h"
-#include "ros2s/rights/sources/capability.h"
 #include "ros2s/rights/sources/tenants.h"
 
 namespace ros2s::rights::test {
@@ -45,8 +44,8 @@ Uuid numbered(uint8_t number) {
     return id;
 }
 
-capability::Use use_of(uint8_t rights, std::string container, bool directories) {
-    return {.rights = rights, .directories = directories, .container = std::move(container)};
+capability::Use use_of(Rights rights, std::string container, bool directories) {
+    return {.rights = rights, .directories = directories, .container = {std::move(container)}};
 }
 
 tenancy::Tenant& Model::add_tenant(const std::string& pool, const std::string& name,
@@ -72,7 +71,7 @@ void Model::add_capability(const std::string& name, const tenancy::Tenant& tenan
     last.depth = depth;
     if (depth > 1) last.id = numbered(static_cast<uint8_t>(number + 1));
     if (depth > 1) first.use.directories = false;
-    capabilities[name] = {first, last};
+    capabilities[name] = {.pool = {}, .first = first, .last = last};
 }
 
 Request Request::of(std::string_view who, std::string_view what, std::string_view where,
@@ -120,7 +119,8 @@ Policy PolicyDecider::made(Duration later) const {
     }
     if (bug_ == PlantedBug::wide_pattern) {
         for (auto& [name, subject] : parties.subjects) {
-            for (Grant& each : subject.grants) each.container.is_prefix = true;
+            for (Grant& each : subject.grants)
+                each.container.text = std::string(each.container.label()) + '*';
         }
     }
     if (bug_ == PlantedBug::other_pool) {
@@ -151,14 +151,17 @@ Decision PolicyDecider::decide(const Request& request) {
     }
     Principal principal = policy_.principal(request.subject, request.pool);
     if (!request.capability.empty()) {
-        const Shown& shown = model_.capabilities.at(request.capability);
-        principal = holder_of(policy_, request.subject, request.pool, shown.first, shown.last);
+        VerifiedCapability shown = model_.capabilities.at(request.capability);
+        shown.pool = request.pool;
+        principal = policy_.holder(request.subject, std::make_shared<VerifiedCapability>(shown));
     }
     const auto handed = model_.handed_over.find({request.pool, principal.tenant});
     const bool mounts = request.what == Wanted::read || request.what == Wanted::write;
     if (mounts && !model_.is_engine && handed != model_.handed_over.end()) {
         for (const capability::Use& use : handed->second) {
-            if (!use.directories) principal.handed_over.push_back(grant_of(request.pool, use));
+            if (use.directories) continue;
+            principal.handed_over.push_back(
+                {.pool = request.pool, .container = use.container, .rights = use.rights});
         }
     }
     const Container container{.pool = request.pool, .label = request.label, .owner = request.owner};
@@ -272,16 +275,6 @@ Right right_for(Wanted what) {
     }
 }
 
-uint8_t bit_of(Right right) {
-    switch (right) {
-        case Right::read: return capability::right_read;
-        case Right::write: return capability::right_write;
-        case Right::create: return capability::right_create;
-        case Right::destroy: break;
-    }
-    return capability::right_destroy;
-}
-
 }  // namespace
 
 Outcome ReferenceDecider::at_dpu(const Request& request) const {
@@ -307,7 +300,7 @@ Outcome ReferenceDecider::at_dpu(const Request& request) const {
         if (is_given(given, right, label)) return true;
         return handed != model_.handed_over.end() &&
                std::ranges::any_of(handed->second, [&](const capability::Use& use) {
-                   return use.covers(use_of(bit_of(right), label));
+                   return use.covers(use_of(right, label));
                });
     };
     if (may(Right::write)) return {true};
@@ -344,7 +337,7 @@ bool ReferenceDecider::at_engine(const Request& request) const {
         if (request.what == Wanted::see) return is_seen(given, label);
         return is_given(given, right, label);
     }
-    const Shown& shown = model_.capabilities.at(request.capability);
+    const VerifiedCapability& shown = model_.capabilities.at(request.capability);
     const capability::Capability& last = shown.last;
     const auto tenants = model_.tenants.find(request.pool);
     if (tenants == model_.tenants.end() || !tenants->second.contains(last.tenant)) return false;
@@ -362,11 +355,11 @@ bool ReferenceDecider::at_engine(const Request& request) const {
         given_by({tenant.settings.begin(), tenant.settings.end()}, request.pool);
     const bool is_of_tenant = tenant.owner() == request.owner;
     if (request.what == Wanted::see) {
-        return last.use.has_container(label) && (is_of_tenant || is_seen(given, label));
+        return last.use.container.has(label) && (is_of_tenant || is_seen(given, label));
     }
-    const bool has_right = last.use.covers(use_of(bit_of(right), label, true));
+    const bool has_right = last.use.covers(use_of(right, label, true));
     if (request.what == Wanted::create) return has_right && is_given(given, right, label);
-    if (is_of_tenant && last.use.covers(use_of(capability::right_create, label))) return true;
+    if (is_of_tenant && last.use.covers(use_of(Right::create, label))) return true;
     if (!has_right) return false;
     if (is_of_tenant) return true;
     if (last.use.directories && right == Right::destroy) return false;

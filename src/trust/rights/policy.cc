@@ -64,4 +64,13 @@ Principal Policy::principal(std::string_view subject, std::string_view pool) con
     return principal;
 }
 
+Principal Policy::holder(std::string_view subject,
+                         std::shared_ptr<const VerifiedCapability> shown) const {
+    const TenantParty* const its = tenant(shown->pool, shown->last.tenant);
+    return {.subject = std::string(subject),
+            .tenant = shown->last.tenant,
+            .owner = its == nullptr ? std::string() : its->owner,
+            .capability = std::move(shown)};
+}
+
 }  // namespace ros2s::rights

@@ -18,7 +18,6 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/rights/grant.h"
 #include "ros2s/rights/principal.h"
 #include "ros2s/runtime/time.h"
 
@@ -74,6 +73,9 @@ class Policy {
 
     // Without a capability.
     [[nodiscard]] Principal principal(std::string_view subject, std::string_view pool) const;
+    // The subject that shows that chain: the tenant's rights, as far as the capability has them.
+    [[nodiscard]] Principal holder(std::string_view subject,
+                                   std::shared_ptr<const VerifiedCapability> shown) const;
     // Null: there is none.
     [[nodiscard]] const SubjectParty* subject(std::string_view subject) const;
     [[nodiscard]] const TenantParty* tenant(std::string_view pool, std::string_view name) const;

@@ -3,13 +3,12 @@
 //
 // Plain values; any thread.
 #pragma once
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "ros2s/base/uuid.h"
 #include "ros2s/capability/capability.h"
-#include "ros2s/rights/grant.h"
+#include "ros2s/rights/grants/grant.h"
 #include "ros2s/rights/user_mapping.h"
 
 namespace ros2s::rights {
@@ -17,14 +16,8 @@ namespace ros2s::rights {
 // A chain of capabilities whose signatures were verified. Its holder has this part of the rights of
 // the tenant, and no more.
 struct VerifiedCapability {
-    Grant grant;
-    // Only directories that the tenant's grants name. The holder is a DPU, which checks paths.
-    bool directories = false;
-    uint8_t links = 1;
-    uint64_t generation = 0;          // of the tenant's record
-    Uuid first, last;                 // ids of the links
-    capability::PublicKey program{};  // the holder of the first link
-    WallTime begins{}, ends{};        // by the engine's clock
+    std::string pool;
+    capability::Capability first, last;  // of the chain, perhaps the same one
 };
 
 struct Principal {
@@ -33,7 +26,7 @@ struct Principal {
     // The name under which it owns containers. Empty: it owns none.
     std::string owner{};
     UserMapping users{};
-    std::optional<VerifiedCapability> capability{};
+    std::shared_ptr<const VerifiedCapability> capability{};  // null: none
     // At a delegated DPU: what programs of its tenant handed over.
     std::vector<Grant> handed_over{};
 };

@@ -107,22 +107,17 @@ Result<std::vector<std::string>> parse_subjects(std::string_view list, std::stri
 
 Result<Grant> parse_grant(Right right, std::string_view text, std::string& why) {
     const size_t slash = text.find('/');
-    Grant grant{.pool = {},
-                .container = {.label = std::string(text.substr(0, slash))},
-                .path = {},
-                .rights = {right}};
-    std::string& label = grant.container.label;
-    if (slash != text.npos) {
-        std::string_view path = text.substr(slash + 1);
-        if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
-        grant.path = path;
-    } else if (label.ends_with('*')) {
-        grant.container.is_prefix = true;
-        label.pop_back();
+    Grant grant{
+        .pool = {}, .container = {std::string(text.substr(0, slash))}, .path = {}, .rights = right};
+    const ContainerPattern& container = grant.container;
+    const bool has_path = slash != text.npos;
+    if (text != "*" && !object::is_valid_label(has_path ? container.text : container.label())) {
+        return fail(Code::invalid);
     }
-    const bool any_label = grant.container.is_prefix && label.empty();
-    if (!any_label && !object::is_valid_label(label)) return fail(Code::invalid);
-    if (slash == text.npos) return grant;
+    if (!has_path) return grant;
+    std::string_view path = text.substr(slash + 1);
+    if (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+    grant.path = path;
     why = wrong_with(grant.path);
     if (why.empty() && right != Right::read && right != Right::write) {
         why =

@@ -17,11 +17,11 @@ TEST(AccessSettings, SubjectGetsTheGrantsOfItsTexts) {
         "f", report);
     ASSERT_TRUE(subjects) << report.text();
     EXPECT_THAT(subjects->at("CN=alice").grants,
-                ElementsAre(Grant{"pool", {"alice-", true}, "", {Right::create}},
+                ElementsAre(Grant{"pool", {"alice-*"}, "", {Right::create}},
                             Grant{"pool", {"c"}, "a b/d", {Right::read}},
                             Grant{"other", {"x"}, "", {Right::read}}));
     const SubjectParty& root = subjects->at("CN=root,O=site");
-    EXPECT_THAT(root.grants, ElementsAre(Grant{"pool", {"", true}, "", {Right::destroy}}));
+    EXPECT_THAT(root.grants, ElementsAre(Grant{"pool", {"*"}, "", {Right::destroy}}));
     EXPECT_EQ(root.users.at("").users.size(), 1U);
 }
 

@@ -19,7 +19,7 @@
 #include "ros2s/base/audit_event.h"
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/rights/grant.h"
+#include "ros2s/rights/grants/grant.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::session {

@@ -284,7 +284,7 @@ Task<> SessionTable::reap(StopToken stop) {
             if (session->credential.until <= reactor_.wall_time()) {
                 expired.emplace_back(id, "its certificate expired");
             } else if (session->shows_capability() &&
-                       !session->shows->capability->is_in_time(reactor_.wall_time())) {
+                       !session->shows->capability->last.is_in_time(reactor_.wall_time())) {
                 expired.emplace_back(id, "its capability expired, or the clock was set back");
             }
         }

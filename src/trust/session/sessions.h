@@ -34,7 +34,6 @@
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
-#include "ros2s/capability/capability.h"
 #include "ros2s/rights/feed.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
@@ -66,9 +65,7 @@ struct ShownCapability {
     std::string nonce;     // of the next proof
     std::string provider;  // of its data plane
     // Null: none was shown yet, and the session gets no ticket.
-    std::shared_ptr<const capability::Capability> capability;
-    // The first of its chain: the one that the engine issued.
-    std::shared_ptr<const capability::Capability> first{};
+    std::shared_ptr<const rights::VerifiedCapability> capability;
 };
 
 // The owner of the names of a subject's clients (UpdateName::owner): the same in every process.

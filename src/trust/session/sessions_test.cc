@@ -95,7 +95,7 @@ TEST(SessionTable, AuditLinesBelongToTenantOfCapability) {
         EXPECT_TRUE(session);
         (*session)->shows = {.nonce = "n",
                              .provider = "shm",
-                             .capability = std::make_shared<capability::Capability>()};
+                             .capability = std::make_shared<rights::VerifiedCapability>()};
         sessions.use_account(**session, tenant);
         return (*session)->id;
     };
@@ -440,8 +440,8 @@ Task<> outlive_by_a_moment(Rig& rig) {
     const SessionId certified = (*rig.sessions.open(request()))->id;
     const SessionId showing = (*rig.sessions.open(request()))->id;
     (*rig.sessions.find(certified, "CN=alice"))->credential = {.chain = "c", .until = until};
-    auto shown = std::make_shared<capability::Capability>();
-    shown->expires = until;
+    auto shown = std::make_shared<rights::VerifiedCapability>();
+    shown->last.expires = until;
     (*rig.sessions.find(showing, "CN=alice"))->shows = {
         .nonce = "n", .provider = "shm", .capability = shown};
     co_await sleep_for(rig.world.core(), 1200ms);
@@ -467,9 +467,9 @@ Task<> set_the_clock_back(Rig& rig) {
     Nursery nursery(rig.world.core(), 1);
     co_await nursery.spawn(rig.sessions.reap(stop.token()));
     const SessionId showing = (*rig.sessions.open(request()))->id;
-    auto shown = std::make_shared<capability::Capability>();
-    shown->not_before = rig.world.core().wall_time();
-    shown->expires = shown->not_before + 5min;
+    auto shown = std::make_shared<rights::VerifiedCapability>();
+    shown->last.not_before = rig.world.core().wall_time();
+    shown->last.expires = shown->last.not_before + 5min;
     (*rig.sessions.find(showing, "CN=alice"))->shows = {
         .nonce = "n", .provider = "shm", .capability = shown};
     co_await sleep_for(rig.world.core(), 2s);

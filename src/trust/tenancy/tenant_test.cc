@@ -26,7 +26,7 @@ TEST(TenantSettings, SettingsAreParsed) {
     using rights::Right;
     EXPECT_THAT(alice.grants,
                 testing::ElementsAre(rights::Grant{"", {"images"}, "", {Right::read}},
-                                     rights::Grant{"", {"run-", true}, "", {Right::read}},
+                                     rights::Grant{"", {"run-*"}, "", {Right::read}},
                                      rights::Grant{"", {"c"}, "data", {Right::read}}));
     ASSERT_TRUE(alice.allowance);
     EXPECT_EQ(alice.allowance->weight, 4U);

@@ -99,7 +99,7 @@ rights::Subjects all_rights() {
         for (const char* pool : {"pool", "lake", "none"}) {
             subjects[subject].grants.push_back(
                 {.pool = pool,
-                 .container = {.label = "", .is_prefix = true},
+                 .container = {"*"},
                  .path = {},
                  .rights = {Right::write, Right::create, Right::destroy}});
         }

@@ -12,17 +12,13 @@
 
 namespace ros2s::rights::test {
 
-struct Shown {  // the links of a chain, perhaps the same one
-    capability::Capability first, last;
-};
-
 struct Model {
     bool is_engine = false;  // or a DPU
     AccessSettings access{};
     std::map<std::string, tenancy::TenantsByName> tenants{};  // by pool
     std::vector<std::string> delegates{};
     std::map<std::string, Duration> valid_for{};  // of the engine's last answer, at a DPU; by pool
-    std::map<std::string, Shown> capabilities{};  // by a name for requests
+    std::map<std::string, VerifiedCapability> capabilities{};  // by a name for requests
     // At a delegated DPU, by pool and tenant.
     std::map<std::pair<std::string, std::string>, std::vector<capability::Use>> handed_over{};
 
@@ -33,7 +29,7 @@ struct Model {
     void add_capability(const std::string& name, const tenancy::Tenant& tenant, capability::Use use,
                         uint8_t depth);
 };
-[[nodiscard]] capability::Use use_of(uint8_t rights, std::string container,
+[[nodiscard]] capability::Use use_of(Rights rights, std::string container,
                                      bool directories = false);
 [[nodiscard]] Uuid numbered(uint8_t number);
 

@@ -11,11 +11,20 @@ bool is_inside(std::string_view path, std::string_view top) {
 
 }  // namespace
 
+std::string to_string(Rights rights) {
+    std::string text;
+    for (const Right right : all_rights) {
+        if (!rights.names(right)) continue;
+        text += text.empty() ? "" : ", ";
+        text += to_string(right);
+    }
+    return text.empty() ? "see" : text;
+}
+
 bool Grant::includes(const Grant& other) const {
-    if (pool != other.pool || !container.has(other.container.label)) return false;
-    if (other.container.is_prefix && !container.is_prefix) return false;
+    if (pool != other.pool || !container.includes(other.container)) return false;
     if (path.empty()) return true;
-    return !other.container.is_prefix && is_inside(other.path, path);
+    return !other.container.is_prefix() && is_inside(other.path, path);
 }
 
 bool give(std::span<const Grant> grants, const Grant& wanted) {

@@ -21,35 +21,52 @@ inline constexpr std::array<std::string_view, 4> right_names{"read", "write", "c
     return right_names[static_cast<size_t>(right)];
 }
 
-// A set of rights. `write` includes `read`.
-class Rights {
-  public:
+// A set of rights. `write` includes `read`. None: only to see which containers exist.
+struct Rights {
+    uint8_t bits = 0;  // as docs/formats/capability.md has them
+
     constexpr Rights() = default;
+    constexpr Rights(Right right) : bits(static_cast<uint8_t>(1U << static_cast<size_t>(right))) {}
     constexpr Rights(std::initializer_list<Right> rights) {
         for (const Right each : rights) add(each);
     }
-    constexpr void add(Right right) { set_ |= bit(right); }
-    constexpr void add(Rights others) { set_ |= others.set_; }
-    [[nodiscard]] constexpr bool has(Right right) const {
-        if (right == Right::read && has(Right::write)) return true;
-        return (set_ & bit(right)) != 0;
+    constexpr void add(Rights others) { bits |= others.bits; }
+    // Whether it has all of these.
+    [[nodiscard]] constexpr bool has(Rights others) const {
+        Rights all = *this;
+        if (names(Right::write)) all.add(Right::read);
+        return others.without(all).is_empty();
     }
-    [[nodiscard]] constexpr bool is_empty() const { return set_ == 0; }
+    // Whether it has the right by itself, and not because another one includes it.
+    [[nodiscard]] constexpr bool names(Right right) const {
+        return (bits & Rights(right).bits) != 0;
+    }
+    [[nodiscard]] constexpr Rights without(Rights others) const {
+        Rights rest;
+        rest.bits = bits & static_cast<uint8_t>(~others.bits);
+        return rest;
+    }
+    [[nodiscard]] constexpr bool is_empty() const { return bits == 0; }
     friend bool operator==(const Rights&, const Rights&) = default;
-
-  private:
-    static constexpr uint8_t bit(Right right) {
-        return static_cast<uint8_t>(1U << static_cast<unsigned>(right));
-    }
-    uint8_t set_ = 0;
 };
+inline constexpr Rights every_right{Right::read, Right::write, Right::create, Right::destroy};
+// For people: "read, write"; none: "see".
+[[nodiscard]] std::string to_string(Rights rights);
 
 struct ContainerPattern {
-    std::string label;       // or the beginning of labels, if is_prefix
-    bool is_prefix = false;  // "" and is_prefix: every container
+    std::string text;  // a label, or the beginning of labels and a '*'
 
+    [[nodiscard]] bool is_prefix() const { return text.ends_with('*'); }
+    // Without the '*'.
+    [[nodiscard]] std::string_view label() const {
+        return std::string_view(text).substr(0, text.size() - (is_prefix() ? 1 : 0));
+    }
     [[nodiscard]] bool has(std::string_view container) const {
-        return is_prefix ? container.starts_with(label) : container == label;
+        return is_prefix() ? container.starts_with(label()) : container == text;
+    }
+    // Whether it matches all that the other one does.
+    [[nodiscard]] bool includes(const ContainerPattern& other) const {
+        return has(other.label()) && (is_prefix() || !other.is_prefix());
     }
     friend bool operator==(const ContainerPattern&, const ContainerPattern&) = default;
 };
