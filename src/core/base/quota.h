@@ -3,8 +3,8 @@
 //
 // A tenant may take more only while it has no more than what is still free. So one tenant alone
 // gets half of the limit, n tenants 1/(n + 1) each, and the same is left for another client, such
-// as an operator. The subjects of a tenant share its part by the same rule. In addition there are
-// limits for one subject, for one tenant and for all.
+// as an operator. The subjects of a tenant may share its part by the same rule. In addition there
+// are limits for one subject, for one tenant and for all.
 //
 // Owned by what has the bound. Threads: any, one at a time, which the owner ensures. It outlives
 // its shares.
@@ -37,12 +37,13 @@ class QuotaOf {
         uint64_t in_all = UINT64_MAX;
         // A tenant may always have this much, even if all others have taken `in_all`.
         uint64_t sure = 0;
-        // A subject leaves as much to its tenant's others. Otherwise only `per_subject` limits it.
-        bool subjects_share = true;
+        // A subject counts within its tenant, and leaves as much to the tenant's others. Otherwise
+        // it counts over all of its tenants.
+        bool subjects_share = false;
     };
     struct Who {
         Tenant tenant{};
-        Subject subject{};  // of this tenant
+        Subject subject{};
         auto operator<=>(const Who&) const = default;
     };
     enum class Limit : uint8_t { subject, tenant, all };
@@ -91,7 +92,8 @@ class QuotaOf {
         }
         // As take().
         [[nodiscard]] std::expected<void, Limit> check(uint64_t amount = 1) const {
-            return quota_->check(tenant_->second.used, subject_->second.used, amount);
+            return quota_->check(tenant_->second.used, subject_->second.used, amount,
+                                 quota_->used_);
         }
         // True if its last one would be refused now.
         [[nodiscard]] bool is_beyond() const {
@@ -106,7 +108,7 @@ class QuotaOf {
         Share(QuotaOf& quota, const Who& who, uint64_t amount)
             : quota_(&quota),
               tenant_(quota.tenants_.try_emplace(who.tenant).first),
-              subject_(quota.subjects_.try_emplace(who).first) {
+              subject_(quota.subjects_.try_emplace(quota.key_of(who)).first) {
             ++tenant_->second.shares;
             ++subject_->second.shares;
             add(amount);
@@ -136,7 +138,7 @@ class QuotaOf {
     // on.
     [[nodiscard]] Share count(const Who& who, uint64_t amount) { return Share(*this, who, amount); }
     [[nodiscard]] std::expected<void, Limit> check(const Who& who, uint64_t amount = 1) const {
-        return check(used_by_tenant(who.tenant), used(who), amount);
+        return check(used_by_tenant(who.tenant), used(who), amount, used_);
     }
     // The most that take() would give now.
     [[nodiscard]] uint64_t room(const Who& who) const {
@@ -145,7 +147,7 @@ class QuotaOf {
     }
 
     [[nodiscard]] uint64_t used() const noexcept { return used_; }
-    [[nodiscard]] uint64_t used(const Who& who) const { return of(subjects_, who); }
+    [[nodiscard]] uint64_t used(const Who& who) const { return of(subjects_, key_of(who)); }
     [[nodiscard]] uint64_t used_by_tenant(const Tenant& tenant) const {
         return of(tenants_, tenant);
     }
@@ -155,9 +157,8 @@ class QuotaOf {
     struct Room {
         uint64_t of_subject, of_tenant, of_all;
     };
-    [[nodiscard]] std::expected<void, Limit> check(uint64_t of_tenant, uint64_t of_subject,
-                                                   uint64_t amount) const {
-        return check(of_tenant, of_subject, amount, used_);
+    [[nodiscard]] Who key_of(const Who& who) const {
+        return {.tenant = bounds_.subjects_share ? who.tenant : Tenant(), .subject = who.subject};
     }
     [[nodiscard]] std::expected<void, Limit> check(uint64_t of_tenant, uint64_t of_subject,
                                                    uint64_t amount, uint64_t used) const {
@@ -171,8 +172,9 @@ class QuotaOf {
         const uint64_t free = left(bounds_.in_all, used), sure = left(bounds_.sure, of_tenant);
         Room room{left(bounds_.per_subject, of_subject), left(bounds_.per_tenant, of_tenant),
                   std::max(free, sure)};
-        const uint64_t of_others = left(std::min(bounds_.per_tenant, free), of_tenant);
-        if (of_tenant > 0) room.of_tenant = std::min(room.of_tenant, std::max(of_others, sure));
+        const uint64_t has = std::max(of_tenant, of_subject);  // a subject of several tenants
+        const uint64_t of_others = left(std::min(bounds_.per_tenant, free), has);
+        if (has > 0) room.of_tenant = std::min(room.of_tenant, std::max(of_others, sure));
         if (of_subject > 0 && bounds_.subjects_share) {
             room.of_subject =
                 std::min(room.of_subject, std::max(left(of_others, of_subject), sure));

@@ -29,7 +29,7 @@ TEST(FairShare, UseEqualToTheFreeAmountExceedsIt) {
 }
 
 TEST(Quota, TenantLeavesAsMuchAsItTakes) {
-    Quota quota({.in_all = 120});
+    Quota quota({.in_all = 120, .subjects_share = true});
     std::vector<Quota::Share> shares;
     std::vector<size_t> had;
     for (uint64_t tenant = 1; tenant <= 4; ++tenant) {
@@ -45,7 +45,7 @@ TEST(Quota, TenantLeavesAsMuchAsItTakes) {
 }
 
 TEST(Quota, SubjectLeavesItsTenantAsMuchAsItTakes) {
-    Quota quota({.per_tenant = 60, .in_all = 1000});
+    Quota quota({.per_tenant = 60, .in_all = 1000, .subjects_share = true});
     std::vector<Quota::Share> shares;
     EXPECT_EQ(take_all(quota, {1, 1000}, shares), 30U);
     EXPECT_EQ(quota.take({1, 1000}).error(), Quota::Limit::subject);
@@ -68,7 +68,7 @@ TEST(Quota, GuaranteedPartIsAlwaysGranted) {
 }
 
 TEST(Quota, RefusingLimitIsNamed) {
-    Quota quota({.per_subject = 2, .per_tenant = 5, .in_all = 6});
+    Quota quota({.per_subject = 2, .per_tenant = 5, .in_all = 6, .subjects_share = true});
     std::vector<Quota::Share> shares;
     EXPECT_EQ(take_all(quota, {1, 1}, shares), 2U);
     EXPECT_EQ(quota.take({1, 1}).error(), Quota::Limit::subject);
@@ -83,8 +83,7 @@ TEST(Quota, RefusingLimitIsNamed) {
 }
 
 TEST(Quota, SubjectsWithoutSharesAreLimitedByTheirBound) {
-    QuotaOf<std::string, std::string> quota(
-        {.per_subject = 6, .in_all = 16, .subjects_share = false});
+    QuotaOf<std::string, std::string> quota({.per_subject = 6, .in_all = 16});
     std::vector<QuotaOf<std::string, std::string>::Share> shares;
     const auto take_all_of = [&](const std::string& subject) {
         size_t count = 0;
@@ -98,8 +97,22 @@ TEST(Quota, SubjectsWithoutSharesAreLimitedByTheirBound) {
     EXPECT_EQ(take_all_of("c"), 0U);
 }
 
+TEST(Quota, SubjectOfSeveralTenantsHasOneBound) {
+    Quota quota({.per_subject = 4, .in_all = 20});
+    std::vector<Quota::Share> shares;
+    EXPECT_EQ(take_all(quota, {1, 7}, shares), 4U);
+    EXPECT_EQ(quota.take({2, 7}).error(), Quota::Limit::subject);
+    EXPECT_EQ(quota.used({2, 7}), 4U);
+    // Together it leaves as much as it takes.
+    Quota wide({.in_all = 20});
+    EXPECT_EQ(take_all(wide, {1, 7}, shares), 10U);
+    EXPECT_EQ(wide.take({2, 7}).error(), Quota::Limit::tenant);
+    EXPECT_TRUE(wide.check({2, 8}));
+    shares.clear();
+}
+
 TEST(Quota, GrowingShareTellsWhenItIsBeyondALimit) {
-    Quota quota({.per_subject = 3, .per_tenant = 4, .in_all = 20, .subjects_share = false});
+    Quota quota({.per_subject = 3, .per_tenant = 4, .in_all = 20});
     Quota::Share one = quota.count({1, 1}, 0), other = quota.count({1, 2}, 0);
     EXPECT_FALSE(one.is_beyond());
     one.add(3);
@@ -122,7 +135,8 @@ TEST(Quota, GrowingShareTellsWhenItIsBeyondALimit) {
 TEST(Quota, RandomUseKeepsCountsCorrect) {
     constexpr uint64_t seed = 11;
     Random random(seed);
-    Quota quota({.per_subject = 40, .per_tenant = 90, .in_all = 200, .sure = 2});
+    Quota quota(
+        {.per_subject = 40, .per_tenant = 90, .in_all = 200, .sure = 2, .subjects_share = true});
     struct Taken {
         Quota::Share share;
         Quota::Who who;

@@ -20,7 +20,7 @@ namespace ros2s::rpc {
 class PayloadPool;
 
 inline constexpr Quota::Bounds connections_default{
-    .per_subject = 1024, .per_tenant = 2048, .in_all = 4096, .sure = 1};
+    .per_subject = 1024, .per_tenant = 2048, .in_all = 4096, .sure = 1, .subjects_share = true};
 
 struct ServerGroup {
     explicit ServerGroup(Reactor& reactor, admission::Limits limits = {},

@@ -354,7 +354,9 @@ Task<> crowd(Stage& stage, Raw& raw) {
     co_await late.leave();
     EXPECT_EQ(stage.server->metrics().refused_busy.value(), 1U);
 }
-TEST(RpcServer, ConnectionOverLimitIsRefused) { attack(crowd, {.connections = {.in_all = 5}}); }
+TEST(RpcServer, ConnectionOverLimitIsRefused) {
+    attack(crowd, {.connections = {.in_all = 5, .subjects_share = true}});
+}
 
 Task<> ended_session(Stage& stage, Raw& raw) {
     co_await raw.enter(stage);

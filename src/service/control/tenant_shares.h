@@ -24,8 +24,7 @@ class TenantShares {
   public:
     // The accounts outlive it.
     TenantShares(const admission::Accounts& accounts, size_t all, size_t per_subject)
-        : accounts_(accounts),
-          quota_({.per_subject = per_subject, .in_all = all, .subjects_share = false}) {}
+        : accounts_(accounts), quota_({.per_subject = per_subject, .in_all = all}) {}
 
     // One more for the subject. Errors: busy (it, its tenant, or all have as many as they may; the
     // detail says how many). `whose`: gets which of them, for a sentence.

@@ -58,7 +58,8 @@ struct CommonSettings {
         return {.per_subject = connections_of_user,
                 .per_tenant = connections_of_tenant,
                 .in_all = connections,
-                .sure = 1};
+                .sure = 1,
+                .subjects_share = true};
     }
 };
 [[nodiscard]] config::Group describe_metrics(CommonSettings& settings);

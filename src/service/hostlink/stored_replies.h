@@ -29,7 +29,7 @@ class StoredReplies {
     static constexpr uint32_t slots_max = UpdateName::slots_max;  // of one session
 
     static constexpr Quota::Bounds slots_default{
-        .per_tenant = 65'536, .in_all = 262'144, .sure = 256, .subjects_share = false};
+        .per_tenant = 65'536, .in_all = 262'144, .sure = 256};
     explicit StoredReplies(Reactor& reactor, Quota::Bounds slots = slots_default)
         : reactor_(reactor), bound_(slots), ended_(reactor) {}
 

@@ -57,8 +57,7 @@ Task<> use_all(StoredReplies& replies) {
 
 TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal) {
     sim::World world(1);
-    StoredReplies replies(world.core(),
-                          {.per_tenant = 5, .in_all = 12, .sure = 2, .subjects_share = false});
+    StoredReplies replies(world.core(), {.per_tenant = 5, .in_all = 12, .sure = 2});
     world.run(use_all(replies));
 }
 

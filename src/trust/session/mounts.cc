@@ -138,10 +138,8 @@ namespace {
 
 Quota::Bounds bounds_of(uint64_t per_subject, uint64_t MountBounds::Together::* what,
                         const MountBounds& bounds) {
-    return {.per_subject = per_subject,
-            .per_tenant = bounds.tenant.*what,
-            .in_all = bounds.all.*what,
-            .subjects_share = false};
+    return {
+        .per_subject = per_subject, .per_tenant = bounds.tenant.*what, .in_all = bounds.all.*what};
 }
 
 }  // namespace

@@ -50,10 +50,7 @@ SessionTable::SessionTable(Reactor& reactor, TicketTable& tickets, Options optio
       rights_(reactor),
       own_accounts_(reactor),
       accounts_(options.accounts != nullptr ? *options.accounts : own_accounts_),
-      tenants_({.in_all = options.sessions_max, .subjects_share = false}),
-      subjects_({.per_tenant = options.per_subject_max,
-                 .in_all = options.sessions_max,
-                 .subjects_share = false}),
+      bound_({.per_subject = options.per_subject_max, .in_all = options.sessions_max}),
       ended_(reactor),
       evicted_(reactor, options.sessions_max) {}
 
@@ -76,17 +73,17 @@ uint64_t SessionTable::live_sessions_of(const admission::Account& account) const
 
 Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) {
     if (draining_) return fail(Code::closed);
-    auto of_subject = subjects_.take({.tenant = request.subject});
-    auto of_tenant =
-        tenants_.take({.tenant = std::string(accounts_.name_for(request.subject, request.pool))});
-    if (!of_subject || !of_tenant) {
+    const Session::Bound::Who who{
+        .tenant = std::string(accounts_.name_for(request.subject, request.pool)),
+        .subject = request.subject};
+    auto share = bound_.take(who);
+    if (!share) {
         metrics_.refused.add();
-        const auto limit = of_subject ? of_tenant.error() : of_subject.error();
-        if (limit == Session::Bound::Limit::all) {
+        if (share.error() == Session::Bound::Limit::all) {
             return fail(Code::no_memory, options_.sessions_max);
         }
         accounts_.count_refusal(request.subject, request.pool);
-        return fail(Code::busy, subjects_.used_by_tenant(request.subject));
+        return fail(Code::busy, bound_.used(who));
     }
     auto account = accounts_.open(request.subject, request.pool);
     // Counted only here: a count for each account would change with its sessions.
@@ -100,8 +97,7 @@ Result<SessionUse> SessionTable::open(SessionRequest request, std::string* why) 
     const SessionId id = draw();
     auto session = std::make_unique<Session>(reactor_, id, std::move(account), std::move(request));
     session->last_use = reactor_.now();
-    session->tenant_share_ = std::move(*of_tenant);
-    session->subject_share_ = std::move(*of_subject);
+    session->share_ = std::move(*share);
     Session& opened = *sessions_.emplace(id, std::move(session)).first->second;
     metrics_.opened.add();
     metrics_.live.add();
@@ -159,7 +155,8 @@ void SessionTable::use_account(Session& session, std::string_view tenant) {
     auto account = accounts_.open(tenant, session.request.pool);
     session.is_for_another_ = account != session.account_;
     if (session.is_for_another_) {
-        session.tenant_share_ = tenants_.count({.tenant = session.request.subject}, 1);
+        const std::string& subject = session.request.subject;
+        session.share_ = bound_.count({.tenant = subject, .subject = subject}, 1);
     }
     session.account_->metrics.sessions.subtract();
     session.account_ = std::move(account);

@@ -93,8 +93,8 @@ class [[nodiscard]] InUse {
 
 class Session {
   public:
-    // By the account of the subject. A session for another tenant counts for its subject alone.
-    using Bound = QuotaOf<std::string>;
+    // By account and subject. A session for another tenant counts for its subject alone.
+    using Bound = QuotaOf<std::string, std::string>;
 
     Session(Reactor& reactor, SessionId number, std::shared_ptr<admission::Account> account,
             SessionRequest what)
@@ -141,7 +141,7 @@ class Session {
     friend class SessionTable;
     std::shared_ptr<admission::Account> account_;
     bool is_for_another_ = false;  // its account is not that of its subject
-    Bound::Share tenant_share_, subject_share_;
+    Bound::Share share_;
     uint32_t in_use_ = 0;
     Event idle_;  // woken when in_use_ becomes 0
 };
@@ -275,7 +275,7 @@ class SessionTable {
     bool draining_ = false;
     admission::Accounts own_accounts_;
     admission::Accounts& accounts_;
-    Session::Bound tenants_, subjects_;
+    Session::Bound bound_;
     std::map<SessionId, std::unique_ptr<Session>> sessions_;
     std::vector<SessionWatcher*> watchers_;
     Event ended_;  // woken whenever a session is gone

@@ -34,10 +34,7 @@ void TicketMetrics::visit(const MetricVisitor& visit) const {
 TicketTable::TicketTable(Reactor& reactor, Options options)
     : reactor_(reactor),
       options_(std::move(options)),
-      tenants_({.in_all = options_.tickets_max, .subjects_share = false}),
-      subjects_({.per_tenant = options_.per_subject_max,
-                 .in_all = options_.tickets_max,
-                 .subjects_share = false}) {}
+      bound_({.per_subject = options_.per_subject_max, .in_all = options_.tickets_max}) {}
 
 TicketTable::Entry::~Entry() { OPENSSL_cleanse(secret.data(), secret.size()); }
 
@@ -51,17 +48,14 @@ uint64_t TicketTable::draw() const {
 
 Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     end_expired();
-    auto of_subject = subjects_.take({.tenant = grant.subject});
-    if (!of_subject) {
-        return of_subject.error() == QuotaOf<std::string>::Limit::all
-                   ? fail(Code::no_memory, options_.tickets_max)
-                   : fail(Code::busy, subjects_.used_by_tenant(grant.subject));
+    const Bound::Who who{.tenant = grant.tenant, .subject = grant.subject};
+    auto share = bound_.take(who);
+    if (!share) {
+        return share.error() == Bound::Limit::all ? fail(Code::no_memory, options_.tickets_max)
+                                                  : fail(Code::busy, bound_.used(who));
     }
-    auto of_tenant = tenants_.take({.tenant = grant.tenant});
-    if (!of_tenant) return fail(Code::busy, tenants_.used_by_tenant(grant.tenant));
     Entry& entry = tickets_.emplace_back();
-    entry.of_tenant = std::move(*of_tenant);
-    entry.of_subject = std::move(*of_subject);
+    entry.share = std::move(*share);
     entry.number = draw();
     entry.grant = grant;
     entry.expires = reactor_.now() + options_.lifetime;

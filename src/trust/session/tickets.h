@@ -119,10 +119,10 @@ class TicketTable {
     [[nodiscard]] const Options& options() const { return options_; }
 
   private:
+    using Bound = QuotaOf<uint64_t, std::string>;
     struct Entry {
         ~Entry();  // erases the secret
-        Quota::Share of_tenant;
-        QuotaOf<std::string>::Share of_subject;
+        Bound::Share share;
         uint64_t number = 0;
         std::array<uint8_t, 32> secret{};
         TicketGrant grant{};
@@ -138,8 +138,7 @@ class TicketTable {
 
     Reactor& reactor_;
     Options options_;
-    Quota tenants_;
-    QuotaOf<std::string> subjects_;
+    Bound bound_;
     Tickets tickets_;
     std::map<uint64_t, Tickets::iterator> by_number_;
     TicketMetrics metrics_;

@@ -69,7 +69,7 @@ class ShmConnections final : public Poller {
     explicit ShmConnections(Reactor& reactor, Options options = {})
         : reactor_(reactor),
           options_(options),
-          given_({.in_all = options.segments_bytes_max}),
+          given_({.in_all = options.segments_bytes_max, .subjects_share = true}),
           tidying_(reactor, 1),
           serving_(reactor, 1) {
         reactor_.attach(*this);
