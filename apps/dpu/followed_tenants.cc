@@ -70,7 +70,8 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     if (is_news) tenants_[pool] = *listed.tenants;
     const rights::Policy before = is_news ? apply() : rights::Policy();
     if (told_) told_(pool, listed);
-    if (is_news) end_sessions(before);
+    using EndsWith = session::SessionTable::EndsWith;
+    if (is_news) sessions_.end_sessions(before, delegated_ ? EndsWith::record : EndsWith::tenant);
     hear(pool, asked);
     co_return Result<>{};
 }
@@ -130,31 +131,6 @@ rights::Policy FollowedTenants::apply() {
     }
     accounts_.set(std::move(allowances));
     return sessions_.rights().replace(std::move(parties));
-}
-
-void FollowedTenants::end_sessions(const rights::Policy& before) {
-    const rights::Policy& now = sessions_.rights().policy();
-    // With capabilities, what a session uses may be gone: another record invalidates all of them.
-    const auto uses_changed_record = [&](const std::string& subject, const std::string& pool) {
-        const std::string tenant = before.principal(subject, pool).tenant;
-        const rights::TenantParty* const then = before.tenant(pool, tenant);
-        const rights::TenantParty* const its = now.tenant(pool, tenant);
-        if (!delegated_ || then == nullptr) return false;
-        return its == nullptr || its->is_active != then->is_active ||
-               its->generation != then->generation || its->revocations != then->revocations;
-    };
-    for (const session::Session* const session : sessions_.all()) {
-        const std::string& subject = session->request.subject;
-        const std::string& pool = session->request.pool;
-        if (!now.covers(before, subject, pool)) {
-            sessions_.evict(session->id, "rights of its subject were taken away");
-        } else if (const auto account = accounts_.find(session->tenant);
-                   account == nullptr || account->name != accounts_.name_for(subject, pool)) {
-            sessions_.evict(session->id, "its subject belongs to another tenant now");
-        } else if (uses_changed_record(subject, pool)) {
-            sessions_.evict(session->id, "the record of its tenant was changed");
-        }
-    }
 }
 
 }  // namespace ros2s::dpud

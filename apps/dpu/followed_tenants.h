@@ -66,8 +66,6 @@ class FollowedTenants {
     void miss(const std::string& pool, std::string_view why);
     // Returns the policy before it.
     rights::Policy apply();
-    // Ends the sessions that lost rights since then.
-    void end_sessions(const rights::Policy& before);
     Told told_;
     Failed failed_;
 

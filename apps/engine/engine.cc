@@ -81,7 +81,7 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     pools_.set_administrators(settings_.administrators);
     ROS2S_CO_TRY(co_await capabilities_.begin(report));
-    policy_.begin([this] { capabilities_.end_outdated(); });
+    policy_.begin();
     router_ = std::make_unique<StoreRouter>(sessions_, pools_);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);

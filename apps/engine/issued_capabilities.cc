@@ -329,7 +329,8 @@ Task<Result<>> IssuedCapabilities::show(const Call& call, session::Session& sess
 
 Task<Result<uint64_t>> IssuedCapabilities::revoke(std::string pool, std::string tenant,
                                                   Uuid capability, Report& report) {
-    // The record ends its sessions (end_outdated()) and outlives the capability, whatever its life.
+    // The record ends its sessions (SessionTable::end_sessions()) and outlives the capability,
+    // whatever its life.
     tenancy::RevokedCapability revoked{.until = environment_.reactor.wall_time() +
                                                 capability::life_max + capability::clock_slack};
     uint64_t sessions = 0;
@@ -371,19 +372,6 @@ std::vector<control::CapabilityInUse> IssuedCapabilities::in_use(std::string_vie
                        .expires = last.expires});
     }
     return all;
-}
-
-void IssuedCapabilities::end_outdated() {
-    const rights::Policy& policy = sessions_.rights().policy();
-    for (const session::Session* const session : sessions_.all()) {
-        if (!session->shows_capability()) continue;
-        const rights::Why why = check_holder(
-            policy, policy.holder(session->request.subject, session->shows->capability),
-            {.wall = environment_.reactor.wall_time()});
-        // The session table ends those whose time is over.
-        if (why == rights::Why::granted || why == rights::Why::capability_out_of_time) continue;
-        sessions_.evict(session->id, fmt::format("its capability: {}", to_string(why)));
-    }
 }
 
 }  // namespace ros2s::engined

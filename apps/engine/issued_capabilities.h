@@ -1,6 +1,5 @@
 // IssuedCapabilities: issues the capabilities of this engine's pools, and verifies those that
-// clients show in their sessions. A session whose tenant has changed since, or whose capability was
-// revoked, is ended.
+// clients show in their sessions.
 //
 //     request ─ signed by a certificate's key ─► tenant of its subject ─► capability
 //     chain, proof ─► verified ─► rights of the session (StoreRouter)
@@ -40,9 +39,6 @@ class IssuedCapabilities final : public control::Capabilities {
     Task<Result<>> check_authority(Report& report);
     // The pools are open. Errors: those of capability::Issuer::open().
     Task<Result<>> begin(Report& report);
-    // Ends sessions whose capability is invalid now: their tenant was changed, revoked,
-    // or has expired. Their requests are refused from here on.
-    void end_outdated();
 
     [[nodiscard]] std::optional<Description> describe(std::string_view pool) const override;
     Task<Result<std::string>> issue(const Call& call, std::string caller, std::string peer,

@@ -1,6 +1,5 @@
 #include "live_policy.h"
 
-#include "ros2s/rights/decide.h"
 #include "ros2s/rights/sources/tenants.h"
 
 namespace ros2s::engined {
@@ -15,8 +14,7 @@ LivePolicy::LivePolicy(Reactor& reactor, Pools& pools, rights::Parties settings,
       accounts_(accounts),
       sessions_(sessions) {}
 
-void LivePolicy::begin(std::function<void()> changed) {
-    changed_ = std::move(changed);
+void LivePolicy::begin() {
     for (const std::string& name : pools_.names()) {
         pools_.tenants(name)->on_change([this] { apply(); });
     }
@@ -41,23 +39,10 @@ void LivePolicy::apply() {
             }
         }
     }
-    sessions_.rights().replace(std::move(parties));
+    const rights::Policy before = sessions_.rights().replace(std::move(parties));
     accounts_.set(std::move(allowances));
     pools_.apply_caps();
-    changed_();
-    end_without_rights();
-}
-
-void LivePolicy::end_without_rights() {
-    const rights::Policy& policy = sessions_.rights().policy();
-    for (const session::Session* const session : sessions_.all()) {
-        const session::SessionRequest& who = session->request;
-        if (session->shows) continue;
-        const auto seen = decide(policy, policy.principal(who.subject, who.pool),
-                                 {.pool = who.pool}, rights::Wanted::see_pool);
-        if (!seen.is_none()) continue;
-        sessions_.evict(session->id, "the tenant of its subject was revoked or has expired");
-    }
+    sessions_.end_sessions(before, session::SessionTable::EndsWith::rights);
 }
 
 }  // namespace ros2s::engined

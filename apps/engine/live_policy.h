@@ -6,7 +6,7 @@
 //
 // The settings alone give rights to clients. If a tenant was revoked or has expired, its subjects
 // lose these rights in the pool, and their sessions there end. A session that shows a capability
-// has the capability's rights, and IssuedCapabilities ends it.
+// has the capability's rights, and ends with it.
 //
 // A tenant's limits apply to its subjects that are clients of the engine: a DPU or direct clients.
 // They share an account from their next session on, also with the sessions in which delegated DPUs
@@ -14,8 +14,6 @@
 //
 // Owned by Engine; used on its core. Outlives what the registries do.
 #pragma once
-#include <functional>
-
 #include "pools.h"
 #include "ros2s/admission/accounts.h"
 #include "ros2s/rights/policy.h"
@@ -32,12 +30,11 @@ class LivePolicy {
                session::SessionTable& sessions);
     LivePolicy(const LivePolicy&) = delete;
     LivePolicy& operator=(const LivePolicy&) = delete;
-    // The pools are open. `changed` is called with each new policy.
-    void begin(std::function<void()> changed);
+    // The pools are open.
+    void begin();
 
   private:
     void apply();
-    void end_without_rights();
 
     Reactor& reactor_;
     Pools& pools_;
@@ -45,7 +42,6 @@ class LivePolicy {
     const admission::Allowances allowances_;
     admission::Accounts& accounts_;
     session::SessionTable& sessions_;
-    std::function<void()> changed_;
 };
 
 }  // namespace ros2s::engined

@@ -6,6 +6,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/pki/fingerprint.h"
+#include "ros2s/rights/decide.h"
 
 namespace ros2s::session {
 
@@ -239,6 +240,45 @@ void SessionTable::evict(SessionId id, std::string_view why) {
     for (SessionWatcher* const watcher : watchers_) watcher->session_revoked(session);
     session.revoked.request_stop();
     if (!is_ending) ROS2S_CHECK(evicted_.try_spawn(end(session)));
+}
+
+std::string SessionTable::why_ended(const Session& session, const rights::Policy& before,
+                                    EndsWith change) const {
+    const rights::Policy& now = rights_.policy();
+    const std::string &subject = session.request.subject, &pool = session.request.pool;
+    if (session.shows_capability()) {
+        const rights::Why why = check_holder(now, now.holder(subject, session.shows->capability),
+                                             {.wall = reactor_.wall_time()});
+        // reap() ends those whose time is over.
+        const bool is_good =
+            why == rights::Why::granted || why == rights::Why::capability_out_of_time;
+        return is_good ? "" : fmt::format("its capability: {}", to_string(why));
+    }
+    if (session.shows) return {};
+    if (!now.covers(before, subject, pool)) {
+        // At an engine, whose sessions end with nothing else.
+        return change == EndsWith::rights ? "the tenant of its subject was revoked or has expired"
+                                          : "rights of its subject were taken away";
+    }
+    if (change == EndsWith::rights) return {};
+    if (session.account_->name != accounts_.name_for(subject, pool)) {
+        return "its subject belongs to another tenant now";
+    }
+    const std::string tenant = before.principal(subject, pool).tenant;
+    const rights::TenantParty *const then = before.tenant(pool, tenant), *const its = now.tenant(
+                                                                             pool, tenant);
+    const bool is_same =
+        change == EndsWith::tenant || then == nullptr ||
+        (its != nullptr && its->is_active == then->is_active &&
+         its->generation == then->generation && its->revocations == then->revocations);
+    return is_same ? "" : "the record of its tenant was changed";
+}
+
+void SessionTable::end_sessions(const rights::Policy& before, EndsWith change) {
+    for (const Session* const session : all()) {
+        const std::string why = why_ended(*session, before, change);
+        if (!why.empty()) evict(session->id, why);
+    }
 }
 
 Task<> SessionTable::close_all() {

@@ -227,6 +227,15 @@ class SessionTable {
     // updates wherever they wait. An audit line has the reason. Does nothing if there is no such
     // session. A session that is already ending no longer waits for its updates.
     void evict(SessionId id, std::string_view why);
+    // What ends a session of a subject when the policy changes.
+    enum class EndsWith : uint8_t {
+        rights,  // the loss of a right
+        tenant,  // also: its subject belongs to another tenant
+        record,  // also: another record of its tenant, which invalidates what the tenant has signed
+    };
+    // After news: evicts the sessions that have less than by `before`, and those whose capability
+    // is invalid now.
+    void end_sessions(const rights::Policy& before, EndsWith change);
     // Refuses new sessions and ends all existing ones.
     Task<> close_all();
     // Ends unused sessions, and those whose certificate or capability has expired, until it is
@@ -262,6 +271,9 @@ class SessionTable {
     [[nodiscard]] const admission::Accounts& accounts() const { return accounts_; }
 
   private:
+    // Empty: it goes on.
+    [[nodiscard]] std::string why_ended(const Session& session, const rights::Policy& before,
+                                        EndsWith change) const;
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
     // Sessions of the tenant's own clients, without ending ones.
