@@ -135,13 +135,13 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     }
     const bool may_write = !decision.read_only;
     const bool read_only = decision.read_only || request.read_only();
-    session::Mounts::Access access{.read_only = read_only,
-                                   .users = std::move(principal.users),
-                                   .subtrees = std::move(decision.subtrees)};
-    const std::string directories = session::directories_of(access.subtrees);
+    session::MountScope scope{.read_only = read_only,
+                              .users = std::move(principal.users),
+                              .subtrees = std::move(decision.subtrees)};
+    const std::string directories = session::directories_of(scope.subtrees);
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
                                                 served.call, *session, request.container(),
-                                                std::move(access), served.report));
+                                                std::move(scope), served.report));
     state_.audit(served, AuditAction::mount,
                  {.pool = pool, .container = request.container(), .subtree = directories},
                  fmt::format("mounted {}{}/{} for {}", directories.empty() ? "" : "directories of ",

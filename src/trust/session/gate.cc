@@ -12,7 +12,7 @@ SessionGate::~SessionGate() { sessions_.unwatch(*this); }
 
 Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::string_view of,
                          const rpc::HelloBody& hello, const fabric::Peer& peer) {
-    TicketGrant whose;
+    TicketHolder whose;
     scope.subject = peer.subject;
     const auto enter = [&]() -> Result<rpc::Guest> {
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));

@@ -226,17 +226,18 @@ MountId Mounts::draw() const {
 }
 
 Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
-                                    const std::string& container, Access access, Report& report) {
+                                    const std::string& container, MountScope scope,
+                                    Report& report) {
     ROS2S_CO_TRY_ASSIGN(Quota::Share mount_share, reserve_mount(session, report));
     const std::string& pool = session.request.pool;
-    const SharedContainer which{pool, container, source_.authority_for(session, access.read_only)};
+    const SharedContainer which{pool, container, source_.authority_for(session, scope.read_only)};
     ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
-    std::string directories = directories_of(access.subtrees);
-    if (!access.subtrees.empty()) {
+    std::string directories = directories_of(scope.subtrees);
+    if (!scope.subtrees.empty()) {
         auto opened =
             co_await access::SubtreeView::open(call, reactor_, *shared_.at(which).file_system,
-                                               std::move(access.subtrees), which.place(), report);
+                                               std::move(scope.subtrees), which.place(), report);
         if (!opened) {
             co_await leave(which);
             co_return fail(opened.error());
@@ -261,7 +262,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     mounts_.emplace(
         Key{session.id, id},
         std::make_unique<Mount>(reactor_, std::move(owner), which, *shared.file_system,
-                                std::move(view), access.read_only, std::move(access.users)));
+                                std::move(view), scope.read_only, std::move(scope.users)));
     holders_[id] = &session;
     co_return id;
 }

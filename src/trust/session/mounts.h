@@ -220,6 +220,13 @@ inline HandleRoom::~HandleRoom() {
 
 using MountUse = InUse<Mount>;
 
+// What a mount may do in its container, and as whom.
+struct MountScope {
+    bool read_only = false;
+    rights::UserMapping users{};
+    std::vector<access::Subtree> subtrees{};  // empty: the whole container
+};
+
 class Mounts final : public SessionWatcher {
   public:
     using Options = MountBounds;
@@ -229,16 +236,10 @@ class Mounts final : public SessionWatcher {
     Mounts(const Mounts&) = delete;
     Mounts& operator=(const Mounts&) = delete;
 
-    // What a session may do in a container, and as whom.
-    struct Access {
-        bool read_only = false;
-        rights::UserMapping users{};
-        std::vector<access::Subtree> subtrees{};  // empty: the whole container
-    };
     // Errors: busy (the session, its tenant or all sessions have too many), those of the source and
     // of SubtreeView::open().
     Task<Result<MountId>> mount(const Call& call, Session& session, const std::string& container,
-                                Access access, Report& report);
+                                MountScope scope, Report& report);
     // Closes everything that is open in it. Errors: stale.
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.

@@ -181,9 +181,9 @@ Result<IssuedTicket> SessionTable::issue_ticket(const Session& session) {
 }
 
 Result<SessionUse> SessionTable::attach(const Ticket& ticket, ListenerScope scope,
-                                        const Uuid& client, TicketGrant* whose) {
-    ROS2S_TRY_ASSIGN(const TicketGrant grant, tickets_.redeem(ticket, scope, client, whose));
-    const auto found = sessions_.find(grant.session);
+                                        const Uuid& client, TicketHolder* whose) {
+    ROS2S_TRY_ASSIGN(const TicketHolder holder, tickets_.redeem(ticket, scope, client, whose));
+    const auto found = sessions_.find(holder.session);
     if (found == sessions_.end() || found->second->ending) return fail(Code::denied);
     ++found->second->connections;
     found->second->is_disconnected = false;

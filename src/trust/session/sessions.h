@@ -201,7 +201,7 @@ class SessionTable {
     // For the data plane: redeems the ticket, and counts the connection until detach(). Errors:
     // denied.
     [[nodiscard]] Result<SessionUse> attach(const Ticket& ticket, ListenerScope scope,
-                                            const Uuid& client, TicketGrant* whose = nullptr);
+                                            const Uuid& client, TicketHolder* whose = nullptr);
     void detach(SessionId id);
     // For a call over a connection that attach() admitted. `now`: for a caller that has just read
     // the clock. Errors: stale.

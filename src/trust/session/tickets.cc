@@ -46,9 +46,9 @@ uint64_t TicketTable::draw() const {
     }
 }
 
-Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
+Result<IssuedTicket> TicketTable::issue(const TicketHolder& holder) {
     end_expired();
-    const Bound::Who who{.tenant = grant.tenant, .subject = grant.subject};
+    const Bound::Who who{.tenant = holder.tenant, .subject = holder.subject};
     auto share = bound_.take(who);
     if (!share) {
         return share.error() == Bound::Limit::all ? fail(Code::no_memory, options_.tickets_max)
@@ -57,7 +57,7 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     Entry& entry = tickets_.emplace_back();
     entry.share = std::move(*share);
     entry.number = draw();
-    entry.grant = grant;
+    entry.holder = holder;
     entry.expires = reactor_.now() + options_.lifetime;
     for (size_t i = 0; i < entry.secret.size(); i += 8) {
         const uint64_t bits = options_.entropy();
@@ -71,8 +71,8 @@ Result<IssuedTicket> TicketTable::issue(const TicketGrant& grant) {
     return IssuedTicket{.ticket = ticket, .expires = entry.expires};
 }
 
-Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scope,
-                                        const Uuid& client, TicketGrant* whose) {
+Result<TicketHolder> TicketTable::redeem(const Ticket& ticket, ListenerScope scope,
+                                         const Uuid& client, TicketHolder* whose) {
     end_expired();
     uint64_t number = 0;
     std::memcpy(&number, ticket.bytes.data(), 8);
@@ -87,25 +87,25 @@ Result<TicketGrant> TicketTable::redeem(const Ticket& ticket, ListenerScope scop
         metrics_.refused_secret.add();
         return fail(Code::denied);
     }
-    if (whose != nullptr) *whose = entry.grant;
-    const bool its_holder = entry.grant.purpose == scope.purpose && entry.grant.client == client &&
-                            (scope.subject.empty() || scope.subject == entry.grant.subject);
-    if (!its_holder || (scope.tenant && *scope.tenant != entry.grant.tenant)) {
+    const TicketHolder holder = entry.holder;
+    if (whose != nullptr) *whose = holder;
+    const bool its_holder = holder.purpose == scope.purpose && holder.client == client &&
+                            (scope.subject.empty() || scope.subject == holder.subject);
+    if (!its_holder || (scope.tenant && *scope.tenant != holder.tenant)) {
         // Another party has the secret, so the ticket is no longer valid.
         (its_holder ? metrics_.refused_tenant : metrics_.refused_holder).add();
         end(found);
         return fail(Code::denied);
     }
-    const TicketGrant grant = entry.grant;
     end(found);
     metrics_.redeemed.add();
-    return grant;
+    return holder;
 }
 
 size_t TicketTable::revoke(SessionId session) {
     size_t count = 0;
     for (auto at = tickets_.begin(); at != tickets_.end();) {
-        const bool of_session = at->grant.session == session;
+        const bool of_session = at->holder.session == session;
         count += of_session;
         at = of_session ? end(at) : std::next(at);
     }

@@ -1,6 +1,6 @@
 // TicketTable: the tickets that admit data-plane connections. The control plane issues a ticket to
 // an authenticated client. The client presents it once, as the first thing on a data-plane
-// connection. The data plane redeems it for its grant. A ticket contains no information: only a
+// connection. The data plane redeems it and learns its holder. A ticket has no information: only a
 // random number, by which this table finds it, and 256 random bits.
 //
 // Owned by the program that has both planes. Tickets are in memory and do not survive the process.
@@ -46,14 +46,14 @@ enum class Purpose : uint8_t {
     return purpose == Purpose::store ? "store" : "link";
 }
 
-// The rights that a ticket grants to its holder.
-struct TicketGrant {
+// Whom a ticket admits.
+struct TicketHolder {
     SessionId session{};
     std::string subject;  // of the client's certificate
     uint64_t tenant = 0;
     Purpose purpose = Purpose::store;
     Uuid client;  // the only client instance that may present it
-    friend bool operator==(const TicketGrant&, const TicketGrant&) = default;
+    friend bool operator==(const TicketHolder&, const TicketHolder&) = default;
 };
 
 // On the wire: the number (little-endian), then the secret.
@@ -107,10 +107,10 @@ class TicketTable {
 
     // Errors: busy (the subject or its tenant has as many unredeemed tickets as it may), no_memory
     // (the table is full).
-    [[nodiscard]] Result<IssuedTicket> issue(const TicketGrant& grant);
-    // Errors: denied. If the secret is right, sets `whose` to the grant, even on an error.
-    [[nodiscard]] Result<TicketGrant> redeem(const Ticket& ticket, ListenerScope scope,
-                                             const Uuid& client, TicketGrant* whose = nullptr);
+    [[nodiscard]] Result<IssuedTicket> issue(const TicketHolder& holder);
+    // Errors: denied. If the secret is right, sets `whose` to the holder, even on an error.
+    [[nodiscard]] Result<TicketHolder> redeem(const Ticket& ticket, ListenerScope scope,
+                                              const Uuid& client, TicketHolder* whose = nullptr);
     // Ends the session's unredeemed tickets and returns their number.
     size_t revoke(SessionId session);
 
@@ -125,7 +125,7 @@ class TicketTable {
         Bound::Share share;
         uint64_t number = 0;
         std::array<uint8_t, 32> secret{};
-        TicketGrant grant{};
+        TicketHolder holder{};
         Time expires{};
     };
     // Oldest first. All have the same lifetime, so the oldest expires first.

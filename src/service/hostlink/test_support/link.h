@@ -203,7 +203,7 @@ struct Host {
           tickets(at.sessions),
           process("host" + std::to_string(number)),
           client(client_of(number)) {}
-    Task<> start(session::Mounts::Access access = {}) {
+    Task<> start(session::MountScope scope = {}) {
         {
             auto opened = dpu.sessions.open({.subject = subject,
                                              .client = client,
@@ -212,7 +212,7 @@ struct Host {
             EXPECT_TRUE(opened);
             session = (*opened)->id;
             auto mounted =
-                co_await dpu.mounts.mount({}, **opened, "container", std::move(access), dpu.report);
+                co_await dpu.mounts.mount({}, **opened, "container", std::move(scope), dpu.report);
             EXPECT_TRUE(mounted) << dpu.report.text();
             mount = *mounted;
             auto use = dpu.mounts.find(**opened, mount);
