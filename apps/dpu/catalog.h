@@ -1,13 +1,9 @@
 // Catalog: the pools that hosts may use, for their control plane and their mounts: pools of the
 // engine, pools of DAOS, and directories of this machine.
 #pragma once
-#include <algorithm>
-#include <iterator>
-
 #include "daos_pools.h"
-#include "delegated_pools.h"
 #include "directories.h"
-#include "engine_pools.h"
+#include "pools.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/rights/policy.h"
 #include "ros2s/session/mounts.h"
@@ -19,16 +15,13 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     // `files`: for calls of file systems that block.
     Catalog(Reactor& reactor, BlockingPool& blocking, FileThreads files,
             session::SessionTable& sessions)
-        : delegated(reactor, blocking, sessions),
-          pools(reactor),
+        : pools(reactor, blocking, sessions),
           served(reactor, files),
           daos(reactor, files),
           reactor_(reactor),
           policy_(sessions.rights().policy()) {}
 
-    // An engine's pools are all here, or all there (`engine: access` in the settings).
-    DelegatedPools delegated;
-    EnginePools pools;
+    Pools pools;
     Directories served;
     DaosPools daos;
 
@@ -40,12 +33,10 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
     Task<Result<std::vector<std::string>>> labels(const Call& call, std::string pool) override;
     // Without the engine's address, which hosts must not receive.
     [[nodiscard]] std::string path(const std::string& pool) const override {
-        return delegated.has(pool) ? delegated.storage(pool) : pools.storage(pool);
+        return pools.storage(pool);
     }
     [[nodiscard]] std::vector<control::AbsentPool> absent() const override {
-        auto absent = pools.absent();
-        std::ranges::move(delegated.absent(), std::back_inserter(absent));
-        return absent;
+        return pools.absent();
     }
     Task<Result<std::shared_ptr<object::ObjectStore>>> store_for(const Call& call,
                                                                  std::string subject,
@@ -54,7 +45,7 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                                  Report& report) override;
     [[nodiscard]] std::vector<rights::Grant> handed_over(std::string_view pool,
                                                          std::string_view subject) const override {
-        return delegated.handed_over(pool, subject);
+        return pools.chains.handed_over(pool, subject);
     }
     Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string subject,
                                                            std::string pool,
@@ -63,13 +54,12 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
                                                            Report& report) override;
     // The tenant and its rights, as long as its record does not change.
     [[nodiscard]] session::Authority authority_for(const session::Session& session,
-                                                   bool read_only) const override;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
-                                                           session::Authority authority,
-                                                           const std::string& pool,
-                                                           const std::string& container,
-                                                           Report& report) override;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+                                                   bool read_only) const override {
+        return pools.chains.authority(session.request.pool, session.request.subject, read_only);
+    }
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                       session::Authority authority,
+                                                       const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;
     [[nodiscard]] bool holds_descriptors(const std::string& pool,

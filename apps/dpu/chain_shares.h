@@ -1,4 +1,4 @@
-// The limit of capability chains of each tenant at a DPU (DelegatedPools), and the choice of the
+// The limit of capability chains of each tenant at a DPU (DelegatedChains), and the choice of the
 // chain to remove when there are too many. A chain that no mount uses only saves calls, and its
 // host can hand it over again.
 #pragma once

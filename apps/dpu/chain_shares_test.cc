@@ -16,7 +16,7 @@ TenantOfPool named(size_t number) { return {"pool", fmt::format("tenant-{}", num
 class Dpu {
   public:
     explicit Dpu(bool in_use) : in_use_(in_use) {}
-    // Takes a chain as DelegatedPools does.
+    // Takes a chain as DelegatedChains does.
     Result<> take(size_t tenant) {
         size_t taken = 0;
         for (const auto& each : counts) taken += each.second.all;

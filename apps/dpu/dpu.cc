@@ -43,7 +43,7 @@ Dpu::Dpu(Environment environment, Settings settings)
       turns_(environment_.reactor, file_threads_max),
       catalog_(environment_.reactor, environment_.blocking, {file_threads_, turns_}, sessions_),
       followed_(environment_.reactor, settings_.access, settings_.is_delegated(),
-                settings_.allowances, accounts_, sessions_),
+                settings_.allowances, accounts_, sessions_, catalog_.pools),
       mounts_(environment_.reactor, sessions_, catalog_, mount_bounds()),
       group_(environment_.reactor, {.least = least_of_tenant}, &accounts_,
              settings_.common.connection_bounds()),
@@ -74,11 +74,9 @@ Task<Result<>> Dpu::begin(Report& report) {
     }
     tenants_.begin(places, needs, link_);
     ROS2S_CO_TRY(co_await open_control(report));
-    const auto note = [this](const std::string& pool, bool reachable) {
+    catalog_.pools.watch([this](const std::string& pool, bool reachable) {
         control_->set_pool_serving(pool, reachable);
-    };
-    catalog_.pools.watch(environment_.log, note);
-    catalog_.delegated.watch(note);
+    });
     co_return Result<>{};
 }
 
@@ -109,7 +107,11 @@ Task<Result<>> Dpu::open_pools(Report& report) {
     for (const auto& [name, pool] : settings_.rados_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open_in_cluster(environment_, name, pool, report));
     }
-    if (settings_.is_delegated()) co_return Result<>{};
+    if (settings_.is_delegated()) {
+        catalog_.pools.open_delegated(way_to({}), settings_.engine_pools, mounts_,
+                                      environment_.log);
+        co_return Result<>{};
+    }
     for (const std::string& pool : settings_.engine_pools) {
         ROS2S_CO_TRY(co_await catalog_.pools.open(way_to(pool), environment_.log, report));
     }
@@ -118,23 +120,12 @@ Task<Result<>> Dpu::open_pools(Report& report) {
 
 Task<Result<>> Dpu::follow_tenants(Report& report) {
     if (settings_.engine_pools.empty()) co_return Result<>{};
-    DelegatedPools& delegated = catalog_.delegated;
-    if (settings_.is_delegated()) {
-        delegated.begin(way_to({}), settings_.engine_pools, mounts_, environment_.log);
-        followed_.tell(
-            [&delegated](const std::string& pool, const control::ListedTenants& listed) {
-                delegated.know(pool, listed);
-            },
-            [&delegated](const std::string& pool, Error error, std::string_view why) {
-                delegated.engine_failed(pool, error, why);
-            });
-    }
     ROS2S_CO_TRY(co_await followed_.begin(
         {.address = settings_.engine,
          .identity = pki::identity_in(settings_.engine_certificates, "client"),
          .server_name = settings_.engine_name},
         settings_.engine_pools, environment_.log, report));
-    delegated.ask(followed_.engine());
+    catalog_.pools.chains.ask(followed_.engine());
     co_return Result<>{};
 }
 
@@ -158,18 +149,18 @@ control::ControlOptions Dpu::control_options() const {
 }
 
 Task<Result<>> Dpu::open_control(Report& report) {
-    ROS2S_CO_TRY_ASSIGN(control_,
-                        co_await control::ControlServer::start({.reactor = environment_.reactor,
-                                                                .blocking = environment_.blocking,
-                                                                .sessions = sessions_,
-                                                                .tickets = tickets_,
-                                                                .pools = catalog_,
-                                                                .mounts = &mounts_,
-                                                                .admission = &group_.admission,
-                                                                .tenant_listeners = &tenants_,
-                                                                .capabilities = &catalog_.delegated,
-                                                                .log = environment_.log},
-                                                               control_options(), report));
+    ROS2S_CO_TRY_ASSIGN(
+        control_, co_await control::ControlServer::start({.reactor = environment_.reactor,
+                                                          .blocking = environment_.blocking,
+                                                          .sessions = sessions_,
+                                                          .tickets = tickets_,
+                                                          .pools = catalog_,
+                                                          .mounts = &mounts_,
+                                                          .admission = &group_.admission,
+                                                          .tenant_listeners = &tenants_,
+                                                          .capabilities = &catalog_.pools.chains,
+                                                          .log = environment_.log},
+                                                         control_options(), report));
     co_return Result<>{};
 }
 
@@ -184,7 +175,6 @@ Task<> Dpu::stop() {
     co_await sessions_.close_all();
     control_.reset();
     co_await front_.close();
-    co_await catalog_.delegated.close();
     co_await catalog_.pools.close();
     co_await catalog_.daos.close();
 }
@@ -212,7 +202,6 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                control_->visit_times(visit);
                            }});
     catalog_.pools.add_metrics(sources);
-    catalog_.delegated.add_metrics(sources);
     followed_.add_metrics(sources);
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});

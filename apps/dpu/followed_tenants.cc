@@ -12,13 +12,14 @@ constexpr Duration pause_after_failure = std::chrono::milliseconds(100);
 
 FollowedTenants::FollowedTenants(Reactor& reactor, rights::Subjects settings, bool delegated,
                                  admission::Allowances allowances, admission::Accounts& accounts,
-                                 session::SessionTable& sessions)
+                                 session::SessionTable& sessions, Pools& pools)
     : reactor_(reactor),
       settings_(std::move(settings)),
       delegated_(delegated),
       allowances_(std::move(allowances)),
       accounts_(accounts),
-      sessions_(sessions) {
+      sessions_(sessions),
+      pools_(pools) {
     sessions_.rights().replace({.subjects = settings_});
 }
 
@@ -32,7 +33,7 @@ Task<Result<>> FollowedTenants::begin(control::ClientOptions engine, std::vector
     for (std::string& pool : pools) {
         Report problem;
         const auto read_now = co_await read(pool, problem);
-        if (!read_now && read_now.error().code == Code::unsupported && !told_) {
+        if (!read_now && read_now.error().code == Code::unsupported && !delegated_) {
             log_.warning(
                 "the engine of the pool '{}' is older than this program and has no tenants: only "
                 "the settings say who may use the pool",
@@ -69,7 +70,7 @@ Task<Result<>> FollowedTenants::read(const std::string& pool, Report& report) {
     const bool is_news = listed.tenants && *listed.tenants != tenants_[pool];
     if (is_news) tenants_[pool] = *listed.tenants;
     const rights::Policy before = is_news ? apply() : rights::Policy();
-    if (told_) told_(pool, listed);
+    if (delegated_) pools_.know(pool, listed);
     using EndsWith = session::SessionTable::EndsWith;
     if (is_news) sessions_.end_sessions(before, delegated_ ? EndsWith::record : EndsWith::tenant);
     hear(pool, asked);
@@ -82,7 +83,7 @@ Task<> FollowedTenants::follow(FollowedTenants& self, std::string pool) {
         const auto done = co_await self.read(pool, report);
         if (done) continue;
         if (self.stopping_.stop_requested()) break;
-        if (self.failed_) self.failed_(pool, done.error(), report.text());
+        if (self.delegated_) self.pools_.engine_failed(pool, done.error(), report.text());
         self.miss(pool, report.text());
         if (!co_await sleep_for(self.reactor_, pause_after_failure, self.stopping_.token())) break;
     }

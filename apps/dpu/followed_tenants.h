@@ -11,12 +11,12 @@
 //
 // Owned by Dpu; used on the reactor's core; stop() before destruction.
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "pools.h"
 #include "ros2s/base/log.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/exporter/metrics_server.h"
@@ -34,25 +34,17 @@ class FollowedTenants {
     static constexpr Duration valid_for = 3 * tenancy::TenantRegistry::heartbeat;
 
     // `settings`, `allowances`: of the DPU's own settings. `delegated`: it uses the pools with
-    // capabilities of tenants. All references outlive this. `accounts` are changed.
+    // capabilities of tenants, whose sessions then also end when the tenant's record changes. All
+    // references outlive this. `accounts` are changed.
     FollowedTenants(Reactor& reactor, rights::Subjects settings, bool delegated,
                     admission::Allowances allowances, admission::Accounts& accounts,
-                    session::SessionTable& sessions);
+                    session::SessionTable& sessions, Pools& pools);
 
     // Reads the tenants of these pools, and then follows them until stop(). Errors, with a
     // sentence: those of control::ControlClient.
     Task<Result<>> begin(control::ClientOptions engine, std::vector<std::string> pools, Log log,
                          Report& report);
     Task<> stop();
-    // Called with each answer of the engine, after its rights were applied. For pools that are used
-    // with capabilities: a tenant's sessions then also end when its record changes.
-    using Told = std::function<void(const std::string& pool, const control::ListedTenants& listed)>;
-    // Called with each failure to get an answer.
-    using Failed = std::function<void(const std::string& pool, Error error, std::string_view why)>;
-    void tell(Told told, Failed failed) {
-        told_ = std::move(told);
-        failed_ = std::move(failed);
-    }
     // Whether hosts may use each pool now.
     void add_metrics(std::vector<exporter::Source>& sources) const;
     // The control plane of the engine, from begin() on.
@@ -66,8 +58,6 @@ class FollowedTenants {
     void miss(const std::string& pool, std::string_view why);
     // Returns the policy before it.
     rights::Policy apply();
-    Told told_;
-    Failed failed_;
 
     Reactor& reactor_;
     const rights::Subjects settings_;
@@ -75,6 +65,7 @@ class FollowedTenants {
     const admission::Allowances allowances_;
     admission::Accounts& accounts_;
     session::SessionTable& sessions_;
+    Pools& pools_;
     Log log_;
     std::string address_;  // of the engine
     std::unique_ptr<control::ControlClient> engine_;

@@ -15,7 +15,7 @@ namespace ros2s::pool {
 namespace {
 
 // Longer than clients take to reconnect after a restart, and the hosts of a DPU after its restart
-// (the DPU waits as long for them: apps/dpu/engine_pools.cc).
+// (the DPU waits as long for them: apps/dpu/pools.cc).
 constexpr Duration served_pin_grace = std::chrono::seconds(30);
 
 // A list of 8,192 holders has less.

@@ -27,8 +27,8 @@ class DirectorySource final : public session::FileSystemSource {
     }
     DirectorySource(const DirectorySource&) = delete;
     DirectorySource& operator=(const DirectorySource&) = delete;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&, const std::string&,
-                                                       const std::string&,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&, session::Authority,
+                                                       const std::string&, const std::string&,
                                                        Report& report) override {
         return foreign::open_local_fs(path_, world_.core(), world_.blocking(), report,
                                       {.enters_mounts = false});

@@ -184,8 +184,9 @@ void Dpu::kill() {
     struck_.wake_all();
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, const std::string&,
-                                                        const std::string&, Report& report) {
+Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, session::Authority,
+                                                        const std::string&, const std::string&,
+                                                        Report& report) {
     const fs::DfsOptions options{.orphan_grace = options_.orphan_grace,
                                  .orphan_sweep = std::chrono::milliseconds(100)};
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, storage_.container(),

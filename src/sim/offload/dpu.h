@@ -67,7 +67,9 @@ class Dpu final : public session::FileSystemSource {
     enum class Moment : uint8_t { none, before, after };
     Moment next_moment();
     void strike();
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                       session::Authority authority,
+                                                       const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;
 

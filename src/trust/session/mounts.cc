@@ -190,8 +190,8 @@ Task<Result<>> Mounts::enter(const Call& call, SharedContainer which, Report& re
         if (shared.file_system == nullptr) {
             entered = call.check(reactor_);  // waiting for the turn may have taken long
             if (entered) {
-                auto opened = co_await source_.open_for(call, which.authority, which.pool,
-                                                        which.container, report);
+                auto opened = co_await source_.open(call, which.authority, which.pool,
+                                                    which.container, report);
                 if (opened) {
                     shared.file_system = std::move(*opened);
                 } else {

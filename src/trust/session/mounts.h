@@ -44,8 +44,9 @@ struct Authority {
 class FileSystemSource {
   public:
     virtual ~FileSystemSource() = default;
-    // Errors come with a sentence: not_found, bad_version, …
+    // By these rights. Errors come with a sentence: not_found, bad_version, …
     virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                               Authority authority,
                                                                const std::string& pool,
                                                                const std::string& container,
                                                                Report& report) = 0;
@@ -53,14 +54,6 @@ class FileSystemSource {
     [[nodiscard]] virtual Authority authority_for(const Session& /*session*/,
                                                   bool /*read_only*/) const {
         return {};
-    }
-    // As open(), by these rights.
-    virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open_for(const Call& call,
-                                                                   Authority /*authority*/,
-                                                                   const std::string& pool,
-                                                                   const std::string& container,
-                                                                   Report& report) {
-        return open(call, pool, container, report);
     }
     // True if the file system holds descriptors of the process for open files.
     [[nodiscard]] virtual bool holds_descriptors(const std::string& /*pool*/,

@@ -75,7 +75,8 @@ Task<Result<object::ContainerRecord>> OnePool::create_container(
     co_return std::move(*made);
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, const std::string&,
+Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, session::Authority,
+                                                            const std::string&,
                                                             const std::string& container,
                                                             Report& report) {
     if (container == "slow") {

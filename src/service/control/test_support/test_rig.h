@@ -105,7 +105,9 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
     Task<Result<object::ContainerRecord>> create_container(
         const Call& call, std::string /*subject*/, std::string pool,
         object::ContainerProperties properties, fs::Owner owner, Report& report) override;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string& pool,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                       session::Authority authority,
+                                                       const std::string& pool,
                                                        const std::string& container,
                                                        Report& report) override;
     // The outcomes of openings of "slow".

@@ -87,7 +87,8 @@ class DfsSource final : public session::FileSystemSource {
   public:
     DfsSource(Reactor& reactor, uint64_t chunk_bytes)
         : reactor_(reactor), memory_(reactor, {}), chunk_bytes_(chunk_bytes) {}
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string&,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, session::Authority,
+                                                       const std::string&,
                                                        const std::string& container,
                                                        Report& report) override {
         const auto made = co_await memory_.create_container(

@@ -36,7 +36,8 @@ class OneContainer final : public FileSystemSource {
         container_ = made.id;
         co_return co_await fs::Dfs::format(call, store_, container_, reactor_, {}, report);
     }
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, const std::string&,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, Authority,
+                                                       const std::string&,
                                                        const std::string& container,
                                                        Report& report) override {
         ++opens;

@@ -1,5 +1,5 @@
-// DelegatedPools: the pools of an engine that this DPU uses only with capabilities from tenants.
-// Its own certificate gives it no container.
+// DelegatedChains: what tenants hand over, so that this DPU uses pools of an engine for them. Its
+// own certificate gives it no container there.
 //
 //     host ─ chain, for this process's key ─► take(): verified ─► kept for its tenant
 //     mount, creation, list ─► the chain that covers it ─► a session of its own with the engine
@@ -7,14 +7,13 @@
 // A tenant that is changed or revoked invalidates its chains: FollowedTenants reports it. Its
 // hosts then hand over others. The key lives as long as this process.
 //
-// Owned by Dpu; used on the reactor's core; close() before destruction.
+// Owned by Pools; used on the reactor's core; close() before destruction.
 //
 // Invariants
 // - A chain serves only hosts of the tenant that it names. The engine verifies it again.
 // - Bounded: chains per tenant and in all (chain_shares.h). Each has at most one session with the
 //   engine.
 #pragma once
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -38,7 +37,7 @@
 
 namespace ros2s::dpud {
 
-class DelegatedPools final : public control::Capabilities {
+class DelegatedChains final : public control::Capabilities {
   public:
     static constexpr ChainBounds chains_max{};
     // Sessions with engines that are ending, in addition to those of chains.
@@ -55,36 +54,26 @@ class DelegatedPools final : public control::Capabilities {
     // The time that the engine may take to issue a capability, or to open a session.
     static constexpr Duration opening_max = std::chrono::seconds(10);
 
-    DelegatedPools(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
-    ~DelegatedPools() override;
+    DelegatedChains(Reactor& reactor, BlockingPool& blocking, session::SessionTable& sessions);
+    ~DelegatedChains() override;
 
     // `engine`: the connection settings. `mounts`: the hosts' mounts, which know() reads.
-    void begin(connection::Options engine, std::vector<std::string> pools,
+    void begin(connection::Options engine, const std::vector<std::string>& pools,
                const session::Mounts& mounts, Log log);
     // For hosts; `engine` outlives this.
     void ask(control::ControlClient& engine) { control_ = &engine; }
     // Call it with the engine's reply about a pool, when the policy has its tenants.
     void know(const std::string& pool, const control::ListedTenants& listed);
-    // Call it if the engine did not reply. After repeated calls the engine counts as unreachable.
-    void engine_failed(const std::string& pool, Error error, std::string_view why);
-    // Called when the engine of a pool becomes unreachable, and when it is reachable again. Both
-    // are also logged.
-    using OnChange = std::function<void(const std::string& pool, bool reachable)>;
-    void watch(OnChange on_change) { on_change_ = std::move(on_change); }
-    // The pools whose engine cannot be reached now.
-    [[nodiscard]] std::vector<control::AbsentPool> absent() const;
-    // As EnginePools::add_metrics(). Counters are those of all sessions for a pool, also of those
-    // that have ended.
-    void add_metrics(std::vector<exporter::Source>& sources) const;
+    // Of all sessions for each pool, also of those that have ended.
+    [[nodiscard]] std::vector<exporter::Source> counters() const;
     Task<> close();
 
-    [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
-    [[nodiscard]] bool has(std::string_view pool) const;
-    // As EnginePools::storage(). Empty also while no session for the pool is open.
+    [[nodiscard]] bool has(std::string_view pool) const { return states_.contains(pool); }
+    // As Pools::storage(). Empty also while no session for the pool is open.
     [[nodiscard]] std::string storage(std::string_view pool) const;
     // The tenant of the subject; empty: it has none that is active.
     [[nodiscard]] std::string tenant_of(std::string_view pool, std::string_view subject) const;
-    // The rights of the subject's tenant that a mount needs.
+    // The rights of the subject's tenant that a mount needs. None: it is another pool.
     [[nodiscard]] session::Authority authority(std::string_view pool, std::string_view subject,
                                                bool read_only) const;
     // The grants of the chains that the subject's tenant has handed over, and which are valid now.
@@ -124,12 +113,9 @@ class DelegatedPools final : public control::Capabilities {
     };
     [[nodiscard]] const rights::Policy& policy() const { return sessions_.rights().policy(); }
     [[nodiscard]] WallTime engine_time(const PoolState& pool) const;
-    [[nodiscard]] std::vector<exporter::Source> counters() const;
     // Ends the sessions of hosts that have mounted a container of an expired chain in use. The
     // hosts then hand over another chain.
     void report_late(const std::string& pool, const PoolState& state);
-    // Called when the pool's engine has answered.
-    void mark_reachable(const std::string& pool, PoolState& state);
     // Errors: denied; then `why` is the reason. Those of Call::check().
     Task<Result<rights::VerifiedCapability>> verify(const Call& call, std::string subject,
                                                     std::string pool,
@@ -164,8 +150,6 @@ class DelegatedPools final : public control::Capabilities {
     control::ControlClient* control_ = nullptr;
     const session::Mounts* mounts_ = nullptr;
     Log log_;
-    std::vector<std::string> names_;
-    OnChange on_change_;
     std::map<std::string, std::unique_ptr<PoolState>, std::less<>> states_;  // by pool
     std::map<Key, std::shared_ptr<DelegatedSession>> delegated_;
     size_t alive_ = 0;  // of DelegatedSession, also those that only mounts still use

@@ -1,4 +1,4 @@
-#include "delegated_pools.h"
+#include "delegated_chains.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,6 @@
 #include <bit>
 #include <cerrno>
 
-#include "engine_absence.h"
 #include "ros2s/rights/decide.h"
 #include "ros2s/rpc/request.h"
 
@@ -16,8 +15,6 @@ namespace {
 // The time by which a host's facts may be newer than those that this process has from the engine.
 constexpr Duration news_max = std::chrono::seconds(1);
 constexpr Duration news_pause = std::chrono::milliseconds(10);
-// A shorter absence of an engine is not reported.
-constexpr Duration absence_least = std::chrono::milliseconds(500);
 // The pauses before an engine is asked again for a connection, after others have ended.
 constexpr Duration ending_pause = std::chrono::milliseconds(1);
 constexpr Duration ending_pause_max = std::chrono::milliseconds(64);
@@ -32,12 +29,10 @@ void add(Sums& sums, std::string_view name, std::string_view help, uint64_t valu
 
 }  // namespace
 
-struct DelegatedPools::PoolState {
+struct DelegatedChains::PoolState {
     Uuid audience;
     std::vector<capability::PublicKey> issuers;
     Duration ahead{};  // the engine's clock, of this machine's
-    std::optional<WallTime> failing_since{};
-    bool is_absent = false;  // it was reported
     // Its sessions with the engine: those that are open, the provider of the last one, and the
     // counters of those that have ended.
     std::vector<const DelegatedSession*> open{};
@@ -46,7 +41,7 @@ struct DelegatedPools::PoolState {
 };
 
 // Shows a chain. The session in which it does so may outlive the chain's use here.
-class DelegatedPools::Holder final : public control::CapabilityHolder {
+class DelegatedChains::Holder final : public control::CapabilityHolder {
   public:
     explicit Holder(const capability::SigningKey& key) : key_(key) {}
     [[nodiscard]] capability::Chain chain() const override { return links; }
@@ -62,8 +57,8 @@ class DelegatedPools::Holder final : public control::CapabilityHolder {
 };
 
 // A chain, and the pool as it may be used by it.
-struct DelegatedPools::DelegatedSession {
-    DelegatedSession(DelegatedPools& of, Reactor& reactor)
+struct DelegatedChains::DelegatedSession {
+    DelegatedSession(DelegatedChains& of, Reactor& reactor)
         : owner(of), turn(reactor, 1), holder(std::make_shared<Holder>(of.key_)) {
         ++owner.alive_;
     }
@@ -88,7 +83,7 @@ struct DelegatedPools::DelegatedSession {
         if (pool != nullptr) pool->expect_no_reconnect();
     }
 
-    DelegatedPools& owner;
+    DelegatedChains& owner;
     PoolState* state = nullptr;           // set with the pool
     rights::VerifiedCapability verified;  // the chain
     [[nodiscard]] const capability::Capability& last() const { return verified.last; }
@@ -100,8 +95,8 @@ struct DelegatedPools::DelegatedSession {
     std::optional<Time> unused_since{};  // set by know()
 };
 
-DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
-                               session::SessionTable& sessions)
+DelegatedChains::DelegatedChains(Reactor& reactor, BlockingPool& blocking,
+                                 session::SessionTable& sessions)
     : reactor_(reactor),
       blocking_(blocking),
       sessions_(sessions),
@@ -112,17 +107,17 @@ DelegatedPools::DelegatedPools(Reactor& reactor, BlockingPool& blocking,
       renewing_(reactor, chains_max.in_all),
       ending_(reactor, chains_max.in_all + ending_max) {}
 
-DelegatedPools::~DelegatedPools() { ROS2S_CHECK(delegated_.empty()); }
+DelegatedChains::~DelegatedChains() { ROS2S_CHECK(delegated_.empty()); }
 
-void DelegatedPools::begin(connection::Options engine, std::vector<std::string> pools,
-                           const session::Mounts& mounts, Log log) {
+void DelegatedChains::begin(connection::Options engine, const std::vector<std::string>& pools,
+                            const session::Mounts& mounts, Log log) {
     engine_ = std::move(engine);
     mounts_ = &mounts;
-    names_ = std::move(pools);
+    for (const std::string& pool : pools) states_[pool] = std::make_unique<PoolState>();
     log_ = std::move(log);
 }
 
-Task<> DelegatedPools::close() {
+Task<> DelegatedChains::close() {
     closing_ = true;
     for (const auto& [key, delegated] : delegated_) delegated->expect_no_successor();
     delegated_.clear();
@@ -130,18 +125,10 @@ Task<> DelegatedPools::close() {
     co_await ending_.join();
 }
 
-bool DelegatedPools::has(std::string_view pool) const {
-    return std::ranges::find(names_, pool) != names_.end();
-}
-
 // ---- what the engine says -----------------------------------------------------------------------
 
-void DelegatedPools::know(const std::string& pool, const control::ListedTenants& listed) {
-    if (!has(pool)) return;
-    auto& place = states_[pool];
-    if (place == nullptr) place = std::make_unique<PoolState>();
-    PoolState& state = *place;
-    mark_reachable(pool, state);
+void DelegatedChains::know(const std::string& pool, const control::ListedTenants& listed) {
+    PoolState& state = *states_.at(pool);
     state.audience = listed.audience;
     state.issuers = listed.issuers;
     state.ahead = listed.now - reactor_.wall_time();
@@ -159,7 +146,7 @@ void DelegatedPools::know(const std::string& pool, const control::ListedTenants&
     end_unused(pool);
 }
 
-void DelegatedPools::end_unused(const std::string& pool) {
+void DelegatedChains::end_unused(const std::string& pool) {
     const Time now = reactor_.now();
     for (const auto& [key, delegated] : delegated_) {
         if (!key.is_of(pool) || delegated->pool == nullptr) continue;
@@ -174,7 +161,7 @@ void DelegatedPools::end_unused(const std::string& pool) {
     }
 }
 
-bool DelegatedPools::end_longest_unused(const std::string& pool, const std::string& tenant) {
+bool DelegatedChains::end_longest_unused(const std::string& pool, const std::string& tenant) {
     const Time now = reactor_.now();
     DelegatedSession *own = nullptr, *other = nullptr;
     for (const auto& [key, delegated] : delegated_) {
@@ -196,7 +183,7 @@ bool DelegatedPools::end_longest_unused(const std::string& pool, const std::stri
 }
 
 // The engine refuses chains that are out of time: its clock was set, or the hosts were late.
-void DelegatedPools::report_late(const std::string& pool, const PoolState& state) {
+void DelegatedChains::report_late(const std::string& pool, const PoolState& state) {
     for (const auto& [key, delegated] : delegated_) {
         if (!key.is_of(pool) || delegated.use_count() == 1 || delegated->was_reported_late ||
             delegated->last().is_in_time(engine_time(state))) {
@@ -219,49 +206,7 @@ void DelegatedPools::report_late(const std::string& pool, const PoolState& state
     }
 }
 
-void DelegatedPools::mark_reachable(const std::string& pool, PoolState& state) {
-    if (std::exchange(state.is_absent, false)) {
-        log_.info(is_back("the engine at " + engine_.server.control, pool,
-                          reactor_.wall_time() - *state.failing_since));
-        if (on_change_) on_change_(pool, true);
-    }
-    state.failing_since.reset();
-}
-
-void DelegatedPools::engine_failed(const std::string& pool, Error error, std::string_view why) {
-    const auto found = states_.find(pool);
-    if (found == states_.end()) return;
-    PoolState& state = *found->second;
-    const bool is_silent = error.code == Code::disconnected || error.code == Code::deadline ||
-                           error.code == Code::closed || error.code == Code::cancelled;
-    if (!is_silent) return mark_reachable(pool, state);
-    const WallTime now = reactor_.wall_time();
-    if (!state.failing_since) state.failing_since = now;
-    if (state.is_absent || now - *state.failing_since < absence_least) return;
-    state.is_absent = true;
-    log_.warning(engine_is_away("the engine at " + engine_.server.control, pool, why));
-    if (on_change_) on_change_(pool, false);
-}
-
-std::vector<control::AbsentPool> DelegatedPools::absent() const {
-    std::vector<control::AbsentPool> absent;
-    for (const auto& [pool, state] : states_) {
-        if (state->is_absent) absent.push_back({pool, *state->failing_since});
-    }
-    return absent;
-}
-
-void DelegatedPools::add_metrics(std::vector<exporter::Source>& sources) const {
-    for (const auto& [pool, state] : states_) {
-        sources.push_back({.labels = {{"side", "engine"}, {"pool", pool}},
-                           .list = [&state = *state](const MetricVisitor& visit) {
-                               visit(reachable_metric, reachable_help, state.is_absent ? 0 : 1);
-                           }});
-    }
-    sources.push_back({.list = {}, .others = [this] { return counters(); }});
-}
-
-std::vector<exporter::Source> DelegatedPools::counters() const {
+std::vector<exporter::Source> DelegatedChains::counters() const {
     std::vector<exporter::Source> sources;
     for (const auto& [pool, state] : states_) {
         if (state->provider.empty()) continue;  // there was no session yet
@@ -281,22 +226,23 @@ std::vector<exporter::Source> DelegatedPools::counters() const {
     return sources;
 }
 
-std::string DelegatedPools::storage(std::string_view pool) const {
+std::string DelegatedChains::storage(std::string_view pool) const {
     const auto state = states_.find(pool);
     if (state == states_.end() || state->second->open.empty()) return {};
     return state->second->open.front()->pool->path_without_address();
 }
 
-WallTime DelegatedPools::engine_time(const PoolState& pool) const {
+WallTime DelegatedChains::engine_time(const PoolState& pool) const {
     return reactor_.wall_time() + pool.ahead;
 }
 
-std::string DelegatedPools::tenant_of(std::string_view pool, std::string_view subject) const {
+std::string DelegatedChains::tenant_of(std::string_view pool, std::string_view subject) const {
     return policy().principal(subject, pool).tenant;
 }
 
-session::Authority DelegatedPools::authority(std::string_view pool, std::string_view subject,
-                                             bool read_only) const {
+session::Authority DelegatedChains::authority(std::string_view pool, std::string_view subject,
+                                              bool read_only) const {
+    if (!has(pool)) return {};
     std::string name = tenant_of(pool, subject);
     const rights::TenantParty* const tenant = policy().tenant(pool, name);
     if (tenant == nullptr) return {};
@@ -306,7 +252,7 @@ session::Authority DelegatedPools::authority(std::string_view pool, std::string_
             .revocations = tenant->revocations};
 }
 
-std::optional<control::Capabilities::Description> DelegatedPools::describe(
+std::optional<control::Capabilities::Description> DelegatedChains::describe(
     std::string_view pool) const {
     const auto state = states_.find(pool);
     if (state == states_.end()) return std::nullopt;
@@ -314,10 +260,10 @@ std::optional<control::Capabilities::Description> DelegatedPools::describe(
         .audience = state->second->audience, .issuers = {}, .delegate = key_.shown()};
 }
 
-Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string caller,
-                                                std::string peer, std::string pool,
-                                                control::SignedCapabilityRequest wanted,
-                                                Report& report) {
+Task<Result<std::string>> DelegatedChains::issue(const Call& call, std::string caller,
+                                                 std::string peer, std::string pool,
+                                                 control::SignedCapabilityRequest wanted,
+                                                 Report& report) {
     const Call bounded = within(call);
     Report said;
     Result<std::string> issued = fail(Code::deadline);
@@ -339,8 +285,8 @@ Task<Result<std::string>> DelegatedPools::issue(const Call& call, std::string ca
                           "The DPU's log has the reason");
 }
 
-void DelegatedPools::refused(std::string_view subject, std::string_view peer, std::string_view pool,
-                             Error reason, std::string_view sentence) {
+void DelegatedChains::refused(std::string_view subject, std::string_view peer,
+                              std::string_view pool, Error reason, std::string_view sentence) {
     sessions_.refused({.subject = subject,
                        .peer = peer,
                        .session = 0U,
@@ -351,7 +297,7 @@ void DelegatedPools::refused(std::string_view subject, std::string_view peer, st
                        .text = sentence});
 }
 
-void DelegatedPools::log_not_issued(Error error, const Report& said) {
+void DelegatedChains::log_not_issued(Error error, const Report& said) {
     const Time now = reactor_.now();
     if (error.code == Code::cancelled || now < may_log_not_issued_) return;
     may_log_not_issued_ = now + std::chrono::minutes(1);
@@ -359,17 +305,17 @@ void DelegatedPools::log_not_issued(Error error, const Report& said) {
                  engine_.server.control, said.empty() ? ros2s::describe(error) : said.text());
 }
 
-Call DelegatedPools::within(const Call& call) const {
+Call DelegatedChains::within(const Call& call) const {
     return {.deadline = std::min(call.deadline, reactor_.now() + opening_max), .stop = call.stop};
 }
 
 // ---- what hosts hand over -----------------------------------------------------------------------
 
-Task<Result<rights::VerifiedCapability>> DelegatedPools::verify(const Call& call,
-                                                                std::string subject,
-                                                                std::string pool,
-                                                                const capability::Chain& chain,
-                                                                std::string& why) {
+Task<Result<rights::VerifiedCapability>> DelegatedChains::verify(const Call& call,
+                                                                 std::string subject,
+                                                                 std::string pool,
+                                                                 const capability::Chain& chain,
+                                                                 std::string& why) {
     const auto no = [&why](std::string_view what) {
         why = what;
         return fail(Code::denied);
@@ -406,7 +352,7 @@ Task<Result<rights::VerifiedCapability>> DelegatedPools::verify(const Call& call
     co_return verified;
 }
 
-void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
+void DelegatedChains::drop_unused(const TenantOfPool& tenant) {
     auto first = delegated_.end();
     for (auto each = delegated_.begin(); each != delegated_.end(); ++each) {
         if (each->second.use_count() > 1 || each->first.tenant != tenant) continue;
@@ -418,7 +364,7 @@ void DelegatedPools::drop_unused(const TenantOfPool& tenant) {
     delegated_.erase(first);
 }
 
-Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
+Result<> DelegatedChains::make_room(const TenantOfPool& tenant) {
     std::map<TenantOfPool, ChainCount> counts;
     for (const auto& [key, delegated] : delegated_) {
         ChainCount& count = counts[key.tenant];
@@ -435,8 +381,8 @@ Result<> DelegatedPools::make_room(const TenantOfPool& tenant) {
     return {};
 }
 
-Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::string peer,
-                                    std::string pool, capability::Chain chain, Report& report) {
+Task<Result<>> DelegatedChains::take(const Call& call, std::string subject, std::string peer,
+                                     std::string pool, capability::Chain chain, Report& report) {
     std::string why;
     Result<rights::VerifiedCapability> verified = fail(Code::deadline);
     if (const auto turn = co_await taking_.take(call, subject)) {
@@ -487,7 +433,7 @@ Task<Result<>> DelegatedPools::take(const Call& call, std::string subject, std::
 }
 
 // If it fails, the connection to the engine ends with the earlier one, and the next one shows this.
-Task<> DelegatedPools::renew(std::shared_ptr<DelegatedSession> delegated) {
+Task<> DelegatedChains::renew(std::shared_ptr<DelegatedSession> delegated) {
     co_await delegated->turn.acquire();
     const SemaphoreHold hold(delegated->turn);
     delegated->is_renewing = false;  // a chain that comes from here on is shown by another renewal
@@ -497,13 +443,13 @@ Task<> DelegatedPools::renew(std::shared_ptr<DelegatedSession> delegated) {
 
 // ---- sessions with the engine -------------------------------------------------------------------
 
-Task<> DelegatedPools::end(std::shared_ptr<Holder> /*holder*/,
-                           std::unique_ptr<connection::DirectPool> pool) {
+Task<> DelegatedChains::end(std::shared_ptr<Holder> /*holder*/,
+                            std::unique_ptr<connection::DirectPool> pool) {
     (void)co_await pool->close();
 }
 
-Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& call, std::string pool,
-                                    Report& report) {
+Task<Result<>> DelegatedChains::open(DelegatedSession& delegated, const Call& call,
+                                     std::string pool, Report& report) {
     const auto failed = [&report, &pool](Error error) {
         return report.fail(error, "the engine behind this DPU does not open the pool '{}' now",
                            pool);
@@ -544,8 +490,8 @@ Task<Result<>> DelegatedPools::open(DelegatedSession& delegated, const Call& cal
     co_return Result<>{};
 }
 
-std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
-                                                       std::string_view subject) const {
+std::vector<rights::Grant> DelegatedChains::handed_over(std::string_view pool,
+                                                        std::string_view subject) const {
     std::vector<rights::Grant> grants;
     const TenantOfPool tenant(pool, tenant_of(pool, subject));
     for (const auto& [key, delegated] : delegated_) {
@@ -558,7 +504,7 @@ std::vector<rights::Grant> DelegatedPools::handed_over(std::string_view pool,
     return grants;
 }
 
-Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedPools::store(
+Task<Result<std::shared_ptr<object::ObjectStore>>> DelegatedChains::store(
     const Call& call, std::string pool, std::string tenant, capability::Use use, Report& report) {
     // The narrowest: it does not depend on hosts that may do more. Then the one that ends last.
     const auto rank = [](const DelegatedSession& each) {
