@@ -114,13 +114,15 @@ Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
 }
 void rename(fuse_req_t request, fuse_ino_t parent, const char* name, fuse_ino_t new_parent,
             const char* new_name, unsigned flags) {
-    if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0) {
+    if ((flags & ~(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT)) != 0) {
         fuse_reply_err(request, EINVAL);
         return;
     }
     run(request, rename_task, node_of(parent), name, node_of(new_parent), new_name,
         fs::FileSystem::RenameFlags{.no_replace = (flags & RENAME_NOREPLACE) != 0,
-                                    .exchange = (flags & RENAME_EXCHANGE) != 0});
+                                    .exchange = (flags & RENAME_EXCHANGE) != 0,
+                                    .whiteout = (flags & RENAME_WHITEOUT) != 0,
+                                    .owner = owner_of(request, node_of(parent))});
 }
 
 Task<> readlink_task(Server& server, fuse_req_t request, fs::NodeId node) {

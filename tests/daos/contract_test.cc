@@ -140,6 +140,7 @@ fs::contract::Traits traits() {
             .lacks = lacks(),
             .hard_links = false,
             .special_nodes = false,
+            .whiteouts = false,
             .sticky_bit = false,
             .locks = false,
             .nameless_files = false,

@@ -432,6 +432,53 @@ print(*results)
             pool.unmount(pid)
 
 
+# As rootless Podman mounts the layers of a container. Arguments: lower layer, mount, merged view.
+IN_OVERLAY = """
+overlay() { mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work,userxattr" "$3"; }
+mkdir "$2/upper" "$2/work"
+overlay "$@"
+cd "$3"
+rm removed
+echo more >>changed
+mv moved new
+rm -r tree && mkdir tree && echo inside >tree/inside
+rm removed.later && echo back >removed.later
+cd /
+umount "$3"
+overlay "$@"
+cd "$3"
+echo $(ls; ls tree; cat changed new tree/inside removed.later)
+"""
+
+
+@test.each(*SCHEMES)
+def an_overlay_has_its_upper_layer_in_a_mount(scheme):
+    runner.need_root()
+    namespace = "unshare", "--user", "--map-root-user", "--mount"
+    # The work directory of an overlay has mode 000. A DPU does not see that a user has a capability.
+    owner = 0 if scheme == OFFLOAD else 65534
+    with Pool("64MiB", scheme=scheme, owner=owner or None) as pool:
+        if subprocess.run([*namespace, "true"], capture_output=True).returncode != 0 or \
+                "overlay" not in read("/proc/filesystems").decode():
+            raise runner.NotHere("it needs user namespaces and overlayfs")
+        lower, merged = f"{pool.top}/lower", f"{pool.top}/merged"
+        os.makedirs(f"{lower}/tree/below")
+        os.mkdir(merged)
+        for name in ("removed", "removed.later", "changed", "moved"):
+            write(f"{lower}/{name}", b"lower\n")
+        for path in (lower, merged, *(f"{lower}/{name}" for name in os.listdir(lower)),
+                     f"{lower}/tree/below"):
+            os.chown(path, owner, owner)
+        pid = pool.mount()
+        done = pool.run(*namespace, "sh", "-euc", IN_OVERLAY, "sh", lower, pool.mount_point, merged)
+        assert done.stdout.split() == ["changed", "new", "removed.later", "tree", "inside", "lower",
+                                       "more", "lower", "inside", "back"], done.stdout
+        left = pool.run("stat", "-c", "%F %t:%T", pool.path("upper/removed")).stdout
+        assert left == "character special file 0:0\n", left
+        pool.run("rm", "-rf", pool.path("upper"), pool.path("work"))
+        pool.unmount(pid)
+
+
 @test.each(*SCHEMES)
 def set_id_bits_are_kept_and_cleared_as_in_linux(scheme):
     runner.need_root()

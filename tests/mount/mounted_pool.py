@@ -41,14 +41,16 @@ class Pool:
                 os.chown(path, owner, owner)
         self.owner = owner
         # The checkout may be in a directory that only its user can enter, such as root's home.
+        daemons = [] if scheme == LOCAL else [f"{os.path.dirname(CLI)}/ros2store-{name}"
+                                              for name in ("engine", "dpu")]
         self.programs = {} if owner is None else {
-            program: shutil.copy(program, self.top) for program in (CLI, FUSE)}
+            program: shutil.copy(program, self.top) for program in (CLI, FUSE, *daemons)}
         for copy in self.programs.values():
             os.chmod(copy, 0o755)
         self.is_served = scheme != LOCAL
         self.uri = f"{scheme}:///pool/main?dir={self.directory}"
-        daemons = () if self.is_served else ("--no-daemons",)
-        self.run(CLI, "up", *daemons, self.directory, "--size", size,
+        alone = () if self.is_served else ("--no-daemons",)
+        self.run(CLI, "up", *alone, self.directory, "--size", size,
                  "--devices", str(devices))
 
     def become_owner(self):
@@ -89,7 +91,7 @@ class Pool:
     def pid(self):
         """Returns the process that has the pool mounted."""
         if self.is_served:
-            return process_with(self.uri, self.mount_point)
+            return process_with(self.uri, self.mount_point, program=self.programs.get(FUSE, FUSE))
         with open(f"{self.directory}/owner") as file:
             return int(file.readline().split()[1])
 
@@ -126,7 +128,7 @@ class Pool:
         subprocess.run(["rm", "-rf", self.top], check=False)
 
 
-def process_with(*words):
+def process_with(*words, program=None):
     """Returns the mount's process with these words in its command line."""
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
@@ -135,7 +137,7 @@ def process_with(*words):
                 line = file.read().split(b"\0")
         except OSError:
             continue  # it has ended
-        if line[0] == os.fsencode(FUSE) and {*map(os.fsencode, words)} <= {*line}:
+        if line[0] == os.fsencode(program or FUSE) and {*map(os.fsencode, words)} <= {*line}:
             found.append(int(name))
     assert len(found) == 1, f"{words}: {found}"
     return found[0]

@@ -41,6 +41,15 @@ def run(*words, cwd=None):
     return done.stdout
 
 
+LIBC = ctypes.CDLL(None, use_errno=True)
+AT_FDCWD = -100
+
+
+def renamed(old, new, flags):
+    if LIBC.renameat2(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags) != 0:
+        raise OSError(ctypes.get_errno(), "renameat2")
+
+
 def pattern(size, seed=1):
     block = hashlib.sha256(str(seed).encode()).digest() * 2048
     return (block * (size // len(block) + 1))[:size]
@@ -255,20 +264,29 @@ def renames(top):
     assert os.listdir(f"{top}/d") == ["b"] and os.listdir(f"{top}/a") == []
     os.rename(f"{top}/d", f"{top}/a")  # over an empty directory
     assert os.path.isdir(f"{top}/a/b/c") and not os.path.exists(f"{top}/d")
-    libc = ctypes.CDLL(None, use_errno=True)
-    renameat2 = libc.renameat2
-
-    def renamed(old, new, flags):
-        at = -100  # AT_FDCWD
-        if renameat2(at, os.fsencode(old), at, os.fsencode(new), flags) != 0:
-            raise OSError(ctypes.get_errno(), "renameat2")
-
     write(f"{top}/g", b"g")
     fails(errno.EEXIST, renamed, f"{top}/f", f"{top}/g", 1)
     renamed(f"{top}/f", f"{top}/g", 2)
     assert read(f"{top}/f") == b"g" and read(f"{top}/g") == b"f"
     renamed(f"{top}/f", f"{top}/a", 2)  # a file and a directory
     assert os.path.isdir(f"{top}/f/b/c") and read(f"{top}/a") == b"g"
+
+
+@check
+def a_rename_leaves_a_whiteout(top):
+    write(f"{top}/f", b"f")
+    write(f"{top}/g", b"g")
+    no_replace, exchange, whiteout = 1, 2, 4
+    fails(errno.EEXIST, renamed, f"{top}/f", f"{top}/g", no_replace | whiteout)
+    fails(errno.EINVAL, renamed, f"{top}/f", f"{top}/g", exchange | whiteout)
+    renamed(f"{top}/f", f"{top}/g", whiteout)
+    assert read(f"{top}/g") == b"f"
+    status = os.stat(f"{top}/f")
+    assert stat.S_ISCHR(status.st_mode) and status.st_rdev == 0, status
+    os.link(f"{top}/f", f"{top}/h")
+    os.rename(f"{top}/g", f"{top}/f")
+    assert read(f"{top}/f") == b"f" and stat.S_ISCHR(os.stat(f"{top}/h").st_mode)
+    assert {*os.listdir(top)} == {"f", "h"}
 
 
 @check

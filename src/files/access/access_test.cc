@@ -380,6 +380,7 @@ Task<> make_as_root(CheckedDfs& subject) {
     const Call call{.caller = &root};
     const auto code = [](const auto& result) { return result ? 0 : to_errno(result.error()); };
     const auto file = co_await fs.mknod(call, fs::root_node, "f", S_IFREG | 0600, 0, {});
+    EXPECT_EQ(code(co_await fs.mknod(call, fs::root_node, "w", fs::whiteout_mode, 0, {})), 0);
     for (const int expected : {EPERM, 0}) {
         EXPECT_EQ(code(co_await fs.mknod(call, fs::root_node, "d", S_IFBLK | 0600, 1, {})),
                   expected);

@@ -153,15 +153,18 @@ Task<Result<>> CheckedFileSystem::check_new(const Call& call, NodeId parent, std
     if (has_set_id(mode, mode) && !caller->may_set_ids) co_return fs::fail_permission();
     if (caller->is_root()) co_return Result<>{};
     ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
-    owner = {.uid = caller->uid, .gid = caller->gid};
-    ROS2S_CO_TRY_ASSIGN(const Rights directory, co_await rights_of(call, parent));
-    if ((directory.mode & S_ISGID) == 0) co_return Result<>{};
-    owner.gid = directory.gid;
+    ROS2S_CO_TRY_ASSIGN(owner, co_await owner_in(call, parent));
     // A program that runs as a group in which its creator is not.
-    if (!S_ISDIR(mode) && (mode & S_IXGRP) != 0 && !caller->in_group(directory.gid)) {
+    if (!S_ISDIR(mode) && (mode & S_IXGRP) != 0 && !caller->in_group(owner.gid)) {
         mode &= ~mode_t{S_ISGID};
     }
     co_return Result<>{};
+}
+
+Task<Result<fs::Owner>> CheckedFileSystem::owner_in(const Call& call, NodeId directory) {
+    ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, directory));
+    const bool inherits = (rights.mode & S_ISGID) != 0;
+    co_return fs::Owner{.uid = call.caller->uid, .gid = inherits ? rights.gid : call.caller->gid};
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, NodeId parent,
@@ -176,7 +179,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, Nod
 CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, NodeId parent,
                                                            std::string_view name, mode_t mode,
                                                            dev_t device, fs::Owner owner) {
-    const bool is_device = S_ISCHR(mode) || S_ISBLK(mode);
+    const bool is_device = (S_ISCHR(mode) || S_ISBLK(mode)) && !fs::is_whiteout(mode, device);
     const Caller* const caller = call.caller;
     if (is_device && caller != nullptr && !(caller->is_root() && caller->may_make_devices)) {
         if (!caller->is_root()) {
@@ -282,6 +285,9 @@ Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::s
                                          RenameFlags flags) {
     const auto may = co_await check_rename(call, parent, name, new_parent, new_name, flags);
     if (!may) co_return co_await unless_done(call, may);
+    if (flags.whiteout && ordinary(call) != nullptr) {
+        ROS2S_CO_TRY_ASSIGN(flags.owner, co_await owner_in(call, parent));
+    }
     co_return co_await inner_.rename(call, parent, name, new_parent, new_name, flags);
 }
 

@@ -113,6 +113,8 @@ class CheckedFileSystem final : public FilesBelow {
     Task<Result<>> check_removal(const Call& call, NodeId parent, std::string_view name);
     Task<Result<>> check_sticky(const Call& call, NodeId parent, std::string_view name);
     Task<Result<>> check_move(const Call& call, NodeId parent, std::string_view name);
+    // The owner of what an ordinary caller makes in the directory.
+    Task<Result<fs::Owner>> owner_in(const Call& call, NodeId directory);
     Task<Result<>> check_rename(const Call& call, NodeId parent, std::string_view name,
                                 NodeId new_parent, std::string_view new_name, RenameFlags flags);
     Task<Result<>> unless_done(const Call& call, Result<> refusal);

@@ -121,12 +121,14 @@ class CheckedTree {
             case What::make_directory:
             case What::make_fifo:
             case What::make_device:
+            case What::make_whiteout:
             case What::symlink: co_return co_await add(call, step);
             case What::link:
             case What::unlink:
             case What::remove_directory:
             case What::rename:
-            case What::exchange: co_return co_await move(call, step);
+            case What::exchange:
+            case What::rename_to_whiteout: co_return co_await move(call, step);
             case What::open_path:
             case What::create_path:
             case What::create_path_new: co_return co_await open_by_path(call, step);
@@ -153,8 +155,9 @@ class CheckedTree {
             ROS2S_CO_TRY(co_await fs().symlink(call, at.parent, at.name, step.other, given));
         } else {
             const mode_t type = step.what == What::make_fifo ? S_IFIFO : S_IFCHR;
+            const dev_t device = step.what == What::make_whiteout ? 0 : a_device;
             ROS2S_CO_TRY(
-                co_await fs().mknod(call, at.parent, at.name, type | step.number, a_device, given));
+                co_await fs().mknod(call, at.parent, at.name, type | step.number, device, given));
         }
         co_return Result<>{};
     }
@@ -204,7 +207,9 @@ class CheckedTree {
         }
         ROS2S_CO_TRY_ASSIGN(const NodeAtName to, co_await find_place(call, step.other));
         co_return co_await fs().rename(call, at.parent, at.name, to.parent, to.name,
-                                       {.exchange = step.what == What::exchange});
+                                       {.exchange = step.what == What::exchange,
+                                        .whiteout = step.what == What::rename_to_whiteout,
+                                        .owner = given_owner(call)});
     }
     Task<Result<>> change(const Call& call, fs::NodeId node, fs::SetAttributes changes) {
         ROS2S_CO_TRY(co_await fs().set_attributes(call, node, changes));

@@ -395,7 +395,8 @@ Task<Result<>> DaosFileSystem::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY(check_name(new_name));
-    if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
+    if (flags.exchange && (flags.no_replace || flags.whiteout)) co_return fail(Code::invalid);
+    if (flags.whiteout) co_return fail(Code::unsupported);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, use_directory(parent));
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, use_directory(new_parent));
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));

@@ -184,6 +184,13 @@ void LocalDirectory::moved(const struct stat& status, LocalNode& parent, const s
     if (node != nullptr) nodes_.found_at(*node, &parent, name);
 }
 
+// The kernel has made it for this process. The name may have changed since, and the rename is done.
+void LocalDirectory::give_whiteout(int parent, const std::string& name, Owner owner) const {
+    auto made = find(parent, name);
+    if (!made || !fs::is_whiteout(made->status.st_mode, made->status.st_rdev)) return;
+    (void)give_owner_and_mode(parent, *made, fs::whiteout_mode, owner);
+}
+
 template <class F>
 Task<std::vector<Result<>>> LocalDirectory::change_many(const Call& call, const Result<NodeUse>& in,
                                                         std::span<const std::string_view> names,
@@ -225,7 +232,8 @@ Task<Result<Attributes>> LocalDirectory::mknod(const Call& call, NodeId parent,
     const bool known =
         S_ISREG(mode) || S_ISFIFO(mode) || S_ISSOCK(mode) || S_ISCHR(mode) || S_ISBLK(mode);
     if (!known) co_return fail(Code::invalid);
-    if (options_.gives_no_power && (S_ISCHR(mode) || S_ISBLK(mode))) co_return fail_errno(EPERM);
+    const bool is_device = (S_ISCHR(mode) || S_ISBLK(mode)) && !fs::is_whiteout(mode, device);
+    if (options_.gives_no_power && is_device) co_return fail_errno(EPERM);
     mode = allowed(mode, mode);
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     ROS2S_CO_TRY(nodes_.check_room());
@@ -329,24 +337,27 @@ Task<Result<>> LocalDirectory::rename(const Call& call, NodeId parent, std::stri
     ROS2S_CO_TRY(check_first(call));
     ROS2S_CO_TRY(check_name(name));
     ROS2S_CO_TRY(check_name(new_name));
-    if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
+    if (flags.exchange && (flags.no_replace || flags.whiteout)) co_return fail(Code::invalid);
     ROS2S_CO_TRY_ASSIGN(const NodeUse from, co_await use_above(call, parent));
     // An exchange adds a name there, too, and recording it looks at all directories above.
     if (flags.exchange && depth_of(*from) > options_.depth_max) co_return fail(Code::name_too_long);
     ROS2S_CO_TRY_ASSIGN(const NodeUse to, co_await use_to_add(call, new_parent));
     const std::string owned(name);
     const std::string owned_new(new_name);
-    const unsigned bits =
-        (flags.exchange ? RENAME_EXCHANGE : 0U) | (flags.no_replace ? RENAME_NOREPLACE : 0U);
+    const unsigned bits = (flags.exchange ? RENAME_EXCHANGE : 0U) |
+                          (flags.no_replace ? RENAME_NOREPLACE : 0U) |
+                          (flags.whiteout ? RENAME_WHITEOUT : 0U);
     struct stat there{}, back{};
     const auto done = co_await on_thread(call, [&]() -> Result<> {
         ROS2S_TRY(
             checked(::renameat2(from->fd(), owned.c_str(), to->fd(), owned_new.c_str(), bits)));
         (void)::fstatat(to->fd(), owned_new.c_str(), &there, AT_SYMLINK_NOFOLLOW);
         if (flags.exchange) (void)::fstatat(from->fd(), owned.c_str(), &back, AT_SYMLINK_NOFOLLOW);
+        if (flags.whiteout) give_whiteout(from->fd(), owned, flags.owner);
         return {};
     });
-    // Other causes of `invalid` were excluded above.
+    // Other causes of `invalid` were excluded above, except that the file system under the
+    // directory has no whiteouts. That is EINVAL to POSIX callers, too.
     if (!done && done.error().code == Code::invalid) co_return fail(Code::loop);
     if (done) moved(there, *to, owned_new);
     if (done && flags.exchange) moved(back, *from, owned);

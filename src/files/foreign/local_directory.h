@@ -213,6 +213,8 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] size_t depth_of(const LocalNode& node) const;
     // Records that a file was moved to `name`.
     void moved(const struct stat& status, LocalNode& parent, const std::string& name);
+    // After a rename that left a whiteout under the name.
+    void give_whiteout(int parent, const std::string& name, Owner owner) const;
     [[nodiscard]] Result<fs::Opened> add_handle(LocalNode& node, Descriptor descriptor,
                                                 const struct stat& status, OpenFlags flags);
     [[nodiscard]] OpenFile* find_file(FileHandle handle) const;

@@ -70,6 +70,7 @@ const bool registered = fs::contract::register_contract(
     {.clears_set_ids = false,
      .exact_space = false,
      .xattr_bytes = 2000,
+     .whiteouts = fs::contract::directories_have_whiteouts(),
      .locks = false,
      .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<LocalSubject>(seed); });
@@ -85,6 +86,7 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
                {"RemovedFileIsUsableForAWhile", too_few},
                {"ReplacedDirectoryIsUsableForAWhile", too_few},
                {"RemovedDirectoryIsUsableForAWhile", too_few}},
+     .whiteouts = fs::contract::directories_have_whiteouts(),
      .locks = false,
      .property_runs = 1},
     [](uint64_t seed) {

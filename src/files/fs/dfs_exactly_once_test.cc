@@ -352,6 +352,19 @@ TEST_F(DfsExactlyOnce, RepeatedRenameIsDoneOnce) {
     EXPECT_EQ(look("b")->node, moved);
 }
 
+TEST_F(DfsExactlyOnce, RepeatedRenameDoesNotMoveItsWhiteout) {
+    const NodeId moved = made(*first_, "a");
+    const FileSystem::RenameFlags flags{.whiteout = true, .owner = {.uid = 1, .gid = 2}};
+    ASSERT_TRUE(run(first_->rename(next(), root_node, "a", root_node, "b", flags)));
+    EXPECT_TRUE(run(second_->rename(again(), root_node, "a", root_node, "b", flags)));
+    EXPECT_EQ(look("b")->node, moved);
+    const auto left = look("a");
+    ASSERT_TRUE(left);
+    EXPECT_TRUE(is_whiteout(left->mode, left->device));
+    EXPECT_EQ(left->uid, 1U);
+    EXPECT_EQ(left->gid, 2U);
+}
+
 TEST_F(DfsExactlyOnce, RepeatedTruncateIsDoneOnce) {
     const NodeId file = made(*first_, "f");
     ASSERT_TRUE(write({}, *first_, opened(*first_, file), std::string(20'000, 'x')));

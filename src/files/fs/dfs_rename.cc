@@ -22,10 +22,12 @@ struct DfsMount::Renaming {
     RenameFlags flags;
 
     Entry from, to;
+    Inode from_parent;
     InodeAndContents from_node, to_node;  // of names that exist
     Epoch new_parent_epoch{};             // of its record
     bool holds_directory_lock = false;
     std::vector<Moved> moves;
+    NodeId whiteout{};     // with that flag: the new node
     NumberRecord renames;  // the new value; used if a directory moves
     Epoch renames_epoch{};
 
@@ -83,6 +85,7 @@ Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     ROS2S_CO_TRY_ASSIGN(const EntryAndNode from, found_in(chain, names[0], nodes[0]));
     ROS2S_CO_TRY_ASSIGN(const EntryAndNode to, found_in(chain, names[1], nodes[1]));
     renaming.from = from.named.entry;
+    renaming.from_parent = from.named.parent;
     renaming.to = to.named.entry;
     renaming.new_parent_epoch = to.named.parent.epoch;
     for (const EntryAndNode* found : {&from, &to}) {
@@ -140,6 +143,9 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         removal = plan_removal(renaming.new_parent, to, renaming.to_node);
     }
     const EntryRecord entry = from.record;
+    const EntryRecord whiteout = EntryRecord::of(renaming.whiteout, whiteout_mode);
+    const InodeRecord whiteout_inode = new_inode(renaming.parent, renaming.from_parent.record,
+                                                 whiteout_mode, renaming.flags.owner);
     Result<Commit> done;
     {
         co_await slots_.wait();
@@ -149,7 +155,13 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
         slot.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
         add_moves(slot, renaming);
         if (to.exists()) add_removal(slot, removal);
-        slot.add(punch_entry(renaming.parent, renaming.name));
+        if (renaming.flags.whiteout) {
+            slot.add(put_inode(renaming.whiteout, whiteout_inode));
+            slot.add(
+                put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), whiteout));
+        } else {
+            slot.add(punch_entry(renaming.parent, renaming.name));
+        }
         slot.add(
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
         done = co_await commit_named(call, slot);
@@ -187,6 +199,9 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     };
     add_move(from, renaming.from_node, renaming.new_parent);
     if (renaming.flags.exchange) add_move(to, renaming.to_node, renaming.parent);
+    if (renaming.flags.whiteout && renaming.whiteout == NodeId{}) {
+        ROS2S_CO_TRY_ASSIGN(renaming.whiteout, co_await next_node(call));
+    }
     if (renaming.moves_directory() && !renaming.holds_directory_lock) {
         co_await directory_renames_.acquire();
         renaming.holds_directory_lock = true;
@@ -199,7 +214,7 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
 
 Task<Result<>> DfsMount::rename(const Call& call, NodeId parent, std::string_view name,
                                 NodeId new_parent, std::string_view new_name, RenameFlags flags) {
-    if (flags.exchange && flags.no_replace) co_return fail(Code::invalid);
+    if (flags.exchange && (flags.no_replace || flags.whiteout)) co_return fail(Code::invalid);
     Renaming renaming{.parent = parent,
                       .name = name,
                       .new_parent = new_parent,

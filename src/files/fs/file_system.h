@@ -61,6 +61,13 @@ inline constexpr size_t link_target_bytes_max = 4095;
 // Of a mode: permissions, set-id bits and the sticky bit.
 inline constexpr mode_t permission_bits = 07777;
 
+// The mark of overlayfs for a removed name: a character device 0:0, which no driver has. As in
+// Linux, every user may make it.
+inline constexpr mode_t whiteout_mode = S_IFCHR;
+[[nodiscard]] inline bool is_whiteout(mode_t mode, dev_t device) {
+    return S_ISCHR(mode) && device == 0;
+}
+
 struct Attributes {
     NodeId node{};
     mode_t mode = 0;  // type and permissions, as in st_mode
@@ -210,9 +217,12 @@ class Namespace {
     struct RenameFlags {
         bool no_replace = false;  // `exists` if the new name is taken
         bool exchange = false;    // swap the two names; both must exist
+        bool whiteout = false;    // the old name becomes a whiteout of this owner, in one step
+        Owner owner{};
     };
     // As rename(2): over an existing file or empty directory, across directories. Errors also: loop
-    // (a directory into itself: EINVAL to POSIX callers), not_empty, is_directory.
+    // (a directory into itself: EINVAL to POSIX callers), not_empty, is_directory; invalid
+    // (`exchange` with another flag).
     virtual Task<Result<>> rename(const Call&, NodeId parent, std::string_view name,
                                   NodeId new_parent, std::string_view new_name,
                                   RenameFlags flags) = 0;

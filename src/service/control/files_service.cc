@@ -219,9 +219,12 @@ Task<Result<>> FileService::remove_directory(Served& served,
 Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& request,
                                    v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
-    co_return co_await entered.names.rename(
-        served.call, NodeId{request.parent()}, request.name(), NodeId{request.new_parent()},
-        request.new_name(), {.no_replace = request.no_replace(), .exchange = request.exchange()});
+    co_return co_await entered.names.rename(served.call, NodeId{request.parent()}, request.name(),
+                                            NodeId{request.new_parent()}, request.new_name(),
+                                            {.no_replace = request.no_replace(),
+                                             .exchange = request.exchange(),
+                                             .whiteout = request.whiteout(),
+                                             .owner = decode(request.owner())});
 }
 
 Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,

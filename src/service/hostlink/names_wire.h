@@ -73,6 +73,8 @@ inline constexpr auto rename_fields = [](auto& io, auto& body) {
     io.text("new name", body.new_name, name_text_max);
     io("no replacing", body.flags.no_replace);
     io("exchange", body.flags.exchange);
+    io("whiteout", body.flags.whiteout);
+    owner_fields(io, body.flags.owner);
 };
 
 struct SetAttributesBody {

@@ -192,7 +192,7 @@ const RenameBody rename_one{.mount = {1},
                             .name = "old",
                             .new_parent = {3},
                             .new_name = "new",
-                            .flags = {.exchange = true}};
+                            .flags = {.exchange = true, .owner = {.uid = 8, .gid = 9}}};
 const SetAttributesBody changes{
     .mount = {1},
     .node = {2},

@@ -147,6 +147,7 @@ Task<Result<>> MountNames::rename(const Call& call, NodeId parent, std::string_v
                                   NodeId new_parent, std::string_view new_name, RenameFlags flags) {
     ROS2S_CO_TRY(check_name("new_name", new_name, report_));
     ROS2S_CO_TRY(check_may_change(name));
+    flags.owner = stored(flags.owner);
     co_return co_await fs().rename(call, parent, name, new_parent, new_name, flags);
 }
 

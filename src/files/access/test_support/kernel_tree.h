@@ -60,12 +60,14 @@ enum class What : uint8_t {
     make_directory,
     make_fifo,
     make_device,
+    make_whiteout,
     symlink,
     link,
     unlink,
     remove_directory,
     rename,
     exchange,
+    rename_to_whiteout,
     chmod,
     chown,
     chgrp,
@@ -116,6 +118,8 @@ inline const std::array steps{
     Step{"make a directory that exists", What::make_directory, "d/f", "", 0750},
     Step{"make a FIFO", What::make_fifo, "d/new", "", 0600, "d/new"},
     Step{"make a device", What::make_device, "d/new", "", 0600, "d/new"},
+    Step{"make a whiteout", What::make_whiteout, "d/new", "", 0600, "d/new"},
+    Step{"make a whiteout of what exists", What::make_whiteout, "d/f", "", 0600},
     Step{"make a link", What::symlink, "d/new", "f"},
     Step{"link out", What::link, "d/f", "e/new"},
     Step{"link in", What::link, "e/g", "d/new"},
@@ -135,6 +139,10 @@ inline const std::array steps{
     Step{"move what is not there", What::rename, "d/absent", "e/new"},
     Step{"exchange", What::exchange, "d/f", "e/g"},
     Step{"exchange with a directory", What::exchange, "d/sub", "e/g"},
+    Step{"leave a whiteout", What::rename_to_whiteout, "d/f", "e/new", 0, "d/f"},
+    Step{"leave a whiteout and replace", What::rename_to_whiteout, "d/f", "e/g", 0, "d/f"},
+    Step{"leave a whiteout of a directory", What::rename_to_whiteout, "d/sub", "d/new", 0, "d/sub"},
+    Step{"leave a whiteout of what is not there", What::rename_to_whiteout, "d/absent", "e/new"},
     Step{"chmod", What::chmod, "d/f", "", 0604, "d/f"},
     Step{"chmod with set-id bits", What::chmod, "d/f", "", 06755, "d/f"},
     Step{"chmod of a directory", What::chmod, "d/sub", "", 02775, "d/sub"},
@@ -285,6 +293,7 @@ class KernelTree {
             case What::create_many: return ::mknodat(root_, path, S_IFREG | mode, 0);
             case What::make_fifo: return ::mknodat(root_, path, S_IFIFO | mode, 0);
             case What::make_device: return ::mknodat(root_, path, S_IFCHR | mode, a_device);
+            case What::make_whiteout: return ::mknodat(root_, path, S_IFCHR | mode, 0);
             case What::symlink: return ::symlinkat(step.other, root_, path);
             case What::link: return ::linkat(root_, path, root_, step.other, 0);
             case What::unlink_many:
@@ -293,6 +302,8 @@ class KernelTree {
             case What::rename: return ::renameat2(root_, path, root_, step.other, 0);
             case What::exchange:
                 return ::renameat2(root_, path, root_, step.other, RENAME_EXCHANGE);
+            case What::rename_to_whiteout:
+                return ::renameat2(root_, path, root_, step.other, RENAME_WHITEOUT);
             case What::chmod: return ::fchmodat(root_, path, mode, 0);
             case What::chown: return ::fchownat(root_, path, step.number, -1, 0);
             case What::chgrp: return ::fchownat(root_, path, -1, step.number, 0);

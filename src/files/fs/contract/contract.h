@@ -39,12 +39,17 @@ struct Traits {
     std::map<std::string, std::string> lacks{};
     bool hard_links = true;
     bool special_nodes = true;  // FIFOs, sockets, devices
+    bool whiteouts = true;      // renames leave them
     bool sticky_bit = true;
     bool locks = true;           // FileSystem::lock()
     bool nameless_files = true;  // an open file exists until it is closed
     int property_runs = 20;      // seeds of the property test
     int property_steps = 150;    // operations per seed
 };
+
+// Whether the file system of this machine's temporary files has whiteouts. overlayfs, as in
+// containers, has none.
+[[nodiscard]] bool directories_have_whiteouts();
 
 using Factory = std::function<std::unique_ptr<Subject>(uint64_t seed)>;
 

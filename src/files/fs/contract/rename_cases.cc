@@ -10,6 +10,7 @@ using std::string;
 using Flags = FileSystem::RenameFlags;
 constexpr Flags no_replace{.no_replace = true};
 constexpr Flags exchange{.exchange = true};
+constexpr Flags leaves_whiteout{.whiteout = true, .owner = {.uid = 1000, .gid = 1000}};
 
 // What a name is made as. Each has a mark of its own in its contents, to recognise it later.
 enum class Kind : uint8_t { nothing, file, empty_directory, full_directory, link };
@@ -47,6 +48,7 @@ Outcome expected(Kind from, Kind to, Flags flags) {
 
 // Every kind over every kind, within one directory or between two.
 Task<> matrix(Fixture& f, Flags flags, bool two_directories) {
+    if (flags.whiteout && !f.traits.whiteouts) GTEST_SKIP_CO("it has no whiteouts");
     const NodeId a = co_await f.directory(root_node, "a");
     const NodeId b = two_directories ? co_await f.directory(root_node, "b") : a;
     int round = 0;
@@ -62,7 +64,14 @@ Task<> matrix(Fixture& f, Flags flags, bool two_directories) {
             EXPECT_EQ(done, expected(from, to, flags)) << what;
             const bool swapped = done == success && flags.exchange;
             const bool replaced = done == success && !flags.exchange;
-            const NodeId old_now = co_await f.node_of(a, old_name);
+            NodeId old_now = co_await f.node_of(a, old_name);
+            if (replaced && flags.whiteout) {
+                const Attributes left = co_await f.stat(old_now);
+                EXPECT_TRUE(is_whiteout(left.mode, left.device)) << what;
+                EXPECT_EQ(left.mode, whiteout_mode) << what;
+                EXPECT_OK(co_await f.fs.unlink(f.call, a, old_name)) << what;
+                old_now = {};
+            }
             const NodeId new_now = co_await f.node_of(b, new_name);
             EXPECT_EQ(old_now, swapped ? target : replaced ? NodeId{} : moved) << what;
             EXPECT_EQ(new_now, done == success ? moved : target) << what;
@@ -114,12 +123,30 @@ constexpr Case rename_table[] = {
      [](Fixture& f) -> Task<> { co_await matrix(f, exchange, false); }},
     {"ExchangeAcrossDirectoriesFollowsLinux",
      [](Fixture& f) -> Task<> { co_await matrix(f, exchange, true); }},
-    {"ExchangeWithNoReplaceIsRefused",
+    {"WhiteoutInOneDirectoryFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, leaves_whiteout, false); }},
+    {"WhiteoutAcrossDirectoriesFollowsLinux",
+     [](Fixture& f) -> Task<> { co_await matrix(f, leaves_whiteout, true); }},
+    {"ExchangeWithAnotherFlagIsRefused",
      [](Fixture& f) -> Task<> {
          co_await f.file(root_node, "a");
          co_await f.file(root_node, "b");
-         EXPECT_FAILS(invalid, co_await f.fs.rename(f.call, root_node, "a", root_node, "b",
-                                                    {.no_replace = true, .exchange = true}));
+         for (Flags flags : {no_replace, leaves_whiteout}) {
+             flags.exchange = true;
+             EXPECT_FAILS(invalid,
+                          co_await f.fs.rename(f.call, root_node, "a", root_node, "b", flags));
+         }
+     }},
+    {"WhiteoutIsMadeLikeAnyNode",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.whiteouts) GTEST_SKIP_CO("it has no whiteouts");
+         const auto made =
+             co_await f.fs.mknod(f.call, root_node, "whiteout", whiteout_mode, 0, f.owner);
+         CO_ASSERT(made.has_value());
+         EXPECT_OK(co_await f.fs.link(f.call, made->node, root_node, "again"));
+         const Attributes again = co_await f.stat(co_await f.node_of(root_node, "again"));
+         EXPECT_TRUE(is_whiteout(again.mode, again.device));
+         EXPECT_EQ(again.links, 2u);
      }},
     {"MovedFileKeepsContentsAndAttributes",
      [](Fixture& f) -> Task<> {

@@ -1,6 +1,11 @@
 #include "suite.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <filesystem>
 
 namespace ros2s::fs::contract {
 namespace {
@@ -158,6 +163,19 @@ std::string Fixture::random_bytes(size_t count) {
     std::string bytes(count, '\0');
     for (char& c : bytes) c = static_cast<char>(random.next());
     return bytes;
+}
+
+bool directories_have_whiteouts() {
+    std::string made = std::filesystem::temp_directory_path() / "ros2store-test-XXXXXX";
+    const int file = ::mkstemp(made.data());
+    if (file < 0) return false;
+    (void)::close(file);
+    const std::string moved = made + ".moved";
+    const bool has_them =
+        ::renameat2(AT_FDCWD, made.c_str(), AT_FDCWD, moved.c_str(), RENAME_WHITEOUT) == 0;
+    (void)::unlink(made.c_str());
+    (void)::unlink(moved.c_str());
+    return has_them;
 }
 
 }  // namespace ros2s::fs::contract

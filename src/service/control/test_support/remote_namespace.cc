@@ -226,6 +226,8 @@ Task<Result<>> RemoteNamespace::rename(const Call& call, NodeId parent, std::str
     request.set_new_name(std::string(new_name));
     request.set_no_replace(flags.no_replace);
     request.set_exchange(flags.exchange);
+    request.set_whiteout(flags.whiteout);
+    encode(flags.owner, *request.mutable_owner());
     return Sender::done(*this, call, std::move(request));
 }
 
