@@ -27,16 +27,20 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
     if (seconds != *set) server.note_cut_time(node, *set, seconds);
 }
 
-Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node) {
+Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node, bool with_birth_time) {
     const UserCall user(server, request);
     auto found = co_await server.file_system().get_attributes(user.call, node);
     if (!found) {
         if (const auto removed = removed_directory(server, node, found.error())) found = *removed;
     }
-    reply_attributes(request, found);
+    if (found && with_birth_time) {
+        reply_statx(request, *found);
+    } else {
+        reply_attributes(request, found);
+    }
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
-    run(request, getattr_task, node_of(node));
+    run(request, getattr_task, node_of(node), server_of(request).asks_for_birth_time());
 }
 
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,

@@ -82,6 +82,33 @@ Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId pare
     co_return found.has_value();
 }
 
+bool is_nameless(const fuse_file_info& file) noexcept {
+    return (file.flags & O_TMPFILE) == O_TMPFILE;
+}
+
+Task<> reply_created(Server& server, fuse_req_t request, const fs::Caller& user,
+                     fs::OpenFlags flags, fs::Opened opened, fuse_file_info file) {
+    fill_opened(server, user, flags, opened, file);
+    const fuse_entry_param entry = to_entry(server, opened.attributes);
+    if (fuse_reply_create(request, &entry, &file) != 0) {
+        // The caller was killed: it has neither the reference nor the handle.
+        std::ignore = co_await close(server, opened.attributes.node, file);
+        server.file_system().forget(opened.attributes.node, 1);
+    }
+}
+
+Task<> create_nameless_task(Server& server, fuse_req_t request, fs::NodeId parent, mode_t mode,
+                            fs::OpenFlags flags, fuse_file_info file) {
+    const UserCall user(server, request);
+    const auto opened = co_await server.file_system().create(user.call, parent, {}, mode, flags,
+                                                             owner_of(request, parent));
+    if (!opened) {
+        reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
+        co_return;
+    }
+    co_await reply_created(server, request, user.caller, flags, *opened, file);
+}
+
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fs::OpenFlags flags, fuse_file_info file) {
     const UserCall user(server, request);
@@ -117,18 +144,17 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
         co_return;
     }
-    fill_opened(server, user.caller, flags, *opened, file);
-    const fuse_entry_param entry = to_entry(server, opened->attributes);
-    if (fuse_reply_create(request, &entry, &file) != 0) {
-        // The caller was killed: it has neither the reference nor the handle.
-        std::ignore = co_await close(server, opened->attributes.node, file);
-        file_system.forget(opened->attributes.node, 1);
-    }
+    co_await reply_created(server, request, user.caller, flags, *opened, file);
 }
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* file) {
-    run(request, create_task, node_of(parent), name, mode,
-        to_flags(server_of(request), file->flags), *file);
+    fs::OpenFlags flags = to_flags(server_of(request), file->flags);
+    flags.nameless = is_nameless(*file);
+    if (flags.nameless) {
+        run(request, create_nameless_task, node_of(parent), mode, flags, *file);
+    } else {
+        run(request, create_task, node_of(parent), name, mode, flags, *file);
+    }
 }
 
 Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fs::OpenFlags flags,

@@ -1,11 +1,13 @@
 #include "operations.h"
 
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <cerrno>
 
 #include "request.h"
 #include "ros2s/fs/stat.h"
+#include "ros2s/runtime/timespec.h"
 
 namespace ros2s::fuse {
 
@@ -78,6 +80,64 @@ void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) 
     server.note_attributes(*result, false);
     const struct stat status = to_stat(server, *result);
     fuse_reply_attr(request, &status, server.cache_seconds());
+}
+
+namespace {
+
+// Of the kernel's interface 7.39, which Debian 12's headers do not have.
+struct StatxTime {
+    int64_t seconds;
+    uint32_t nanoseconds;
+    int32_t reserved;
+};
+struct StatxReply {
+    uint64_t valid_seconds;
+    uint32_t valid_nanoseconds;
+    uint32_t flags;
+    uint64_t reserved[2];
+    uint32_t mask;
+    uint32_t io_bytes;
+    uint64_t attributes;
+    uint32_t links, uid, gid;
+    uint16_t mode;
+    uint16_t reserved1;
+    uint64_t node, size, blocks, attributes_mask;
+    StatxTime accessed, created, changed, modified;
+    uint32_t device_major, device_minor, file_system_major, file_system_minor;
+    uint64_t reserved2[14];
+};
+static_assert(sizeof(StatxReply) == 32 + 256);
+
+StatxTime to_statx(const timespec& time) noexcept {
+    return {.seconds = time.tv_sec, .nanoseconds = static_cast<uint32_t>(time.tv_nsec)};
+}
+
+}  // namespace
+
+void reply_statx(fuse_req_t request, const fs::Attributes& attributes) noexcept {
+    Server& server = server_of(request);
+    server.note_attributes(attributes, false);
+    const struct stat status = to_stat(server, attributes);
+    const bool has_birth_time = attributes.created != WallTime{};
+    StatxReply reply{
+        .valid_seconds = static_cast<uint64_t>(server.cache_seconds()),
+        .mask = STATX_BASIC_STATS | (has_birth_time ? STATX_BTIME : 0U),
+        .io_bytes = static_cast<uint32_t>(status.st_blksize),
+        .links = static_cast<uint32_t>(status.st_nlink),
+        .uid = status.st_uid,
+        .gid = status.st_gid,
+        .mode = static_cast<uint16_t>(status.st_mode),
+        .node = status.st_ino,
+        .size = static_cast<uint64_t>(status.st_size),
+        .blocks = static_cast<uint64_t>(status.st_blocks),
+        .accessed = to_statx(status.st_atim),
+        .created = to_statx(to_timespec(attributes.created)),
+        .changed = to_statx(status.st_ctim),
+        .modified = to_statx(status.st_mtim),
+        .device_major = major(status.st_rdev),
+        .device_minor = minor(status.st_rdev),
+    };
+    fuse_reply_buf(request, reinterpret_cast<const char*>(&reply), sizeof reply);
 }
 
 fuse_lowlevel_ops operations(Sharing sharing) noexcept {

@@ -63,6 +63,8 @@ void reply(fuse_req_t request, const Result<>& result) noexcept;
 // Replies with the node of a name. The kernel gets one more reference to it.
 void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
 void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
+// To FUSE_STATX.
+void reply_statx(fuse_req_t request, const fs::Attributes& attributes) noexcept;
 [[nodiscard]] fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes);
 
 // The parts of the table, one per file.

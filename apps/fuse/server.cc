@@ -53,6 +53,11 @@ T body_of(ConstBytes request) noexcept {
 constexpr uint64_t direct_io_allow_mmap = uint64_t{1} << 36;  // Linux 6.6
 constexpr uint64_t handle_killpriv = FUSE_HANDLE_KILLPRIV_V2;
 
+// Requests that libfuse 3.14 does not know, either. FUSE_TMPFILE (Linux 6.2) has the body and the
+// reply of FUSE_CREATE; its flags contain O_TMPFILE. FUSE_STATX (Linux 6.6) begins as FUSE_GETATTR.
+constexpr uint32_t opcode_tmpfile = 51;
+constexpr uint32_t opcode_statx = 52;
+
 uint64_t offered_flags(ConstBytes request) noexcept {
     const auto offered = body_of<fuse_init_in>(request);
     const uint64_t more = (offered.flags & FUSE_INIT_EXT) != 0 ? offered.flags2 : 0;
@@ -322,7 +327,24 @@ Server::Received Server::receive() {
     }
 }
 
+void Server::translate() noexcept {
+    current_opcode_ = 0;
+    fuse_in_header header;
+    if (current_bytes_ < sizeof header) return;
+    std::memcpy(&header, current_.get(), sizeof header);
+    current_opcode_ = header.opcode;
+    switch (header.opcode) {
+        case opcode_tmpfile: header.opcode = FUSE_CREATE; break;
+        case opcode_statx: header.opcode = FUSE_GETATTR; break;
+        default: return;
+    }
+    std::memcpy(current_.get(), &header, sizeof header);
+}
+
+bool Server::asks_for_birth_time() const noexcept { return current_opcode_ == opcode_statx; }
+
 void Server::dispatch() {
+    translate();
     fuse_buf buffer{};
     buffer.mem = current_.get();
     buffer.size = current_bytes_;

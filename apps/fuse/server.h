@@ -147,6 +147,8 @@ class Server {
     // The supplementary groups of the request's program, if they are needed or the file system
     // checks permissions. They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
+    // The current request asks for the time of creation, too (FUSE_STATX).
+    [[nodiscard]] bool asks_for_birth_time() const noexcept;
     // True if a change by the program that made the current request clears set-id bits (it lacks
     // CAP_FSETID). Only root may keep them.
     [[nodiscard]] bool clears_set_ids() const noexcept;
@@ -172,6 +174,8 @@ class Server {
     [[nodiscard]] ConstBytes current_request() const noexcept;
     Received receive();
     void dispatch();
+    // Of requests that libfuse does not know: it then sees a request with the same beginning.
+    void translate() noexcept;
     Task<> run_and_release(Task<> task);
 
     fs::FileSystem& file_system_;
@@ -203,6 +207,7 @@ class Server {
     std::unordered_map<uint64_t, Handles> handles_;  // by node
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
+    uint32_t current_opcode_ = 0;       // as the kernel sent it
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on
     std::optional<Time> stop_by_;

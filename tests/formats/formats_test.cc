@@ -151,7 +151,7 @@ TEST(FormatPages, StructureLayoutsMatchThePages) {
         places_of(dfs, "**InodeRecord**"),
         places_of(&InodeRecord::magic, &InodeRecord::version, &InodeRecord::target_bytes,
                   &InodeRecord::mode, &InodeRecord::links, &InodeRecord::uid, &InodeRecord::gid,
-                  &InodeRecord::reserved1, &InodeRecord::device, &InodeRecord::parent,
+                  &InodeRecord::flags, &InodeRecord::device, &InodeRecord::parent,
                   &InodeRecord::created_ns, &InodeRecord::accessed_ns, &InodeRecord::modified_ns,
                   &InodeRecord::modified_epoch, &InodeRecord::changed_ns,
                   &InodeRecord::changed_epoch, &InodeRecord::reserved2));

@@ -1,6 +1,7 @@
 """Makes pools with mounts, for the tests that mount. Program paths are known after use()."""
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -12,6 +13,10 @@ from runner import wait_until
 CLI = FUSE = STEPPED_CLOCK = None
 LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
 SERVED = DIRECT, OFFLOAD  # through daemons: others may have it mounted, too
+
+
+def kernel_is(*version):
+    return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= version
 
 
 def pattern(size, seed):

@@ -13,10 +13,10 @@ import hashlib
 import mmap
 import multiprocessing
 import os
-import re
 import shutil
 import sqlite3
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -24,7 +24,7 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 import removed_directories  # noqa: E402
 import runner  # noqa: E402
-from mounted_pool import read, write  # noqa: E402
+from mounted_pool import kernel_is, read, write  # noqa: E402
 from removed_directories import fails  # noqa: E402
 
 check = runner.Tests()
@@ -32,7 +32,7 @@ SHARED = False
 
 
 def maps_shared():
-    return not SHARED or tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 6)
+    return not SHARED or kernel_is(6, 6)
 
 
 def run(*words, cwd=None):
@@ -287,6 +287,58 @@ def a_rename_leaves_a_whiteout(top):
     os.rename(f"{top}/g", f"{top}/f")
     assert read(f"{top}/f") == b"f" and stat.S_ISCHR(os.stat(f"{top}/h").st_mode)
     assert {*os.listdir(top)} == {"f", "h"}
+
+
+@check
+def nameless_files(top):
+    if not kernel_is(6, 2):
+        return
+    with open(os.open(top, os.O_TMPFILE | os.O_RDWR, 0o640), "w+b", buffering=0) as file:
+        assert os.listdir(top) == []
+        file.write(b"content")
+        status = os.fstat(file.fileno())
+        assert (status.st_nlink, status.st_size, status.st_mode) == (0, 7, stat.S_IFREG | 0o640)
+        os.link(f"/proc/self/fd/{file.fileno()}", f"{top}/f", src_dir_fd=0, follow_symlinks=True)
+        file.write(b" and more")
+        assert os.fstat(file.fileno()).st_nlink == 1
+    assert read(f"{top}/f") == b"content and more"
+    with tempfile.TemporaryFile(dir=top) as file:
+        file.write(pattern(300000))
+        file.seek(0)
+        assert file.read() == pattern(300000) and os.listdir(top) == ["f"]
+        # Python opens it with O_EXCL.
+        fails(errno.ENOENT, os.link, f"/proc/self/fd/{file.fileno()}", f"{top}/g", src_dir_fd=0,
+              follow_symlinks=True)
+    fails(errno.EINVAL, os.open, top, os.O_TMPFILE | os.O_RDONLY)
+    fails(errno.ENOTDIR, os.open, f"{top}/f", os.O_TMPFILE | os.O_RDWR)
+
+
+def birth_time(path):
+    """In ns; None if the file system does not know it."""
+    statx = ctypes.create_string_buffer(256)
+    basic_stats, birth = 0x7ff, 0x800
+    if LIBC.statx(AT_FDCWD, os.fsencode(path), 0, basic_stats | birth, statx) != 0:
+        raise OSError(ctypes.get_errno(), "statx")
+    mask, = struct.unpack_from("<I", statx, 0)
+    size, = struct.unpack_from("<Q", statx, 40)
+    assert size == os.stat(path).st_size
+    seconds, nanoseconds = struct.unpack_from("<qI", statx, 80)
+    return seconds * 10**9 + nanoseconds if mask & birth else None
+
+
+@check
+def times_of_birth(top):
+    if not kernel_is(6, 6):
+        return
+    write(f"{top}/f", b"f")
+    born = birth_time(f"{top}/f")
+    assert born is not None and born <= os.stat(f"{top}/f").st_ctime_ns
+    write(f"{top}/f", b"more")
+    os.utime(f"{top}/f", ns=(0, 0))
+    os.rename(f"{top}/f", f"{top}/g")
+    assert birth_time(f"{top}/g") == born
+    os.mkdir(f"{top}/d")
+    assert birth_time(f"{top}/d") > born
 
 
 @check

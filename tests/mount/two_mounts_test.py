@@ -22,7 +22,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
 from modelled_file import ZERO, ModelledFile, fallocate  # noqa: E402
-from mounted_pool import DIRECT, SERVED, Pool, pattern, write  # noqa: E402
+from mounted_pool import DIRECT, OFFLOAD, SERVED, Pool, kernel_is, pattern, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
@@ -115,6 +115,24 @@ def an_open_file_without_a_name_outlives_other_mounts(scheme):
         one.expect_usable()
         one.close()
         expect_all_back(pool, before)
+
+
+@test
+def a_nameless_file_ends_with_its_mount():
+    with Pool(scheme=OFFLOAD) as pool:
+        pid = pool.mount()
+        second = pool.mount_second()
+        if not kernel_is(6, 2):
+            raise runner.NotHere("it needs Linux 6.2")
+        before = os.statvfs(second).f_bfree
+        file = os.open(pool.mount_point, os.O_TMPFILE | os.O_RDWR)
+        assert os.pwrite(file, pattern(4 * MIB, 1), 0) == 4 * MIB
+        assert os.statvfs(second).f_bfree < before
+        os.kill(pid, signal.SIGKILL)
+        pool.run("umount", "--lazy", pool.mount_point)
+        pool.mount()
+        wait_until(lambda: os.statvfs(second).f_bfree == before, "all space to come back")
+        assert leaks(pool) == 0
 
 
 # As above. Also, the engine, which knows which mount has it open, is killed and started again.

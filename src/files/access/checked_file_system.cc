@@ -531,7 +531,7 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::create_or_open(const Call& call
     }
     if (!exists) {
         fs::OpenFlags exclusive = flags;
-        exclusive.exclusive = true;
+        exclusive.exclusive = flags.exclusive || !flags.nameless;
         const uint64_t since = changes_;
         auto opened =
             seen(since, co_await inner_.create(call, parent, name, whole & fs::permission_bits,

@@ -76,6 +76,7 @@ Task<Result<fs::Opened>> DaosFileSystem::open(const Call& call, NodeId id, OpenF
 Task<Result<fs::Opened>> DaosFileSystem::create(const Call& call, NodeId parent,
                                                 std::string_view name, mode_t mode, OpenFlags flags,
                                                 Owner owner) {
+    if (flags.nameless) co_return fail(Code::unsupported);
     constexpr int attempts_max = 100;  // the name may appear and disappear meanwhile
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         auto node =

@@ -1,5 +1,6 @@
 // Attributes of LocalFs, and extended attributes.
 #include <fcntl.h>
+#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 
 #include "local_directory.h"
@@ -57,13 +58,30 @@ Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes
     return {};
 }
 
+Result<Attributes> LocalDirectory::get_now(NodeId id, int path) {
+    struct statx status{};
+    ROS2S_TRY(checked(::statx(path, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &status)));
+    const auto time = [](const statx_timestamp& at) {
+        return to_wall_time({.tv_sec = at.tv_sec, .tv_nsec = at.tv_nsec});
+    };
+    Attributes found{.node = id,
+                     .mode = status.stx_mode,
+                     .links = status.stx_nlink,
+                     .uid = status.stx_uid,
+                     .gid = status.stx_gid,
+                     .size = status.stx_size,
+                     .bytes_used = status.stx_blocks * 512,
+                     .device = makedev(status.stx_rdev_major, status.stx_rdev_minor),
+                     .accessed = time(status.stx_atime),
+                     .modified = time(status.stx_mtime),
+                     .changed = time(status.stx_ctime)};
+    if ((status.stx_mask & STATX_BTIME) != 0) found.created = time(status.stx_btime);
+    return found;
+}
+
 Task<Result<Attributes>> LocalDirectory::get_attributes(const Call& call, NodeId id) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
-    const auto get = [&]() -> Result<Attributes> {
-        struct stat status{};
-        ROS2S_TRY(checked(::fstat(node->fd(), &status)));
-        return attributes_of(id, status);
-    };
+    const auto get = [&]() -> Result<Attributes> { return get_now(id, node->fd()); };
     if (answers_at_once(node->inode.first)) co_return get();
     co_return co_await on_thread(call, get);
 }

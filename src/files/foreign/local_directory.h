@@ -27,6 +27,8 @@ using fs::Owner;
 
 // Status and fingerprint of an O_PATH descriptor. Blocks.
 [[nodiscard]] Result<FoundNode> found_by(Descriptor path);
+// The same for a descriptor that can be read or written.
+[[nodiscard]] Result<FoundNode> found_by_descriptor(int file);
 
 class LocalDirectory final : public fs::FileSystem {
   public:
@@ -142,6 +144,12 @@ class LocalDirectory final : public fs::FileSystem {
     // exists. Blocks.
     [[nodiscard]] Result<FoundNode> make_file(int parent, const std::string& name, mode_t mode,
                                               OpenFlags flags, Owner owner) const;
+    [[nodiscard]] Result<Descriptor> make_nameless(int parent, mode_t mode, OpenFlags flags,
+                                                   Owner owner, FoundNode& made) const;
+    Task<Result<fs::Opened>> create_nameless(const Call& call, NodeId parent, std::string_view name,
+                                             mode_t mode, OpenFlags flags, Owner owner);
+    // With the time of creation, which fstat(2) does not return.
+    [[nodiscard]] static Result<Attributes> get_now(NodeId id, int path);
     // The requested owner and mode, without anything that gives power over this machine.
     [[nodiscard]] Owner allowed(Owner owner) const;
     [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;

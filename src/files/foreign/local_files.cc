@@ -47,6 +47,16 @@ Result<FoundNode> LocalDirectory::make_file(int parent, const std::string& name,
     return adopt(parent, name, std::move(made), mode, owner);
 }
 
+Result<Descriptor> LocalDirectory::make_nameless(int parent, mode_t mode, OpenFlags flags,
+                                                 Owner owner, FoundNode& made) const {
+    const int kind = O_TMPFILE | (flags.exclusive ? O_EXCL : 0);
+    ROS2S_TRY_ASSIGN(Descriptor file, opened(::openat(parent, ".", bits_of(flags) | kind,
+                                                      mode & fs::permission_bits)));
+    ROS2S_TRY_ASSIGN(made, found_by_descriptor(file.get()));
+    ROS2S_TRY(give_owner_and_mode(parent, made, mode, owner));
+    return file;
+}
+
 Result<fs::Opened> LocalDirectory::add_handle(LocalNode& node, Descriptor descriptor,
                                               const struct stat& status, OpenFlags flags) {
     nodes_.begin_use(node);
@@ -76,6 +86,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 std::string_view name, mode_t mode, OpenFlags flags,
                                                 Owner owner) {
     ROS2S_CO_TRY(check_first(call));
+    if (flags.nameless) co_return co_await create_nameless(call, parent, name, mode, flags, owner);
     ROS2S_CO_TRY(fs::check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
     // Without room a file is not made, but one that has a node is opened.
@@ -92,9 +103,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                 ROS2S_TRY_ASSIGN(FoundNode made,
                                  make_file(directory->fd(), owned, mode, flags, owner));
                 file = std::move(made.path);
-                ROS2S_TRY_ASSIGN(made.path,
-                                 opened(::open(proc_path(file.get()).c_str(), O_PATH | O_CLOEXEC)));
-                return found_by(std::move(made.path));
+                return found_by_descriptor(file.get());
             });
         if (found) {
             const struct stat status = found->status;
@@ -116,6 +125,22 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
         co_return result;
     }
     co_return fail(Code::busy);
+}
+
+// It cannot be found again, so its node ends with the handle and the references.
+Task<Result<fs::Opened>> LocalDirectory::create_nameless(const Call& call, NodeId parent,
+                                                         std::string_view name, mode_t mode,
+                                                         OpenFlags flags, Owner owner) {
+    if (!name.empty() || !flags.write) co_return fail(Code::invalid);
+    ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));
+    ROS2S_CO_TRY(nodes_.check_room());
+    FoundNode made;
+    ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await on_thread(call, [&]() -> Result<Descriptor> {
+                            return make_nameless(directory->fd(), allowed(S_IFREG, mode), flags,
+                                                 owner, made);
+                        }));
+    const struct stat status = made.status;
+    co_return add_handle(nodes_.add(std::move(made), nullptr, {}), std::move(file), status, flags);
 }
 
 Task<Result<>> LocalDirectory::close(const Call& call, FileHandle handle) {

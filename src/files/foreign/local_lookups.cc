@@ -16,6 +16,11 @@ using fs::check_name;
 
 // The kernel's handle of a file contains its generation, or something else that differs from a
 // later file with its inode number. In file systems without handles the inode number alone decides.
+Result<FoundNode> found_by_descriptor(int file) {
+    ROS2S_TRY_ASSIGN(Descriptor path, opened(::open(proc_path(file).c_str(), O_PATH | O_CLOEXEC)));
+    return found_by(std::move(path));
+}
+
 Result<FoundNode> found_by(Descriptor path) {
     FoundNode found;
     ROS2S_TRY(checked(::fstat(path.get(), &found.status)));

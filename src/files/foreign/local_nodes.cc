@@ -2,7 +2,7 @@
 
 namespace ros2s::foreign {
 
-LocalNode& LocalNodes::add(FoundNode found, LocalNode* parent, const std::string& name) {
+LocalNode& LocalNodes::add_in_use(FoundNode found, LocalNode* parent, const std::string& name) {
     const std::pair inode{found.status.st_dev, found.status.st_ino};
     LocalNode* node = find(inode.first, inode.second);
     // This file has the number of a removed one.
@@ -22,8 +22,6 @@ LocalNode& LocalNodes::add(FoundNode found, LocalNode* parent, const std::string
     begin_use(*node);
     opened_again(*node, std::move(found.path));
     found_at(*node, parent, name);
-    // The root stays in use.
-    if (parent != nullptr) end_use(*node);
     return *node;
 }
 

@@ -91,10 +91,15 @@ class LocalNodes {
         return node != nullptr && node->is(found) ? Result<>() : check_room();
     }
     // The root, which is always in use.
-    void add_root(FoundNode found) { ++add(std::move(found), nullptr, {}).references; }
-    // The node for `name` in `parent`, with one more reference. It may lose its descriptor at once,
-    // unless the caller begins to use it. Call check_room() first.
-    LocalNode& add(FoundNode found, LocalNode* parent, const std::string& name);
+    void add_root(FoundNode found) { ++add_in_use(std::move(found), nullptr, {}).references; }
+    // The node for `name` in `parent`, with one more reference; without a parent, it has no name.
+    // It may lose its descriptor at once, unless the caller begins to use it. Call check_room()
+    // first.
+    LocalNode& add(FoundNode found, LocalNode* parent, const std::string& name) {
+        LocalNode& node = add_in_use(std::move(found), parent, name);
+        end_use(node);
+        return node;
+    }
     // Records a new name of the node, after a move or after it was found again.
     void found_at(LocalNode& node, LocalNode* parent, const std::string& name);
     [[nodiscard]] LocalNode* find(fs::NodeId id) const {
@@ -139,6 +144,7 @@ class LocalNodes {
     bool drop_some();
 
   private:
+    LocalNode& add_in_use(FoundNode found, LocalNode* parent, const std::string& name);
     void close_idle();
     // The node, and a slice of those above it.
     void drop_if_unused(LocalNode& node) { (void)drop_unused(node, 1 + slice_of_nodes); }

@@ -50,8 +50,25 @@ Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags fla
     co_return opened;
 }
 
+Task<Result<Opened>> DfsMount::create_nameless(const Call& call, NodeId parent, mode_t mode,
+                                               OpenFlags flags, Owner owner) {
+    NewNode wanted{.mode = S_IFREG | (mode & permission_bits),
+                   .owner = owner,
+                   .opens = true,
+                   .nameless = true,
+                   .linkable = !flags.exclusive};
+    ROS2S_CO_TRY_ASSIGN(const Attributes made, co_await add_new_node(call, parent, wanted));
+    const auto opened = add_handle(call, *wanted.state, flags, made);
+    if (!opened) co_await unpin(*wanted.state);
+    co_return opened;
+}
+
 Task<Result<Opened>> DfsMount::create(const Call& call, NodeId parent, std::string_view name,
                                       mode_t mode, OpenFlags flags, Owner owner) {
+    if (flags.nameless) {
+        if (!name.empty() || !flags.write) co_return fail(Code::invalid);
+        co_return co_await create_nameless(call, parent, mode, flags, owner);
+    }
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         NewNode wanted{.name = name,
                        .mode = S_IFREG | (mode & permission_bits),

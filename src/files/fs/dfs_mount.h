@@ -152,7 +152,9 @@ class DfsMount final : public Dfs {
         dev_t device = 0;
         std::string_view target;
         Owner owner;
-        bool opens = false;  // pinned by the transaction that adds it, here and in the store
+        bool opens = false;     // pinned by the transaction that adds it, here and in the store
+        bool nameless = false;  // an orphan from the beginning
+        bool linkable = false;
         NodeState* state = nullptr;  // afterwards, if it is pinned
         Entry existing;              // afterwards, if the error is `exists`
     };
@@ -377,6 +379,8 @@ class DfsMount final : public Dfs {
     // The names after `cookie`, which the handle gave out; 0: the first ones.
     Task<Result<std::vector<DirectoryEntry>>> read_names(const Call& call, OpenFile& file,
                                                          uint64_t cookie, size_t limit);
+    Task<Result<Opened>> create_nameless(const Call& call, NodeId parent, mode_t mode,
+                                         OpenFlags flags, Owner owner);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
     // The handle gets the node's pin. Errors: no_memory (too many handles).
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,

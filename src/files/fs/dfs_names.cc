@@ -175,11 +175,16 @@ Task<Result<Attributes>> DfsMount::node_added_at(const Call& call, NodeId parent
 
 Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent, NewNode& wanted) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
-        ROS2S_CO_TRY(check_name(wanted.name));
+        if (!wanted.nameless) ROS2S_CO_TRY(check_name(wanted.name));
         const auto known = directories_.find(parent.value);
         Inode directory;
         if (attempt == 0 && known != directories_.end()) {
             directory = known->second;
+        } else if (wanted.nameless) {
+            ROS2S_CO_TRY_ASSIGN(directory, co_await fetch_inode(call, parent));
+            if (!S_ISDIR(directory.record.mode)) co_return fail(Code::not_directory);
+            if (directory.record.links == 0) co_return fail(Code::not_found);
+            remember(parent, directory);
         } else {
             ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named,
                                 co_await find(call, parent, wanted.name));
@@ -192,6 +197,8 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
         InodeRecord record = new_inode(parent, directory.record, wanted.mode, wanted.owner);
         record.device = wanted.device;
         record.target_bytes = static_cast<uint16_t>(wanted.target.size());
+        if (wanted.nameless) record.links = 0;
+        if (wanted.linkable) record.flags = InodeRecord::linkable;
         const auto done =
             co_await commit_new_node(call, parent, directory.epoch, node, record, wanted);
         if (done && done->replayed)
@@ -206,6 +213,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
                                                NodeId node, const InodeRecord& record,
                                                NewNode& wanted) {
     const EntryRecord entry = EntryRecord::of(node, record.mode);
+    const OrphanRecord orphan;
     NodeState* state = nullptr;
     if (wanted.opens) state = &(co_await pin(node)).get();
     const uint64_t era = store_.pins_era();
@@ -214,11 +222,15 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
         co_await slots_.wait();
         auto slot = slots_.take();
         slot.require(inode_is(parent, epoch));
-        slot.require(entry_is(parent, wanted.name, Epoch{}));
+        if (!wanted.nameless) slot.require(entry_is(parent, wanted.name, Epoch{}));
         if (wanted.opens) {
             slot.require({.kind = Condition::Kind::pin, .object = object_of(node)});
         }
-        slot.add(put(object_of(parent), name_dkey(wanted.name), entry_akey(), entry));
+        if (wanted.nameless) {
+            slot.add(put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(), orphan));
+        } else {
+            slot.add(put(object_of(parent), name_dkey(wanted.name), entry_akey(), entry));
+        }
         slot.add(put_inode(node, record));
         if (S_ISLNK(record.mode)) {
             slot.add({.kind = Operation::Kind::put,
@@ -227,7 +239,8 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
                       .akey = target_akey(),
                       .window = Window::local(as_bytes(wanted.target))});
         }
-        done = co_await commit_named(call, slot);
+        // A repetition makes another file: the one of the first execution is lost with its handle.
+        done = co_await (wanted.nameless ? commit(call, slot) : commit_named(call, slot));
     }
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
@@ -236,6 +249,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     state->held = done || done.error().code != Code::condition_failed;
     state->era = era;
     state->set_id_mode = record.mode;
+    state->orphaned = wanted.nameless;
     if (is_pinned) {
         wanted.state = state;
     } else {
@@ -321,10 +335,12 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
         // The caller found the node by a name that was removed since. As in Linux, an open file
-        // without a name gets no new one.
+        // that lost its name gets no new one.
         const bool has_no_name = inode.record.links == 0;
+        const bool is_linkable = (inode.record.flags & InodeRecord::linkable) != 0;
         const NodeState* const used = has_no_name ? nodes_.find(node) : nullptr;
-        if (used != nullptr && used->handles > 0) co_return fail(Code::not_found);
+        if (used != nullptr && used->handles > 0 && !is_linkable) co_return fail(Code::not_found);
+        inode.record.flags &= ~InodeRecord::linkable;
         ++inode.record.links;
         if (has_no_name || inode.record.parent == 0) inode.record.parent = parent.value;
         stamp_changed(inode.record, contents);
@@ -342,6 +358,9 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
             slot.add(punch_orphan_record(node));
         }
         const auto done = co_await commit_named(call, slot);
+        if (NodeState* const open = nodes_.find(node); done && !done->replayed && open != nullptr) {
+            open->orphaned = false;
+        }
         if (done && done->replayed) co_return co_await get_attributes(call, node);
         if (done) co_return attributes_of(node, inode.record, contents, chunk_bytes_);
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());

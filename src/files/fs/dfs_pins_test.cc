@@ -138,6 +138,10 @@ class DfsPins : public testing::Test {
             .run(mounted.create(call_, root_node, name, 0644, {.read = true, .write = true}, {}))
             ->handle;
     }
+    Opened create_nameless(Dfs& mounted) {
+        return *world_.run(mounted.create(call_, root_node, "", 0600,
+                                          {.read = true, .write = true, .nameless = true}, {}));
+    }
     FileHandle open(Dfs& mounted, std::string name) {
         const auto there = world_.run(mounted.lookup(call_, root_node, name));
         return world_.run(mounted.open(call_, there->node, {.read = true, .write = true}))->handle;
@@ -253,6 +257,34 @@ TEST_F(DfsPins, LastOfTwoMountsReaps) {
         pass(removed_after);
         EXPECT_EQ(free_bytes(), empty_) << a_first;
     }
+}
+
+TEST_F(DfsPins, NamelessFileOfADeadMountIsRemoved) {
+    const bool dies = true;
+    auto dead = mount({.leaves_orphans = &dies});
+    ASSERT_TRUE(write(*dead, create_nameless(*dead).handle, "content"));
+    unmount(dead);
+    EXPECT_LT(free_bytes(), empty_);
+    store_.restart();  // its session ends
+    pass(std::chrono::seconds(31));
+    EXPECT_EQ(free_bytes(), empty_);
+}
+
+TEST_F(DfsPins, NamelessFileOpenElsewhereIsNotReaped) {
+    const Opened file = create_nameless(*a_);
+    ASSERT_TRUE(write(*a_, file.handle, "before"));
+    unmount(b_);
+    b_ = mount();
+    store_.restart();
+    pass(std::chrono::minutes(2));
+    expect_usable(*a_, file.handle, "before");
+    EXPECT_TRUE(world_.run(a_->link(call_, file.attributes.node, root_node, "f")));
+    close(*a_, file.handle);
+    pass(removed_after);
+    EXPECT_EQ(read_named(*b_, "f").value_or("").substr(0, 5), "after");
+    unlink(*b_, "f");
+    pass(removed_after);
+    EXPECT_EQ(free_bytes(), empty_);
 }
 
 // Larger than one transaction punches: it is removed in steps, and cannot be found after the first.

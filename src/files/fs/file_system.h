@@ -78,6 +78,7 @@ struct Attributes {
     uint64_t bytes_used = 0;  // st_blocks * 512
     dev_t device = 0;         // st_rdev of character and block devices
     WallTime accessed{}, modified{}, changed{};
+    WallTime created{};  // the epoch if the file system does not know it
 };
 
 // The owner of new nodes: their creator.
@@ -126,6 +127,9 @@ struct OpenFlags {
     bool append = false;  // each write goes to the current end of the file, atomically
     bool truncate = false;
     bool exclusive = false;  // create only: `exists` if the name is taken
+    // Of create(), which needs `write` and an empty name: the new file has no name. It ends with
+    // its last handle, unless link() gives it a name. With `exclusive` that is not_found.
+    bool nameless = false;
     // With `read`: the bytes are read to run them, which needs the right to execute the file and
     // none to read it.
     bool execute = false;
@@ -278,7 +282,8 @@ class Namespace {
     // Opens a file that exists, or a directory for readdir.
     virtual Task<Result<Opened>> open(const Call&, NodeId node, OpenFlags flags) = 0;
     // Opens the file that has the name, or creates it. Errors also: is_directory, loop (a symbolic
-    // link has the name), invalid (so has a FIFO, socket or device).
+    // link has the name), invalid (so has a FIFO, socket or device), unsupported (it has no
+    // nameless files).
     virtual Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name,
                                         mode_t mode, OpenFlags flags, Owner owner) = 0;
     // As open(2): walk(), and open() or create(). The node counts as looked up. Errors also: loop,

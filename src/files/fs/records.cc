@@ -15,7 +15,8 @@ Attributes attributes_of(NodeId node, const InodeRecord& inode, const object::Qu
                           .device = inode.device,
                           .accessed = from_ns(inode.accessed_ns),
                           .modified = time(inode.modified_ns, inode.modified_epoch),
-                          .changed = time(inode.changed_ns, inode.changed_epoch)};
+                          .changed = time(inode.changed_ns, inode.changed_epoch),
+                          .created = from_ns(inode.created_ns)};
     if (S_ISREG(inode.mode)) {
         attributes.size = file_size(contents, chunk_bytes);
         attributes.bytes_used = contents.bytes_used;

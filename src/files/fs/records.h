@@ -93,6 +93,8 @@ static_assert(sizeof(EntryRecord) == 16);
 // "data", a directory's "entry" akeys) get an update with an epoch greater than the one next to the
 // time. After that the time of that update is valid. A write therefore does not change the inode.
 struct InodeRecord {
+    // It was made without a name, and may get one (OpenFlags::nameless).
+    static constexpr uint32_t linkable = 4;
     static constexpr uint8_t kind = 'I';
     uint8_t magic = kind;
     uint8_t version = record_version;
@@ -101,7 +103,7 @@ struct InodeRecord {
     uint32_t links = 0;
     uint32_t uid = 0;
     uint32_t gid = 0;
-    uint32_t reserved1 = 0;
+    uint32_t flags = 0;
     uint64_t device = 0;  // character and block devices
     uint64_t parent = 0;  // the directory that holds its name, or one of them; 0: not known
     int64_t created_ns = 0;

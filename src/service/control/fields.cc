@@ -113,6 +113,7 @@ fs::OpenFlags decode(const v1::OpenFlags& flags) {
             .append = flags.append(),
             .truncate = flags.truncate(),
             .exclusive = flags.exclusive(),
+            .nameless = flags.nameless(),
             .execute = flags.execute(),
             .keeps_set_ids = flags.keeps_set_ids()};
 }
@@ -140,6 +141,7 @@ void encode(const fs::Attributes& attributes, v1::Attributes& into) {
     into.set_accessed_ns(count_of(attributes.accessed));
     into.set_modified_ns(count_of(attributes.modified));
     into.set_changed_ns(count_of(attributes.changed));
+    into.set_created_ns(count_of(attributes.created));
 }
 
 }  // namespace ros2s::control

@@ -67,6 +67,7 @@ inline constexpr auto attributes_fields = [](auto& io, auto& attributes) {
     io("of access", attributes.accessed);
     io("of change of data", attributes.modified);
     io("of change", attributes.changed);
+    io("of creation", attributes.created);
 };
 
 inline constexpr auto readdir_fields = [](auto& io, auto& body) {

@@ -131,6 +131,7 @@ inline constexpr auto open_flags_fields = [](auto& io, auto& flags) {
     io("exclusive", flags.exclusive);
     io("execute", flags.execute);
     io("keeps set-ids", flags.keeps_set_ids);
+    io("nameless", flags.nameless);
 };
 
 struct OpenBody {

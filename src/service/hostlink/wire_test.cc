@@ -363,7 +363,8 @@ TEST(LinkWire, GoldenBytesMatch) {
                                      .device = 8,
                                      .accessed = WallTime{Duration{-1}},
                                      .modified = WallTime{Duration{9}},
-                                     .changed = WallTime{Duration{10}}}));
+                                     .changed = WallTime{Duration{10}},
+                                     .created = WallTime{Duration{11}}}));
     add(4, rpc::build(buffer, readdir_fields,
                       ReaddirBody{.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
     const fs::DirectoryEntry entries[] = {

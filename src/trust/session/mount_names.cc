@@ -237,7 +237,8 @@ Task<Result<fs::Opened>> MountNames::open(const Call& call, NodeId node, fs::Ope
 Task<Result<fs::Opened>> MountNames::create(const Call& call, NodeId parent, std::string_view name,
                                             mode_t mode, fs::OpenFlags flags, fs::Owner owner) {
     ROS2S_CO_TRY(check_permissions(mode, report_));
-    ROS2S_CO_TRY(check_may_change(name));
+    if (!flags.nameless) ROS2S_CO_TRY(check_name("name", name, report_));
+    ROS2S_CO_TRY(check_may_change());
     ROS2S_CO_TRY_ASSIGN(HandleRoom room, reserve_handle());
     auto opened = co_await fs().create(call, parent, name, mode, flags, stored(owner));
     co_return co_await give(call, std::move(opened), std::move(room), true);

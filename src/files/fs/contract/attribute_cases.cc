@@ -283,6 +283,19 @@ constexpr Case attribute_table[] = {
          EXPECT_GE(file.changed, file.modified);
          EXPECT_EQ(file.modified, file.accessed);
      }},
+    {"TimeOfCreationStays",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file");
+         const Attributes file = co_await f.stat(node);
+         if (file.created == WallTime{}) GTEST_SKIP_CO("it does not know it");
+         EXPECT_LE(file.created, file.changed);
+         co_await f.later();
+         EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.mode = 0600, .modified = at(5)}));
+         EXPECT_OK(co_await f.fs.rename(f.call, root_node, "file", root_node, "moved", {}));
+         EXPECT_EQ((co_await f.stat(node)).created, file.created);
+         const NodeId later = co_await f.directory(root_node, "directory");
+         EXPECT_GT((co_await f.stat(later)).created, file.created);
+     }},
     {"RootAttributesCanBeChanged",
      [](Fixture& f) -> Task<> {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, root_node, {.mode = 0700}));

@@ -15,6 +15,13 @@ Task<> create_and_count(Fixture& f, OpenFlags flags, int& opened, std::vector<No
     co_await f.close(made->handle);
 }
 
+Task<Result<Opened>> make_nameless(Fixture& f, bool exclusive = false) {
+    const OpenFlags flags{.read = true, .write = true, .exclusive = exclusive, .nameless = true};
+    auto made = co_await f.fs.create(f.call, root_node, "", 0640, flags, f.owner);
+    if (!made && f.traits.nameless_files) EXPECT_OK(made);
+    co_return made;
+}
+
 constexpr Case open_table[] = {
     {"CreateMakesAnEmptyFile",
      [](Fixture& f) -> Task<> {
@@ -117,6 +124,76 @@ constexpr Case open_table[] = {
              CO_ASSERT(made.has_value());
              EXPECT_FAILS(invalid, co_await f.fs.open(f.call, made->node, f.reading));
          }
+     }},
+    {"NamelessFileEndsWithItsHandle",
+     [](Fixture& f) -> Task<> {
+         const auto made = co_await make_nameless(f);
+         if (!made) GTEST_SKIP_CO("it has no nameless files");
+         EXPECT_EQ(made->attributes.links, 0u);
+         EXPECT_EQ(made->attributes.mode, S_IFREG | 0640u);
+         EXPECT_EQ(made->attributes.uid, f.owner.uid);
+         EXPECT_TRUE((co_await f.names(root_node)).empty());
+         co_await f.write(made->handle, "contents", 0);
+         EXPECT_EQ(co_await f.read(made->handle, 0, 10), "contents");
+         EXPECT_EQ((co_await f.stat(made->attributes.node)).size, 8u);
+         co_await f.close(made->handle);
+         f.fs.forget(made->attributes.node, 1);
+         EXPECT_TRUE(co_await f.is_gone(made->attributes.node));
+     }},
+    {"NamelessFileIsLinked",
+     [](Fixture& f) -> Task<> {
+         const auto made = co_await make_nameless(f);
+         if (!made) GTEST_SKIP_CO("it has no nameless files");
+         const NodeId node = made->attributes.node;
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         co_await f.write(made->handle, "contents", 0);
+         const auto linked = co_await f.fs.link(f.call, node, dir, "file");
+         CO_ASSERT(linked.has_value());
+         EXPECT_EQ(linked->links, 1u);
+         co_await f.write(made->handle, "more", 8);
+         EXPECT_OK(co_await f.fs.link(f.call, node, root_node, "again"));
+         co_await f.close(made->handle);
+         EXPECT_EQ(co_await f.node_of(dir, "file"), node);
+         EXPECT_EQ(co_await f.contents(node), "contentsmore");
+         EXPECT_EQ((co_await f.stat(node)).links, 2u);
+     }},
+    {"NamelessFileThatLostItsNameEndsWithItsHandle",
+     [](Fixture& f) -> Task<> {
+         const auto made = co_await make_nameless(f);
+         if (!made) GTEST_SKIP_CO("it has no nameless files");
+         const NodeId node = made->attributes.node;
+         EXPECT_OK(co_await f.fs.link(f.call, node, root_node, "file"));
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+         EXPECT_FAILS(not_found, co_await f.fs.link(f.call, node, root_node, "file"));
+         co_await f.write(made->handle, "x", 0);
+         EXPECT_EQ(co_await f.read(made->handle, 0, 10), "x");
+         co_await f.close(made->handle);
+         f.fs.forget(node, 2);
+         EXPECT_TRUE(co_await f.is_gone(node));
+     }},
+    {"ExclusiveNamelessFileIsNotLinked",
+     [](Fixture& f) -> Task<> {
+         const auto made = co_await make_nameless(f, true);
+         if (!made) GTEST_SKIP_CO("it has no nameless files");
+         EXPECT_FAILS(not_found,
+                      co_await f.fs.link(f.call, made->attributes.node, root_node, "file"));
+         co_await f.close(made->handle);
+     }},
+    {"InvalidNamelessCreationIsRefused",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.nameless_files) GTEST_SKIP_CO("it has no nameless files");
+         const OpenFlags flags{.read = true, .write = true, .nameless = true};
+         const OpenFlags reading{.read = true, .nameless = true};
+         const NodeId file = co_await f.file(root_node, "file");
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         const auto create = [&](NodeId parent, string name, OpenFlags how) {
+             return f.fs.create(f.call, parent, name, 0600, how, f.owner);
+         };
+         EXPECT_FAILS(invalid, co_await create(root_node, "name", flags));
+         EXPECT_FAILS(invalid, co_await create(root_node, "", reading));
+         EXPECT_FAILS(not_directory, co_await create(file, "", flags));
+         EXPECT_OK(co_await f.fs.rmdir(f.call, root_node, "dir"));
+         EXPECT_FALSE((co_await create(dir, "", flags)).has_value());
      }},
     {"ClosedHandleIsStale",
      [](Fixture& f) -> Task<> {

@@ -26,6 +26,7 @@ void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
     into.set_exclusive(flags.exclusive);
     into.set_execute(flags.execute);
     into.set_keeps_set_ids(flags.keeps_set_ids);
+    into.set_nameless(flags.nameless);
 }
 
 WallTime time_of(int64_t nanoseconds) { return WallTime(Duration(nanoseconds)); }
@@ -41,7 +42,8 @@ fs::Attributes decode(const v1::Attributes& attributes) {
             .device = attributes.device(),
             .accessed = time_of(attributes.accessed_ns()),
             .modified = time_of(attributes.modified_ns()),
-            .changed = time_of(attributes.changed_ns())};
+            .changed = time_of(attributes.changed_ns()),
+            .created = time_of(attributes.created_ns())};
 }
 
 fs::Opened decode(const v1::OpenFileReply& reply) {
