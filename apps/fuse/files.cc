@@ -343,8 +343,10 @@ Task<Result<>> reach(Server& server, const Call& call, fs::NodeId node, fuse_fil
     co_return Result<>();
 }
 
-Task<Result<>> punch(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
-                     CachedPages::Range range, bool keeps_set_ids) {
+enum class RangeChange : uint8_t { punch, allocate, allocate_inside };
+
+Task<Result<>> change_range(Server& server, const Call& call, fs::NodeId node, fuse_file_info file,
+                            CachedPages::Range range, RangeChange change, bool keeps_set_ids) {
     fs::FileHandle handle = handle_of(file);
     CachedPages::RunningOperation running;
     if (!server.caches()) {
@@ -354,7 +356,12 @@ Task<Result<>> punch(Server& server, const Call& call, fs::NodeId node, fuse_fil
                         node, handle,
                         {.appends = appends(server, file.flags), .keeps_set_ids = keeps_set_ids}));
     }
-    co_return co_await server.file_system().punch_hole(call, handle, range.offset, range.length);
+    fs::FileSystem& file_system = server.file_system();
+    if (change == RangeChange::punch) {
+        co_return co_await file_system.punch_hole(call, handle, range.offset, range.length);
+    }
+    co_return co_await file_system.allocate(call, handle, range.offset, range.length,
+                                            change == RangeChange::allocate_inside);
 }
 
 Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
@@ -367,20 +374,55 @@ Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
     if (!keep_size) {
         done = co_await reach(server, user.call, node, file, offset + length, is_root);
     }
-    if (done) done = co_await punch(server, user.call, node, file, {offset, length}, is_root);
+    if (done) {
+        done = co_await change_range(server, user.call, node, file, {offset, length},
+                                     RangeChange::punch, is_root);
+    }
     reply(request, done);
+}
+
+// The longest part of a range that gets space by one call. A program that is killed ends the rest.
+constexpr uint64_t allocated_bytes_max = 64 << 20;
+
+Task<Result<>> allocate(Server& server, fuse_req_t request, const Call& call, fs::NodeId node,
+                        fuse_file_info file, CachedPages::Range range, bool keep_size) {
+    // Too large a range takes no space from others.
+    ROS2S_CO_TRY_ASSIGN(const auto now, co_await server.file_system().get_attributes(call, node));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await server.file_system().space(call));
+    if (range.length > now.bytes_used + space.free_bytes) co_return fail(Code::no_space);
+    const bool keeps_set_ids = fuse_req_ctx(request)->uid == 0;
+    for (uint64_t done = 0; done < range.length;) {
+        if (fuse_req_interrupted(request) != 0) co_return fail_errno(EINTR);
+        const uint64_t count = std::min(allocated_bytes_max, range.length - done);
+        // Only the last part may be behind the end of the file. If that is refused, none is done.
+        const uint64_t at = keep_size ? range.end() - done - count : range.offset + done;
+        ROS2S_CO_TRY(co_await change_range(
+            server, call, node, file, {at, count},
+            keep_size ? RangeChange::allocate_inside : RangeChange::allocate, keeps_set_ids));
+        done += count;
+    }
+    co_return Result<>();
+}
+
+Task<> allocate_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
+                     uint64_t offset, uint64_t length, bool keep_size) {
+    const UserCall user(server, request);
+    reply(request,
+          co_await allocate(server, request, user.call, node, file, {offset, length}, keep_size));
 }
 void fallocate(fuse_req_t request, fuse_ino_t node, int mode, off_t offset, off_t length,
                fuse_file_info* file) {
     const bool keep_size = (mode & FALLOC_FL_KEEP_SIZE) != 0;
     const int kind = mode & ~FALLOC_FL_KEEP_SIZE;
-    // Reserving space is not offered. The C library then writes zeros, which reserves it.
-    if (kind != FALLOC_FL_PUNCH_HOLE && kind != FALLOC_FL_ZERO_RANGE) {
+    const auto begin = static_cast<uint64_t>(offset);
+    const auto bytes = static_cast<uint64_t>(length);
+    if (kind == 0) {
+        run(request, allocate_task, node_of(node), *file, begin, bytes, keep_size);
+    } else if (kind == FALLOC_FL_PUNCH_HOLE || kind == FALLOC_FL_ZERO_RANGE) {
+        run(request, punch_task, node_of(node), *file, begin, bytes, keep_size);
+    } else {
         fuse_reply_err(request, EOPNOTSUPP);
-        return;
     }
-    run(request, punch_task, node_of(node), *file, static_cast<uint64_t>(offset),
-        static_cast<uint64_t>(length), keep_size);
 }
 
 // The kernel may hold stores to a mapping that it has not written back. As long as the file can

@@ -510,7 +510,8 @@ Task<> use_others_numbers(HostileTenant& self) {
     while (!self.stop) {
         const KnownTenant& victim = one_of(self);
         co_await use_session_of(self, victim);
-        for (const Method method : {Method::read, Method::write, Method::punch_hole}) {
+        for (const Method method :
+             {Method::read, Method::write, Method::punch_hole, Method::allocate}) {
             co_await use_file_of(self, method, victim.location.mount, victim.handle);
             co_await use_file_of(self, method, self.tenant.location().mount, victim.handle);
             co_await use_file_of(self, method, victim.location.mount, self.tenant.at_server);

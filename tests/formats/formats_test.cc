@@ -371,6 +371,8 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
         row("33 write pieces", field_text<f::FileBody, Checksums>(f::pieces_fields), moved),
         row("34 seek", file, moved),
         row("35 lock", field_text<f::LockBody>(f::lock_body_fields), lock_reply),
+        row("36 allocate", file, moved),
+        row("37 allocate inside", file, moved),
     };
     const std::string last = std::to_string(f::method_count) + ' ';
     EXPECT_TRUE(rows.back().starts_with("| " + last)) << "no row for the method " << last;

@@ -403,6 +403,32 @@ def a_container_at_its_cap_says_edquot(scheme):
         pool.unmount(pid)
 
 
+@test.each(*SCHEMES)
+def allocated_space_takes_writes_in_a_full_pool(scheme):
+    mib = 1 << 20
+    with Pool("128MiB", scheme=scheme) as pool:
+        pid = pool.mount()
+        with open(pool.path("allocated"), "w+b", buffering=0) as file, \
+                open(pool.path("rest"), "wb", buffering=0) as rest:
+            os.posix_fallocate(file.fileno(), 0, 16 * mib)
+            try:
+                while rest.write(pattern(mib, 1)) == mib:
+                    pass
+                rest.write(pattern(mib, 1))
+                raise AssertionError("the pool is not full")
+            except OSError as error:
+                assert error.errno == errno.ENOSPC, error
+            for number in range(16):
+                assert os.pwrite(file.fileno(), pattern(mib, number), number * mib) == mib
+            for number in range(16):
+                assert os.pread(file.fileno(), mib, number * mib) == pattern(mib, number)
+        # Behind the end there is nothing that can have space.
+        done = pool.run("fallocate", "--keep-size", "--offset", str(16 * mib), "--length", "4096",
+                        pool.path("allocated"), expect=1)
+        assert "unsupported" in done.stderr, done.stderr
+        pool.unmount(pid)
+
+
 @test
 def other_users_and_permissions():
     runner.need_root()

@@ -540,6 +540,32 @@ def holes(top):
 
 
 @check
+def allocated_space(top):
+    path = f"{top}/f"
+    with open(path, "w+b", buffering=0) as file:
+        def blocks():
+            return os.fstat(file.fileno()).st_blocks * 512
+
+        os.posix_fallocate(file.fileno(), 100, (3 << 20) + 100)
+        assert os.fstat(file.fileno()).st_size == (3 << 20) + 200
+        assert blocks() >= 3 << 20
+        assert os.pread(file.fileno(), 4 << 20, 0) == bytes((3 << 20) + 200)
+        os.pwrite(file.fileno(), pattern(5000), 1 << 20)
+        run("fallocate", "--punch-hole", "--offset", str(2 << 20), "--length", str(1 << 20), path)
+        few = blocks()
+        run("fallocate", "--keep-size", "--length", str(3 << 20), path)
+        assert blocks() >= few + (1 << 20)
+        assert os.fstat(file.fileno()).st_size == (3 << 20) + 200
+        assert os.pread(file.fileno(), 1 << 20, 1 << 20) == pattern(5000) + bytes((1 << 20) - 5000)
+        try:
+            os.posix_fallocate(file.fileno(), 0, 1 << 43)
+            raise AssertionError("8 TiB were allocated")
+        except OSError as error:
+            assert error.errno in (errno.ENOSPC, errno.EFBIG), error
+        assert os.fstat(file.fileno()).st_size == (3 << 20) + 200
+
+
+@check
 def large_and_odd_transfers(top):
     path = f"{top}/f"
     content = bytearray(pattern(6 << 20, 5))

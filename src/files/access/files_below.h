@@ -36,6 +36,10 @@ class FilesBelow : public fs::FileSystem {
                               uint64_t length) override {
         return inner_.punch_hole(call, handle, offset, length);
     }
+    Task<Result<>> allocate(const Call& call, FileHandle handle, uint64_t offset, uint64_t length,
+                            bool keeps_size) override {
+        return inner_.allocate(call, handle, offset, length, keeps_size);
+    }
     Task<Result<uint64_t>> seek(const Call& call, FileHandle handle, uint64_t offset,
                                 fs::SeekFor what) override {
         return inner_.seek(call, handle, offset, what);

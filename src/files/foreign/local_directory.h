@@ -82,6 +82,8 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
+    Task<Result<>> allocate(const Call&, FileHandle handle, uint64_t offset, uint64_t length,
+                            bool keeps_size) override;
     Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
                                 fs::SeekFor what) override;
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call&, FileHandle handle,
@@ -144,6 +146,9 @@ class LocalDirectory final : public fs::FileSystem {
     // exists. Blocks.
     [[nodiscard]] Result<FoundNode> make_file(int parent, const std::string& name, mode_t mode,
                                               OpenFlags flags, Owner owner) const;
+    // fallocate(2)
+    Task<Result<>> change_range(const Call& call, FileHandle handle, int mode, uint64_t offset,
+                                uint64_t length);
     [[nodiscard]] Result<Descriptor> make_nameless(int parent, mode_t mode, OpenFlags flags,
                                                    Owner owner, FoundNode& made) const;
     Task<Result<fs::Opened>> create_nameless(const Call& call, NodeId parent, std::string_view name,

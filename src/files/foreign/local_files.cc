@@ -254,6 +254,16 @@ Task<Result<>> LocalDirectory::fsync(const Call& call, FileHandle handle) {
 
 Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                           uint64_t length) {
+    return change_range(call, handle, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, length);
+}
+
+Task<Result<>> LocalDirectory::allocate(const Call& call, FileHandle handle, uint64_t offset,
+                                        uint64_t length, bool keeps_size) {
+    return change_range(call, handle, keeps_size ? FALLOC_FL_KEEP_SIZE : 0, offset, length);
+}
+
+Task<Result<>> LocalDirectory::change_range(const Call& call, FileHandle handle, int mode,
+                                            uint64_t offset, uint64_t length) {
     const fs::FileUse file(find_file(handle));
     if (!file) co_return fail(Code::stale);
     if (S_ISDIR(file->node.type)) co_return fail(Code::is_directory);
@@ -262,9 +272,8 @@ Task<Result<>> LocalDirectory::punch_hole(const Call& call, FileHandle handle, u
         co_return fail(Code::invalid);
     }
     co_return co_await on_thread(call, [&] {
-        return checked(::fallocate(file->descriptor.get(),
-                                   FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                                   static_cast<off_t>(offset), static_cast<off_t>(length)));
+        return checked(::fallocate(file->descriptor.get(), mode, static_cast<off_t>(offset),
+                                   static_cast<off_t>(length)));
     });
 }
 

@@ -12,6 +12,8 @@ namespace {
 
 // Chunks per request of a list that looks for the first missing one.
 constexpr uint32_t seek_chunks_at_once = 1024;
+// The largest piece of a range that gets space by one transaction.
+constexpr uint64_t allocated_at_once = 1 << 20;
 
 }  // namespace
 
@@ -372,11 +374,22 @@ Task<Result<uint64_t>> DfsMount::append_chunks(const Call& call, NodeState& stat
 
 Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                                     uint64_t length) {
+    return change_range(call, handle, {RangeChange::Kind::punch, offset, length});
+}
+
+Task<Result<>> DfsMount::allocate(const Call& call, FileHandle handle, uint64_t offset,
+                                  uint64_t length, bool keeps_size) {
+    using enum RangeChange::Kind;
+    return change_range(call, handle, {keeps_size ? allocate_inside : allocate, offset, length});
+}
+
+Task<Result<>> DfsMount::change_range(const Call& call, FileHandle handle, RangeChange change) {
     const FileUse file(handles_.find(handle));
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.write && !file->flags.append) co_return fail(Code::denied);
-    if (length == 0 || offset > file_bytes_max || length > file_bytes_max - offset) {
+    if (change.length == 0 || change.offset > file_bytes_max ||
+        change.length > file_bytes_max - change.offset) {
         co_return fail(Code::invalid);
     }
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
@@ -389,7 +402,9 @@ Task<Result<>> DfsMount::punch_hole(const Call& call, FileHandle handle, uint64_
     step.update = nullptr;
     step.repeated = false;
     ROS2S_CO_TRY(co_await check_held(step, file->node));
-    ROS2S_CO_TRY(co_await punch_range(step, file->node, offset, length));
+    ROS2S_CO_TRY(co_await (change.kind == RangeChange::Kind::punch
+                               ? punch_range(step, file->node, change.offset, change.length)
+                               : allocate_range(step, file->node, change)));
     if (call.update == nullptr) co_return Result<>();
     co_await slots_.wait();
     auto slot = slots_.take();
@@ -435,6 +450,70 @@ Task<Result<>> DfsMount::punch_range(const Call& call, NodeState& state, uint64_
         if (!done) co_return fail(done.error());
         at += count;
     }
+    co_return Result<>();
+}
+
+// A block that was written once can be written again when the pool is full. The store does not say
+// which blocks are holes, so all are written.
+Task<Result<>> DfsMount::allocate_range(const Call& call, NodeState& state, RangeChange change) {
+    const bool keeps_size = change.kind == RangeChange::Kind::allocate_inside;
+    QueryReply contents;
+    uint64_t end = change.offset + change.length;
+    const auto look = [&]() -> Task<Result<>> {  // NOLINT: awaited in this frame
+        ROS2S_CO_TRY_ASSIGN(contents, co_await query_contents(call, state.node, S_IFREG));
+        co_return Result<>();
+    };
+    if (keeps_size) ROS2S_CO_TRY(co_await look());
+    if (keeps_size && end > file_size(contents, chunk_bytes_)) co_return fail(Code::unsupported);
+    const AlignedBuffer buffer(std::min(chunk_bytes_, allocated_at_once));
+    int attempt = 0;
+    for (uint64_t at = change.offset; at < end;) {
+        const uint64_t count = std::min(within_chunk(at, end - at), allocated_at_once);
+        const auto done = co_await allocate_piece(
+            call, state, at, buffer.bytes().first(count),
+            keeps_size ? std::optional(contents.highest_dkey) : std::nullopt);
+        if (done) {
+            at += count;
+            attempt = 0;
+            continue;
+        }
+        if (!co_await conflicted(done.error(), attempt)) co_return done;
+        if (++attempt == attempts_max) co_return fail(Code::busy);
+        ROS2S_CO_TRY(co_await check_held(call, state));
+        if (!keeps_size) continue;
+        ROS2S_CO_TRY(co_await look());
+        end = std::min(end, file_size(contents, chunk_bytes_));  // truncated by another mount
+    }
+    co_return Result<>();
+}
+
+Task<Result<>> DfsMount::allocate_piece(const Call& call, NodeState& state, uint64_t offset,
+                                        Bytes piece, std::optional<Dkey> last) {
+    FetchItem item = data_item(state.node, Window::local(piece), offset);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    ROS2S_CO_TRY(read_status(item));
+    const uint64_t in_chunk = item.status ? item.size : 0;
+    const uint64_t begin = std::min(item.extent.offset, in_chunk);
+    std::ranges::fill(piece.subspan(std::min(in_chunk - begin, piece.size())), std::byte{});
+    const bool grows = item.extent.end() > in_chunk;
+    if (last && *last == item.dkey && grows) co_return fail(Code::condition_failed);
+    co_await slots_.wait();
+    auto slot = slots_.take();
+    slot.require(pinned(state.node));
+    slot.require({.kind = Condition::Kind::epoch_equals,
+                  .object = object_of(state.node),
+                  .dkey = item.dkey,
+                  .akey = data_akey(),
+                  .value = item.status ? item.epoch.value : 0});
+    if (last && grows) {
+        slot.require({.kind = Condition::Kind::exists,
+                      .object = object_of(state.node),
+                      .dkey = *last,
+                      .akey = data_akey()});
+    }
+    slot.add(data_operation(state.node, Window::local(ConstBytes(piece)), offset));
+    const auto done = co_await commit_held(call, slot, state);
+    if (!done) co_return fail(done.error());
     co_return Result<>();
 }
 

@@ -99,6 +99,8 @@ class DfsMount final : public Dfs {
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
+    Task<Result<>> allocate(const Call&, FileHandle handle, uint64_t offset, uint64_t length,
+                            bool keeps_size) override;
     Task<Result<uint64_t>> seek(const Call&, FileHandle handle, uint64_t offset,
                                 SeekFor what) override;
     Task<Result<std::vector<DirectoryEntry>>> readdir(const Call&, FileHandle handle,
@@ -398,8 +400,19 @@ class DfsMount final : public Dfs {
                                object::Checksums* checksums);
     Task<Result<uint64_t>> write_chunks(const Call& call, NodeState& state, Window from,
                                         uint64_t offset, std::span<const uint32_t> checksums);
+    // A change of a range of an open file, in steps.
+    struct RangeChange {
+        enum class Kind : uint8_t { punch, allocate, allocate_inside } kind{};
+        uint64_t offset = 0, length = 0;
+    };
+    Task<Result<>> change_range(const Call& call, FileHandle handle, RangeChange change);
     Task<Result<>> punch_range(const Call& call, NodeState& state, uint64_t offset,
                                uint64_t length);
+    Task<Result<>> allocate_range(const Call& call, NodeState& state, RangeChange change);
+    // Writes what the file has at `offset` again, in one chunk; `piece` is memory for it. With
+    // `last`, the file's last chunk, the size must not change. Errors also: condition_failed.
+    Task<Result<>> allocate_piece(const Call& call, NodeState& state, uint64_t offset, Bytes piece,
+                                  std::optional<Dkey> last);
     // Errors also: condition_failed (`last` is not there).
     Task<Result<>> punch_whole_chunks(const Call& call, NodeState& state, uint64_t begin,
                                       uint64_t end, Dkey last);

@@ -344,6 +344,14 @@ class FileSystem : public Namespace {
     // The range becomes a hole and reads as zeros (trim). The size does not change.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;
+    // Gives space to the range: holes become data, which reads as zeros. A later write into the
+    // range finds space also if there is none for others. The file becomes as long as the range; if
+    // it `keeps_size`, the range must be in the file. What was done before an error stays. Errors
+    // also: unsupported (by the server, or behind the end of the file).
+    virtual Task<Result<>> allocate(const Call&, FileHandle /*handle*/, uint64_t /*offset*/,
+                                    uint64_t /*length*/, bool /*keeps_size*/) {
+        co_return fail(Code::unsupported);
+    }
     // The first byte at or behind `offset` that is in data, or in a hole. A hole reads as zeros; so
     // may data. The end of the file counts as a hole. Errors: ENXIO (`offset` is not in the file,
     // or there is no data behind it), unsupported (by the server).

@@ -216,6 +216,11 @@ class OverTheWire final : public fs::FileSystem {
     Task<Result<>> fsync(const Call& call, FileHandle handle) override {
         co_return rig_.here([&] { return link_->fsync(call, handle); });
     }
+    Task<Result<>> allocate(const Call& call, FileHandle handle, uint64_t offset, uint64_t length,
+                            bool keeps_size) override {
+        co_return rig_.here(
+            [&] { return link_->allocate(call, handle, offset, length, keeps_size); });
+    }
     Task<Result<>> punch_hole(const Call& call, FileHandle handle, uint64_t offset,
                               uint64_t length) override {
         co_return rig_.here([&] { return link_->punch_hole(call, handle, offset, length); });

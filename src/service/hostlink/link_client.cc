@@ -192,6 +192,14 @@ Task<Result<>> LinkClient::punch_hole(const Call& call, fs::FileHandle handle, u
     co_return Result<>{};
 }
 
+Task<Result<>> LinkClient::allocate(const Call& call, fs::FileHandle handle, uint64_t offset,
+                                    uint64_t length, bool keeps_size) {
+    ROS2S_CO_TRY(opened(handle));
+    ROS2S_CO_TRY(co_await update(call, keeps_size ? Method::allocate_inside : Method::allocate,
+                                 handle, {.offset = offset, .length = length}, {}, {}));
+    co_return Result<>{};
+}
+
 Task<Result<uint64_t>> LinkClient::update(const Call& call, Method method, fs::FileHandle handle,
                                           FileBody file, ConstBytes payload,
                                           std::span<const uint32_t> checksums) {

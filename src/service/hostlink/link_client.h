@@ -76,6 +76,8 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<uint64_t>> pwrite(const Call&, fs::FileHandle handle, fs::Window from,
                                   uint64_t offset) override;
     Task<Result<>> fsync(const Call&, fs::FileHandle handle) override;
+    Task<Result<>> allocate(const Call&, fs::FileHandle handle, uint64_t offset, uint64_t length,
+                            bool keeps_size) override;
     Task<Result<>> punch_hole(const Call&, fs::FileHandle handle, uint64_t offset,
                               uint64_t length) override;
     Task<Result<uint64_t>> seek(const Call&, fs::FileHandle handle, uint64_t offset,

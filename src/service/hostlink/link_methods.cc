@@ -338,6 +338,8 @@ constexpr std::array<LinkServer::MethodRow, method_count> LinkServer::methods{{
     {Method::write_pieces, "write_pieces", plain, &LinkServer::update},
     {Method::seek, "seek", plain, &LinkServer::seek},
     {Method::lock, "lock", plain, &LinkServer::lock},
+    {Method::allocate, "allocate", is_change, &LinkServer::update},
+    {Method::allocate_inside, "allocate_inside", is_change, &LinkServer::update},
 }};
 
 const LinkServer::MethodRow* LinkServer::find_method(uint16_t number) {

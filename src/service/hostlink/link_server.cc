@@ -289,6 +289,12 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
         co_return StoredReplies::Reply{
             .status = co_await fs.punch_hole(call, file.handle, file.offset, file.length)};
     }
+    const bool keeps_size = request.method() == static_cast<uint16_t>(Method::allocate_inside);
+    if (keeps_size || request.method() == static_cast<uint16_t>(Method::allocate)) {
+        co_return StoredReplies::Reply{
+            .status =
+                co_await fs.allocate(call, file.handle, file.offset, file.length, keeps_size)};
+    }
     const Span span(payload.shared ? call.trace : nullptr, reactor_, "dpu.in_place");
     const auto written = co_await fs.pwrite(call, file.handle, payload, file.offset);
     if (!written) {

@@ -59,15 +59,17 @@ enum class Method : uint16_t {
     write_pieces = 33,
     seek = 34,
     lock = 35,
+    allocate = 36,
+    allocate_inside = 37,
 };
-inline constexpr size_t method_count = 35;  // their numbers begin with 1
+inline constexpr size_t method_count = 37;  // their numbers begin with 1
 
 using rpc::Buffer;
 
 // read: the range; the length is the one of the request's sink. write: the offset of the payload.
-// sync: only the handle. punch_hole: all fields. seek: the offset; the length is an fs::SeekFor.
-// write_pieces: mount, handle and offset, with the checksums of the payload's pieces
-// (object/checksum.h), which the store compares.
+// sync: only the handle. punch_hole, allocate, allocate_inside: all but the CRC. seek: the offset;
+// the length is an fs::SeekFor. write_pieces: mount, handle and offset, with the checksums of the
+// payload's pieces (object/checksum.h), which the store compares.
 struct FileBody {
     session::MountId mount{};
     fs::FileHandle handle{};

@@ -32,6 +32,14 @@ class Twin {
         }
         EXPECT_OK(co_await f_.fs.punch_hole(f_.call, handle_, offset, length));
     }
+    // False: it cannot allocate.
+    Task<bool> allocate(uint64_t offset, uint64_t length, bool keeps_size) {
+        const auto done = co_await f_.fs.allocate(f_.call, handle_, offset, length, keeps_size);
+        if (!done && done.error().code == Code::unsupported) co_return false;
+        EXPECT_OK(done);
+        if (!keeps_size && model_.size() < offset + length) model_.resize(offset + length);
+        co_return true;
+    }
     Task<> check_part(uint64_t offset, uint64_t length) {
         const string wanted = offset < model_.size() ? model_.substr(offset, length) : string();
         const string got = co_await f_.read(handle_, offset, length);
@@ -58,6 +66,13 @@ Task<> write_block(Fixture& f, FileHandle handle, char mark, uint64_t offset, ui
 Task<> read_block(Fixture& f, FileHandle handle, uint64_t offset, uint64_t length, bool& torn) {
     const string bytes = co_await f.read(handle, offset, length);
     if (bytes != string(bytes.size(), bytes.empty() ? ' ' : bytes[0])) torn = true;
+}
+
+Task<> allocate_again(Fixture& f, FileHandle handle, uint64_t length, const bool& done) {
+    while (!done) {
+        EXPECT_OK(co_await f.fs.allocate(f.call, handle, 0, length, false));
+        co_await sleep_for(f.reactor, std::chrono::microseconds(1));
+    }
 }
 
 // Writes bytes that another process sent, with the checksum of `summed`.
@@ -363,6 +378,79 @@ constexpr Case file_table[] = {
          EXPECT_LE((co_await f.stat(node)).bytes_used, before - (1 << 19));
          EXPECT_EQ((co_await f.stat(node)).size, 1u << 20);
          co_await f.close(handle);
+     }},
+    {"AllocatedRangesReadAsBefore",
+     [](Fixture& f) -> Task<> {
+         const uint64_t chunk = f.traits.chunk_bytes;
+         const NodeId node = co_await f.file(root_node, "file");
+         const FileHandle handle = co_await f.open(node);
+         Twin twin(f, handle, node);
+         if (!co_await twin.allocate(0, 100, false)) GTEST_SKIP_CO("it cannot allocate");
+         co_await twin.check();
+         const std::pair<uint64_t, uint64_t> ranges[] = {
+             {0, 1}, {5, chunk}, {chunk - 1, 2}, {10, 3 * chunk}, {4 * chunk + 9, 100}};
+         for (const bool keeps_size : {true, false}) {
+             for (const auto& [offset, length] : ranges) {
+                 co_await twin.truncate(0);
+                 co_await twin.write(100, f.random_bytes(1000));
+                 co_await twin.write(2 * chunk - 50, f.random_bytes(100));
+                 if (keeps_size) co_await twin.truncate(5 * chunk);
+                 EXPECT_TRUE(co_await twin.allocate(offset, length, keeps_size));
+                 co_await twin.check();
+             }
+         }
+         co_await f.close(handle);
+     }},
+    {"AllocatedRangeHasSpace",
+     [](Fixture& f) -> Task<> {
+         constexpr uint64_t mib = 1 << 20;
+         const NodeId node = co_await f.file(root_node, "file");
+         const FileHandle handle = co_await f.open(node);
+         Twin twin(f, handle, node);
+         if (!co_await twin.allocate(0, mib, false)) GTEST_SKIP_CO("it cannot allocate");
+         EXPECT_GE((co_await f.stat(node)).bytes_used, mib);
+         co_await twin.truncate(3 * mib);
+         EXPECT_TRUE(co_await twin.allocate(2 * mib, mib, true));
+         const uint64_t used = (co_await f.stat(node)).bytes_used;
+         EXPECT_GE(used, 2 * mib);
+         EXPECT_LT(used, 3 * mib);
+         co_await twin.check();
+         co_await f.close(handle);
+     }},
+    {"AllocationTakesNoWriteBack",
+     [](Fixture& f) -> Task<> {
+         const uint64_t length = 2 * f.traits.chunk_bytes;
+         const FileHandle handle = co_await f.open(co_await f.file(root_node, "file"));
+         const auto first = co_await f.fs.allocate(f.call, handle, 0, length, false);
+         if (!first) GTEST_SKIP_CO("it cannot allocate");
+         bool done = false;
+         Nursery nursery(f.reactor, 1);
+         co_await nursery.spawn(allocate_again(f, handle, length, done));
+         for (int turn = 0; turn < 20; ++turn) {
+             const string text = f.random_bytes(100);
+             const uint64_t offset = f.random.below(length - text.size());
+             co_await f.write(handle, text, offset);
+             co_await sleep_for(f.reactor, std::chrono::microseconds(50));
+             EXPECT_TRUE(co_await f.read(handle, offset, text.size()) == text) << turn;
+         }
+         done = true;
+         co_await nursery.join();
+         co_await f.close(handle);
+     }},
+    {"InvalidAllocationIsRefused",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "abc");
+         const FileHandle handle = co_await f.open(node);
+         const auto first = co_await f.fs.allocate(f.call, handle, 0, 1, false);
+         if (!first) GTEST_SKIP_CO("it cannot allocate");
+         EXPECT_FAILS(invalid, co_await f.fs.allocate(f.call, handle, 0, 0, false));
+         EXPECT_FAILS(invalid,
+                      co_await f.fs.allocate(f.call, handle, 1, uint64_t{INT64_MAX}, false));
+         const FileHandle reader = co_await f.open(node, f.reading);
+         EXPECT_FAILS(denied, co_await f.fs.allocate(f.call, reader, 0, 1, false));
+         EXPECT_EQ(co_await f.read(handle, 0, 10), "abc");
+         co_await f.close(handle);
+         co_await f.close(reader);
      }},
     // A file system may call a part of a hole data, but never the opposite.
     {"SeekFindsAllData",
