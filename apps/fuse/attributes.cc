@@ -1,8 +1,11 @@
-// getattr, setattr, statfs, and extended attributes.
+// getattr, setattr, statfs, flags (chattr), and extended attributes.
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
 #include <cerrno>
+#include <cstring>
 #include <optional>
 #include <string>
 
@@ -80,6 +83,88 @@ void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which
     changes.clears_set_ids = !(changes.mode || changes.uid || changes.gid || changes.size ||
                                changes.accessed || changes.modified);
     server.run(setattr_task(server, request, node_of(node), changes, times));
+}
+
+// ---- flags: what chattr(1) sets, in two forms
+
+uint32_t to_flags(fs::Attributes node) noexcept {
+    return ((node.flags & fs::node_flags::append_only) != 0 ? FS_APPEND_FL : 0U) |
+           ((node.flags & fs::node_flags::immutable) != 0 ? FS_IMMUTABLE_FL : 0U);
+}
+fsxattr to_fsxattr(fs::Attributes node) noexcept {
+    fsxattr extended{};
+    if ((node.flags & fs::node_flags::append_only) != 0) extended.fsx_xflags |= FS_XFLAG_APPEND;
+    if ((node.flags & fs::node_flags::immutable) != 0) extended.fsx_xflags |= FS_XFLAG_IMMUTABLE;
+    return extended;
+}
+
+// Errors: unsupported (other flags).
+Result<uint32_t> node_flags_of(uint32_t flags, uint32_t append, uint32_t immutable) noexcept {
+    if ((flags & ~(append | immutable)) != 0) return fail(Code::unsupported);
+    return ((flags & append) != 0 ? fs::node_flags::append_only : 0U) |
+           ((flags & immutable) != 0 ? fs::node_flags::immutable : 0U);
+}
+Result<uint32_t> wanted_flags(unsigned command, std::string_view given) noexcept {
+    if (command == FS_IOC_SETFLAGS) {
+        uint32_t flags = 0;
+        if (given.size() < sizeof flags) return fail(Code::invalid);
+        std::memcpy(&flags, given.data(), sizeof flags);
+        return node_flags_of(flags, FS_APPEND_FL, FS_IMMUTABLE_FL);
+    }
+    fsxattr extended{};
+    if (given.size() < sizeof extended) return fail(Code::invalid);
+    std::memcpy(&extended, given.data(), sizeof extended);
+    const bool has_more =
+        extended.fsx_extsize != 0 || extended.fsx_projid != 0 || extended.fsx_cowextsize != 0;
+    if (has_more) return fail(Code::unsupported);
+    return node_flags_of(extended.fsx_xflags, FS_XFLAG_APPEND, FS_XFLAG_IMMUTABLE);
+}
+
+Task<> get_flags_task(Server& server, fuse_req_t request, fs::NodeId node, unsigned command) {
+    const UserCall user(server, request);
+    const auto found = co_await server.file_system().get_attributes(user.call, node);
+    if (!found) {
+        reply_error(request, found.error());
+        co_return;
+    }
+    const uint32_t flags = to_flags(*found);
+    const fsxattr extended = to_fsxattr(*found);
+    if (command == FS_IOC_GETFLAGS) {
+        fuse_reply_ioctl(request, 0, &flags, sizeof flags);
+    } else {
+        fuse_reply_ioctl(request, 0, &extended, sizeof extended);
+    }
+}
+
+Task<> set_flags_task(Server& server, fuse_req_t request, fs::NodeId node, uint32_t flags) {
+    const UserCall user(server, request);
+    const auto changed =
+        co_await server.file_system().set_attributes(user.call, node, {.flags = flags});
+    if (changed) {
+        fuse_reply_ioctl(request, 0, nullptr, 0);
+    } else {
+        reply_error(request, changed.error());
+    }
+}
+
+// The kernel (5.13) turns the calls of programs into these, and requires CAP_LINUX_IMMUTABLE.
+void ioctl(fuse_req_t request, fuse_ino_t node, unsigned command, void*, fuse_file_info*, unsigned,
+           const void* given, size_t given_bytes, size_t) {
+    switch (command) {
+        case FS_IOC_GETFLAGS:
+        case FS_IOC_FSGETXATTR: run(request, get_flags_task, node_of(node), command); return;
+        case FS_IOC_SETFLAGS:
+        case FS_IOC_FSSETXATTR: break;
+        default: fuse_reply_err(request, ENOTTY); return;
+    }
+    const auto flags = wanted_flags(command, {static_cast<const char*>(given), given_bytes});
+    if (fuse_req_ctx(request)->uid != 0) {
+        fuse_reply_err(request, EPERM);
+    } else if (!flags) {
+        reply_error(request, flags.error());
+    } else {
+        run(request, set_flags_task, node_of(node), *flags);
+    }
 }
 
 Task<> statfs_task(Server& server, fuse_req_t request) {
@@ -238,6 +323,7 @@ void add_attribute_operations(fuse_lowlevel_ops& table) noexcept {
     table.getattr = getattr;
     table.setattr = setattr;
     table.statfs = statfs;
+    table.ioctl = ioctl;
     table.getxattr = getxattr;
     table.setxattr = setxattr;
     table.listxattr = listxattr;

@@ -162,7 +162,14 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fs::OpenFl
     const auto changes = flags.write ? std::optional(node) : std::nullopt;
     const UserCall user(server, request, changes);
     auto& file_system = server.file_system();
-    const auto opened = co_await file_system.open(user.call, node, flags);
+    auto opened = co_await file_system.open(user.call, node, flags);
+    // Of a file that is append-only, only a handle that appends can be had. See appends().
+    const bool may_append = !opened && to_errno(opened.error()) == EPERM && server.caches() &&
+                            (file.flags & O_APPEND) != 0 && !flags.truncate;
+    if (may_append) {
+        flags.append = true;
+        opened = co_await file_system.open(user.call, node, flags);
+    }
     if (!opened) {
         reply_error(request, opened.error());
         co_return;

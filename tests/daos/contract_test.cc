@@ -141,6 +141,7 @@ fs::contract::Traits traits() {
             .hard_links = false,
             .special_nodes = false,
             .whiteouts = false,
+            .node_flags = false,
             .sticky_bit = false,
             .locks = false,
             .nameless_files = false,

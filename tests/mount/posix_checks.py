@@ -342,6 +342,42 @@ def times_of_birth(top):
 
 
 @check
+def immutable_and_append_only(top):
+    if os.geteuid() != 0 or not shutil.which("chattr"):
+        return
+    path = f"{top}/d/f"
+    os.mkdir(f"{top}/d")
+    write(path, b"content")
+    for flag, name in ("i", "immutable"), ("a", "append"):
+        run("chattr", f"+{flag}", path)
+        assert flag in run("lsattr", path).split()[0], name
+        try:
+            fails(errno.EPERM, os.open, path, os.O_RDWR)
+            fails(errno.EPERM, os.truncate, path, 1)
+            fails(errno.EPERM, os.chmod, path, 0o600)
+            fails(errno.EPERM, os.unlink, path)
+            fails(errno.EPERM, os.rename, path, f"{top}/g")
+            fails(errno.EPERM, os.link, path, f"{top}/g")
+            fails(errno.EPERM, os.setxattr, path, "user.a", b"1")
+            if flag == "a":
+                with open(path, "ab") as file:
+                    file.write(b" more")
+            else:
+                fails(errno.EPERM, os.open, path, os.O_WRONLY | os.O_APPEND)
+            assert read(path) == (b"content" if flag == "i" else b"content more")
+        finally:
+            run("chattr", f"-{flag}", path)
+        run("chattr", f"+{flag}", f"{top}/d")
+        try:
+            fails(errno.EPERM, os.unlink, path)
+            if flag == "i":
+                fails(errno.EPERM, os.mkdir, f"{top}/d/e")
+        finally:
+            run("chattr", f"-{flag}", f"{top}/d")
+    os.unlink(path)
+
+
+@check
 def unlink_while_open(top):
     path = f"{top}/gone"
     with open(path, "w+b") as file:

@@ -371,6 +371,7 @@ Task<Result<fs::SetAttributes>> CheckedFileSystem::checked_changes(const Call& c
         if (sets_ids && !caller->may_set_ids) co_return fs::fail_permission();
         co_return changes;
     }
+    if (changes.flags) co_return fs::fail_permission();
     const bool is_owner = caller->uid == rights.uid;
     const bool may_write = writes_.contains({node, caller->holder, caller->uid}) ||
                            allows(*caller, rights, Wanted::write);

@@ -476,7 +476,8 @@ SubtreeView::AttributesTask SubtreeView::set_attributes(const Call& call, NodeId
     const auto may = co_await require_writable(call, node);
     const auto open = open_nodes_.find(node);
     const bool has_written = open != open_nodes_.end() && open->second.writing > 0;
-    const bool is_writers = has_written && !changes.mode && !changes.uid && !changes.gid;
+    const bool is_writers =
+        has_written && !changes.mode && !changes.uid && !changes.gid && !changes.flags;
     if (!may && !(may.error().code == Code::stale && is_writers)) co_return fail(may.error());
     co_return co_await inner_.set_attributes(call, node, changes);
 }

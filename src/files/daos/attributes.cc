@@ -113,6 +113,7 @@ Task<Result<Attributes>> DaosFileSystem::get_attributes(const Call& call, NodeId
 
 Task<Result<Attributes>> DaosFileSystem::set_attributes(const Call& call, NodeId id,
                                                         const fs::SetAttributes& changes) {
+    if (changes.flags) co_return fail(Code::unsupported);
     ROS2S_CO_TRY_ASSIGN(const ThreadTurns::Permit thread, co_await connection_.enter(call));
     Locks locks;
     if (changes.size) co_await lock_size(locks, id, true);

@@ -31,6 +31,7 @@ Result<> LocalDirectory::check_attribute(std::string_view name) const {
 }
 
 Result<> LocalDirectory::change(int path, mode_t type, fs::SetAttributes changes) const {
+    if (changes.flags) return fail(Code::unsupported);
     if (changes.uid) changes.uid = allowed({.uid = *changes.uid}).uid;
     if (changes.gid) changes.gid = allowed({.gid = *changes.gid}).gid;
     if (changes.mode) changes.mode = allowed(type, *changes.mode);
@@ -76,6 +77,11 @@ Result<Attributes> LocalDirectory::get_now(NodeId id, int path) {
                      .modified = time(status.stx_mtime),
                      .changed = time(status.stx_ctime)};
     if ((status.stx_mask & STATX_BTIME) != 0) found.created = time(status.stx_btime);
+    if ((status.stx_attributes & STATX_ATTR_APPEND) != 0)
+        found.flags |= fs::node_flags::append_only;
+    if ((status.stx_attributes & STATX_ATTR_IMMUTABLE) != 0) {
+        found.flags |= fs::node_flags::immutable;
+    }
     return found;
 }
 

@@ -71,6 +71,7 @@ const bool registered = fs::contract::register_contract(
      .exact_space = false,
      .xattr_bytes = 2000,
      .whiteouts = fs::contract::directories_have_whiteouts(),
+     .node_flags = false,
      .locks = false,
      .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<LocalSubject>(seed); });
@@ -87,6 +88,7 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
                {"ReplacedDirectoryIsUsableForAWhile", too_few},
                {"RemovedDirectoryIsUsableForAWhile", too_few}},
      .whiteouts = fs::contract::directories_have_whiteouts(),
+     .node_flags = false,
      .locks = false,
      .property_runs = 1},
     [](uint64_t seed) {

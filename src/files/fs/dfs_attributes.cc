@@ -81,7 +81,7 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
         if (!changes.keeps_set_ids) ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
     }
     const bool others = changes.mode || changes.uid || changes.gid || changes.accessed ||
-                        changes.modified || changes.clears_set_ids;
+                        changes.modified || changes.flags || changes.clears_set_ids;
     if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes, 1));
     co_return co_await get_attributes(call, node);
 }
@@ -92,6 +92,15 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_known(call, node));
         InodeRecord& record = whole.inode.record;
         const QueryReply& contents = whole.contents;
+        const bool is_owners = changes.mode || changes.uid || changes.gid;
+        const bool is_times = changes.accessed || changes.modified || changes.clears_set_ids;
+        const uint32_t forbidden = is_owners  ? node_flags::all
+                                   : is_times ? node_flags::immutable
+                                              : 0;
+        if (const auto may = check_flags(record, forbidden); !may) {
+            ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
+            co_return before ? Result<>() : may;
+        }
         // As in Linux: a new owner must not inherit the old owner's set-id program.
         if (changes.uid || changes.gid || changes.clears_set_ids) {
             record.mode &= ~set_ids_of(record.mode, cleared_by_owner(call.caller, record.gid));
@@ -99,6 +108,9 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         record.uid = changes.uid.value_or(record.uid);
         record.gid = changes.gid.value_or(record.gid);
         if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & permission_bits);
+        if (changes.flags) {
+            record.flags = (record.flags & ~node_flags::all) | (*changes.flags & node_flags::all);
+        }
         if (changes.accessed) record.accessed_ns = to_ns(*changes.accessed);
         if (changes.modified) {
             record.modified_ns = to_ns(*changes.modified);
@@ -116,6 +128,10 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         auto slot = slots_.take();
         slot.require(inode_is(node, whole.inode.epoch));
         slot.add(put_inode(node, record));
+        Superblock superblock;
+        if (changes.flags && *changes.flags != 0) {
+            ROS2S_CO_TRY(co_await require_node_flags(call, slot, superblock));
+        }
         const auto done = co_await commit_named(call, slot, part);
         if (done) {
             NodeState* state = nodes_.find(node);
@@ -129,6 +145,23 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
     co_return fail(Code::busy);
 }
 
+Task<Result<>> DfsMount::require_node_flags(const Call& call, OperationSlots::HeldSlot& slot,
+                                            Superblock& superblock) {
+    FetchItem item =
+        record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    ROS2S_CO_TRY(record_of(item, superblock));
+    if ((superblock.features_needed & Superblock::has_node_flags) != 0) co_return Result<>();
+    superblock.features_needed |= Superblock::has_node_flags;
+    slot.require({.kind = Condition::Kind::epoch_equals,
+                  .object = object_of(root_node),
+                  .dkey = record_dkey(),
+                  .akey = superblock_akey(),
+                  .value = item.epoch.value});
+    slot.add(put(object_of(root_node), record_dkey(), superblock_akey(), superblock));
+    co_return Result<>();
+}
+
 // One transaction, whatever the file's size. Only if more chunks are removed than one transaction
 // punches, the file shrinks in steps, from its end.
 Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, uint32_t part) {
@@ -139,6 +172,7 @@ Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, 
     ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
     if (S_ISDIR(inode.record.mode)) co_return fail(Code::is_directory);
     if (!S_ISREG(inode.record.mode)) co_return fail(Code::invalid);
+    ROS2S_CO_TRY(check_flags(inode.record, node_flags::all));
     const uint64_t last_chunk = size == 0 ? 0 : (size - 1) / chunk_bytes_;
     ROS2S_CO_TRY(co_await punch_chunks(call, node, last_chunk + 1));
 

@@ -11,6 +11,10 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return fail(Code::invalid);
     const bool writes = flags.write || flags.append || flags.truncate;
     if (S_ISDIR(mode) && writes) co_return fail(Code::is_directory);
+    if (writes) ROS2S_CO_TRY(check_flags(inode, node_flags::immutable));
+    const bool only_appends = flags.append && !flags.truncate;
+    if (writes && !only_appends) ROS2S_CO_TRY(check_flags(inode, node_flags::append_only));
+    state.flags = inode.flags;
     state.set_id_mode = mode;
     // Found before it lost its name, or opened again by a client that had it open. It is
     // removed after it is closed.

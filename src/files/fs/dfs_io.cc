@@ -394,6 +394,8 @@ Task<Result<>> DfsMount::change_range(const Call& call, FileHandle handle, Range
     }
     ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call));
     if (before) co_return Result<>();
+    const bool is_append_only = (file->node.flags & node_flags::append_only) != 0;
+    if (is_append_only && change.kind == RangeChange::Kind::punch) co_return fail_permission();
     if (file->node.may_have(file->clears)) {
         ROS2S_CO_TRY(co_await clear_set_ids(call, file->node, file->clears));
     }

@@ -163,6 +163,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
             return !item.status && item.status.error().code == Code::not_found;
         };
         if (!std::ranges::all_of(std::span(items).subspan(1), is_free)) co_return false;
+        ROS2S_CO_TRY(check_may_add(directory));
 
         const InodeRecord inode = new_inode(parent, directory, mode, owner);
         std::vector<NodeId> nodes(names.size());
@@ -229,6 +230,9 @@ struct DfsMount::ManyRemovals {
             const auto found = many.found(i);
             if (!found || !found->named.entry.exists() || !found->node) return false;
             if (found->named.entry.record.is_directory()) return false;
+            const auto may =
+                check_may_remove(found->named.parent.record, found->node->inode.record);
+            if (!may) return false;
             each.push_back({.name = names[i], .found = *found, .removal = {}});
         }
         const auto node = [](const Each& one) { return one.found.named.entry.node(); };

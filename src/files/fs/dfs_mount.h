@@ -360,6 +360,10 @@ class DfsMount final : public Dfs {
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
     Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                 uint32_t part);
+    // Adds to a transaction that programs must know node_flags from then on. `superblock` must
+    // exist until it is committed.
+    Task<Result<>> require_node_flags(const Call& call, OperationSlots::HeldSlot& slot,
+                                      Superblock& superblock);
     // Without `which`: those that a write by the call's user clears.
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
@@ -498,6 +502,19 @@ class DfsMount final : public Dfs {
     uint64_t next_node_end_ = 0;
     DfsMetrics metrics_;
 };
+
+// What the flags of a node and of its directory permit. Errors: EPERM.
+[[nodiscard]] inline Result<> check_flags(const InodeRecord& node, uint32_t forbidden) {
+    return (node.flags & forbidden) == 0 ? Result<>() : fail_permission();
+}
+[[nodiscard]] inline Result<> check_may_add(const InodeRecord& directory) {
+    return check_flags(directory, node_flags::immutable);
+}
+[[nodiscard]] inline Result<> check_may_remove(const InodeRecord& directory,
+                                               const InodeRecord& node) {
+    ROS2S_TRY(check_flags(directory, node_flags::all));
+    return check_flags(node, node_flags::all);
+}
 
 // Operations of DFS transactions.
 template <class Record>

@@ -178,7 +178,8 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
         if (!wanted.nameless) ROS2S_CO_TRY(check_name(wanted.name));
         const auto known = directories_.find(parent.value);
         Inode directory;
-        if (attempt == 0 && known != directories_.end()) {
+        const bool is_known = known != directories_.end() && check_may_add(known->second.record);
+        if (attempt == 0 && is_known) {
             directory = known->second;
         } else if (wanted.nameless) {
             ROS2S_CO_TRY_ASSIGN(directory, co_await fetch_inode(call, parent));
@@ -193,6 +194,7 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
             directory = named.parent;
             remember(parent, directory);
         }
+        ROS2S_CO_TRY(check_may_add(directory.record));
         ROS2S_CO_TRY_ASSIGN(const NodeId node, co_await next_node(call));
         InodeRecord record = new_inode(parent, directory.record, wanted.mode, wanted.owner);
         record.device = wanted.device;
@@ -334,6 +336,8 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
         if (S_ISDIR(inode.record.mode)) co_return fail(Code::denied);
         ROS2S_CO_TRY_ASSIGN(const ParentAndEntry named, named_of(chain, wanted));
         if (named.entry.exists()) co_return fail(Code::exists);
+        ROS2S_CO_TRY(check_may_add(named.parent.record));
+        ROS2S_CO_TRY(check_flags(inode.record, node_flags::all));
         // The caller found the node by a name that was removed since. As in Linux, an open file
         // that lost its name gets no new one.
         const bool has_no_name = inode.record.links == 0;

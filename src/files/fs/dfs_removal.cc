@@ -57,6 +57,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             co_await yield(reactor_);
             continue;
         }
+        ROS2S_CO_TRY(check_may_remove(found.named.parent.record, found.node->inode.record));
         Removal removal = plan_removal(parent, entry, *found.node);
         Result<Commit> done;
         {

@@ -22,9 +22,8 @@ struct DfsMount::Renaming {
     RenameFlags flags;
 
     Entry from, to;
-    Inode from_parent;
+    Inode from_parent, to_parent;
     InodeAndContents from_node, to_node;  // of names that exist
-    Epoch new_parent_epoch{};             // of its record
     bool holds_directory_lock = false;
     std::vector<Moved> moves;
     NodeId whiteout{};     // with that flag: the new node
@@ -87,7 +86,7 @@ Task<Result<>> DfsMount::find_both(const Call& call, Renaming& renaming) {
     renaming.from = from.named.entry;
     renaming.from_parent = from.named.parent;
     renaming.to = to.named.entry;
-    renaming.new_parent_epoch = to.named.parent.epoch;
+    renaming.to_parent = to.named.parent;
     for (const EntryAndNode* found : {&from, &to}) {
         if (found->node || !found->named.entry.exists()) continue;
         const Error error = found->node.error();
@@ -150,7 +149,7 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     {
         co_await slots_.wait();
         auto slot = slots_.take();
-        slot.require(inode_is(renaming.new_parent, renaming.new_parent_epoch));
+        slot.require(inode_is(renaming.new_parent, renaming.to_parent.epoch));
         slot.require(entry_is(renaming.parent, renaming.name, from.epoch));
         slot.require(entry_is(renaming.new_parent, renaming.new_name, to.epoch));
         add_moves(slot, renaming);
@@ -188,6 +187,10 @@ Task<Result<>> DfsMount::rename_once(const Call& call, Renaming& renaming) {
     if (renaming.flags.exchange && !to.exists()) co_return fail(Code::not_found);
     // Two names of the same file: POSIX requires that both stay.
     if (to.exists() && from.node() == to.node()) co_return Result<>();
+    ROS2S_CO_TRY(check_may_remove(renaming.from_parent.record, renaming.from_node.inode.record));
+    ROS2S_CO_TRY(to.exists()
+                     ? check_may_remove(renaming.to_parent.record, renaming.to_node.inode.record)
+                     : check_may_add(renaming.to_parent.record));
 
     const auto add_move = [&](const Entry& moved, const InodeAndContents& node, NodeId to_parent) {
         const bool to_another =

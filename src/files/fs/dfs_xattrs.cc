@@ -69,6 +69,7 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_whole(call, node));
         auto& [inode, contents] = whole;
+        ROS2S_CO_TRY(check_flags(inode.record, node_flags::all));
         // The commit's condition on the inode excludes other changes of attributes since then.
         if (operation.kind == Operation::Kind::put && condition != Condition::Kind::exists) {
             ROS2S_CO_TRY(co_await check_room_for_xattr(call, node, operation.akey.bytes));

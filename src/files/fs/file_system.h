@@ -61,6 +61,16 @@ inline constexpr size_t link_target_bytes_max = 4095;
 // Of a mode: permissions, set-id bits and the sticky bit.
 inline constexpr mode_t permission_bits = 07777;
 
+// Flags of a node, as of chattr(1). They hold for every user, also for root, and not for what is
+// open already; what they forbid is EPERM.
+namespace node_flags {
+// A file gets bytes at its end only, a directory new names only; other attributes than times stay.
+inline constexpr uint32_t append_only = 1;
+// Neither contents nor attributes change, and no name of it is made or removed.
+inline constexpr uint32_t immutable = 2;
+inline constexpr uint32_t all = append_only | immutable;
+}  // namespace node_flags
+
 // The mark of overlayfs for a removed name: a character device 0:0, which no driver has. As in
 // Linux, every user may make it.
 inline constexpr mode_t whiteout_mode = S_IFCHR;
@@ -79,6 +89,7 @@ struct Attributes {
     dev_t device = 0;         // st_rdev of character and block devices
     WallTime accessed{}, modified{}, changed{};
     WallTime created{};  // the epoch if the file system does not know it
+    uint32_t flags = 0;  // node_flags
 };
 
 // The owner of new nodes: their creator.
@@ -93,6 +104,7 @@ struct SetAttributes {
     std::optional<gid_t> gid;
     std::optional<uint64_t> size;  // regular files: truncate
     std::optional<WallTime> accessed, modified;
+    std::optional<uint32_t> flags;  // node_flags; the old ones do not forbid new ones
     // A new owner clears set-id bits of files, and so does a new size without `keeps_set_ids` (see
     // OpenFlags). `clears_set_ids`: they are cleared as if the owner was set again.
     bool keeps_set_ids = false;

@@ -53,6 +53,7 @@ struct NodeState {
     std::unique_ptr<InodeRecord> directory;
     bool held = false;       // pinned in the store, by this mount ...
     uint64_t era = 0;        // ... while pins_era() had this value
+    uint32_t flags = 0;      // node_flags when it was opened last
     mode_t set_id_mode = 0;  // mode as last seen; a write looks for set-id bits in it
     Semaphore writers;
     std::unique_ptr<NodeLocks> locks;  // made by the first lock

@@ -61,6 +61,8 @@ inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 struct Superblock {
     // The arrays are encrypted (docs/formats/cipher.md).
     static constexpr uint32_t needs_decryption = 1;
+    // A node has node_flags, or had. Programs that do not know them would not enforce them.
+    static constexpr uint32_t has_node_flags = 2;
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;
@@ -94,7 +96,7 @@ static_assert(sizeof(EntryRecord) == 16);
 // time. After that the time of that update is valid. A write therefore does not change the inode.
 struct InodeRecord {
     // It was made without a name, and may get one (OpenFlags::nameless).
-    static constexpr uint32_t linkable = 4;
+    static constexpr uint32_t linkable = 4;  // beside node_flags
     static constexpr uint8_t kind = 'I';
     uint8_t magic = kind;
     uint8_t version = record_version;

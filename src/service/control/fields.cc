@@ -102,6 +102,7 @@ fs::SetAttributes decode(const v1::SetAttributesRequest& request) {
     if (request.has_size()) changes.size = request.size();
     if (request.has_accessed_ns()) changes.accessed = time_of(request.accessed_ns());
     if (request.has_modified_ns()) changes.modified = time_of(request.modified_ns());
+    if (request.has_flags()) changes.flags = request.flags();
     changes.keeps_set_ids = request.keeps_set_ids();
     changes.clears_set_ids = request.clears_set_ids();
     return changes;
@@ -142,6 +143,7 @@ void encode(const fs::Attributes& attributes, v1::Attributes& into) {
     into.set_modified_ns(count_of(attributes.modified));
     into.set_changed_ns(count_of(attributes.changed));
     into.set_created_ns(count_of(attributes.created));
+    into.set_flags(attributes.flags);
 }
 
 }  // namespace ros2s::control

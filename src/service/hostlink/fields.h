@@ -68,6 +68,7 @@ inline constexpr auto attributes_fields = [](auto& io, auto& attributes) {
     io("of change of data", attributes.modified);
     io("of change", attributes.changed);
     io("of creation", attributes.created);
+    io("flags", attributes.flags);
 };
 
 inline constexpr auto readdir_fields = [](auto& io, auto& body) {

@@ -104,6 +104,7 @@ inline constexpr auto set_attributes_fields = [](auto& io, auto& body) {
     optional_field(io, "new size", "size", body.changes.size);
     optional_field(io, "new access", "of access", body.changes.accessed);
     optional_field(io, "new change of data", "of change of data", body.changes.modified);
+    optional_field(io, "new flags", "flags", body.changes.flags);
     io("keeps set-ids", body.changes.keeps_set_ids);
     io("clears set-ids", body.changes.clears_set_ids);
 };

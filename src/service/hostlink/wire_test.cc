@@ -318,8 +318,8 @@ TEST(LinkWire, OversizedNamesAreRefused) {
     EXPECT_FALSE(rpc::read_body<OpenBody>(open, open_fields));
     none.resize(rpc::build(buffer, set_attributes_fields, SetAttributesBody{}).size());
     EXPECT_TRUE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
-    const size_t flags_behind_the_time = 2;
-    none[none.size() - 1 - flags_behind_the_time] = std::byte{1};
+    const size_t flags_behind_the_value = 2;
+    none[none.size() - 1 - flags_behind_the_value] = std::byte{1};
     EXPECT_FALSE(rpc::read_body<SetAttributesBody>(none, set_attributes_fields));
 }
 
@@ -364,7 +364,8 @@ TEST(LinkWire, GoldenBytesMatch) {
                                      .accessed = WallTime{Duration{-1}},
                                      .modified = WallTime{Duration{9}},
                                      .changed = WallTime{Duration{10}},
-                                     .created = WallTime{Duration{11}}}));
+                                     .created = WallTime{Duration{11}},
+                                     .flags = 12}));
     add(4, rpc::build(buffer, readdir_fields,
                       ReaddirBody{.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096}));
     const fs::DirectoryEntry entries[] = {

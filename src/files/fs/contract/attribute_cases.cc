@@ -61,6 +61,20 @@ Task<> change_contents(Fixture& f, const Call& call, bool keeps, mode_t before, 
     EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
 }
 
+#define EXPECT_EPERM(...)                                                          \
+    do {                                                                           \
+        const auto refused = (__VA_ARGS__);                                        \
+        EXPECT_EQ(refused ? 0 : to_errno(refused.error()), EPERM) << #__VA_ARGS__; \
+    } while (false)
+
+// As root: others may not.
+Task<> set_flags(Fixture& f, NodeId node, uint32_t flags) {
+    const Caller root{.uid = 0, .gid = 0};
+    Call call = f.call;
+    if (call.caller != nullptr) call.caller = &root;
+    EXPECT_OK(co_await f.fs.set_attributes(call, node, {.flags = flags}));
+}
+
 constexpr Case attribute_table[] = {
     {"EveryPermissionBitIsStored",
      [](Fixture& f) -> Task<> {
@@ -295,6 +309,78 @@ constexpr Case attribute_table[] = {
          EXPECT_EQ((co_await f.stat(node)).created, file.created);
          const NodeId later = co_await f.directory(root_node, "directory");
          EXPECT_GT((co_await f.stat(later)).created, file.created);
+     }},
+    {"ImmutableNodeStaysAsItIs",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.node_flags) GTEST_SKIP_CO("it has no flags");
+         const NodeId file = co_await f.file(root_node, "file", "contents");
+         const FileHandle before = co_await f.open(file);
+         co_await set_flags(f, file, node_flags::immutable);
+         EXPECT_EQ((co_await f.stat(file)).flags, node_flags::immutable);
+         EXPECT_EPERM(co_await f.fs.open(f.call, file, f.writing));
+         EXPECT_EPERM(co_await f.fs.open(f.call, file, f.appending));
+         EXPECT_EPERM(co_await f.fs.create(f.call, root_node, "file", 0644, f.writing, f.owner));
+         EXPECT_EPERM(co_await f.fs.set_attributes(f.call, file, {.size = 1}));
+         EXPECT_EPERM(co_await f.fs.set_attributes(f.call, file, {.mode = 0600}));
+         EXPECT_EPERM(co_await f.fs.set_attributes(f.call, file, {.modified = at(5)}));
+         EXPECT_EPERM(co_await f.fs.set_xattr(f.call, file, "user.a", {}, SetXattr::any));
+         EXPECT_EPERM(co_await f.fs.unlink(f.call, root_node, "file"));
+         EXPECT_EPERM(co_await f.fs.rename(f.call, root_node, "file", root_node, "moved", {}));
+         EXPECT_EPERM(co_await f.fs.link(f.call, file, root_node, "again"));
+         co_await f.file(root_node, "other");
+         EXPECT_EPERM(co_await f.fs.rename(f.call, root_node, "other", root_node, "file", {}));
+         const std::string_view name = "file";
+         EXPECT_EPERM((co_await f.fs.unlink_many(f.call, root_node, {&name, 1})).front());
+         co_await f.write(before, "C", 0);  // it was open before
+         co_await f.close(before);
+         EXPECT_EQ(co_await f.contents(file), "Contents");
+         co_await set_flags(f, file, 0);
+         EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
+     }},
+    {"ImmutableDirectoryKeepsItsNames",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.node_flags) GTEST_SKIP_CO("it has no flags");
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         const NodeId file = co_await f.file(dir, "file", "contents");
+         co_await f.file(root_node, "other");
+         co_await set_flags(f, dir, node_flags::immutable);
+         const std::string_view fresh = "new", old = "file";
+         EXPECT_EPERM(co_await f.fs.create(f.call, dir, "new", 0644, f.writing, f.owner));
+         EXPECT_EPERM(co_await f.fs.mkdir(f.call, dir, "new", 0755, f.owner));
+         EXPECT_EPERM(co_await f.fs.symlink(f.call, dir, "new", "target", f.owner));
+         EXPECT_EPERM(co_await f.fs.link(f.call, file, dir, "new"));
+         EXPECT_EPERM((co_await f.fs.create_many(f.call, dir, {&fresh, 1}, 0644, f.owner)).front());
+         EXPECT_EPERM(co_await f.fs.rename(f.call, root_node, "other", dir, "new", {}));
+         EXPECT_EPERM(co_await f.fs.rename(f.call, dir, "file", root_node, "new", {}));
+         EXPECT_EPERM(co_await f.fs.unlink(f.call, dir, "file"));
+         EXPECT_EPERM((co_await f.fs.unlink_many(f.call, dir, {&old, 1})).front());
+         EXPECT_EPERM(co_await f.fs.rmdir(f.call, root_node, "dir"));
+         EXPECT_FAILS(exists, co_await f.fs.mkdir(f.call, dir, "file", 0755, f.owner));
+         const FileHandle handle = co_await f.open(file);  // the file itself can change
+         co_await f.close(handle);
+         co_await set_flags(f, dir, 0);
+         EXPECT_OK(co_await f.fs.unlink(f.call, dir, "file"));
+     }},
+    {"AppendOnlyNodeOnlyGrows",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.node_flags) GTEST_SKIP_CO("it has no flags");
+         const NodeId dir = co_await f.directory(root_node, "dir");
+         co_await set_flags(f, dir, node_flags::append_only);
+         const NodeId log = co_await f.file(dir, "log", "one ");
+         EXPECT_EPERM(co_await f.fs.unlink(f.call, dir, "log"));
+         EXPECT_EPERM(co_await f.fs.rename(f.call, dir, "log", root_node, "log", {}));
+         co_await set_flags(f, log, node_flags::append_only);
+         EXPECT_EPERM(co_await f.fs.open(f.call, log, f.writing));
+         EXPECT_EPERM(co_await f.fs.open(f.call, log, {.append = true, .truncate = true}));
+         EXPECT_EPERM(co_await f.fs.set_attributes(f.call, log, {.size = 0}));
+         EXPECT_EPERM(co_await f.fs.set_attributes(f.call, log, {.uid = 5}));
+         const FileHandle handle = co_await f.open(log, f.appending);
+         co_await f.write(handle, "two", 0);
+         EXPECT_EPERM(co_await f.fs.punch_hole(f.call, handle, 0, 2));
+         co_await f.close(handle);
+         EXPECT_EQ(co_await f.contents(log), "one two");
+         const FileHandle reader = co_await f.open(log, f.reading);
+         co_await f.close(reader);
      }},
     {"RootAttributesCanBeChanged",
      [](Fixture& f) -> Task<> {

@@ -40,6 +40,7 @@ struct Traits {
     bool hard_links = true;
     bool special_nodes = true;  // FIFOs, sockets, devices
     bool whiteouts = true;      // renames leave them
+    bool node_flags = true;     // they can be set
     bool sticky_bit = true;
     bool locks = true;           // FileSystem::lock()
     bool nameless_files = true;  // an open file exists until it is closed

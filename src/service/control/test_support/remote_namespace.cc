@@ -43,7 +43,8 @@ fs::Attributes decode(const v1::Attributes& attributes) {
             .accessed = time_of(attributes.accessed_ns()),
             .modified = time_of(attributes.modified_ns()),
             .changed = time_of(attributes.changed_ns()),
-            .created = time_of(attributes.created_ns())};
+            .created = time_of(attributes.created_ns()),
+            .flags = attributes.flags()};
 }
 
 fs::Opened decode(const v1::OpenFileReply& reply) {
@@ -253,6 +254,7 @@ RemoteNamespace::AttributesTask RemoteNamespace::set_attributes(const Call& call
     if (changes.size) request.set_size(*changes.size);
     if (changes.accessed) request.set_accessed_ns(count_of(*changes.accessed));
     if (changes.modified) request.set_modified_ns(count_of(*changes.modified));
+    if (changes.flags) request.set_flags(*changes.flags);
     request.set_keeps_set_ids(changes.keeps_set_ids);
     request.set_clears_set_ids(changes.clears_set_ids);
     return Sender::changed(*this, call, std::move(request));
