@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "mount_helper.h"
 #include "mount_point.h"
 #include "options.h"
 #include "root_mount.h"
@@ -199,6 +200,26 @@ int run(const Options& options) {
     return result ? 0 : failed(result.error());
 }
 
+// mount(8) documents 1 for a wrong command and 32 for a failed mount.
+int run_as_mount_helper(int count, char** arguments) {
+    constexpr int wrong_command = 1, failed = 32;
+    Report report;
+    auto translated = translate_mount_helper({arguments, static_cast<size_t>(count)}, report);
+    if (!translated) {
+        std::fprintf(stderr, "mount.ros2store: %s\n", report.text().c_str());
+        return wrong_command;
+    }
+    if (translated->empty()) return 0;
+    std::vector<char*> pointers;
+    for (std::string& each : *translated) pointers.push_back(each.data());
+    pointers.push_back(nullptr);
+    int exit_status = 0;
+    const auto options =
+        parse_options(static_cast<int>(translated->size()), pointers.data(), exit_status);
+    if (!options) return exit_status == 0 ? 0 : wrong_command;
+    return run(*options) == 0 ? 0 : failed;
+}
+
 }  // namespace
 }  // namespace ros2s::fuse
 
@@ -208,6 +229,8 @@ int main(int count, char** arguments) {
     // gRPC would print its own lines about a failure that our one line describes.
     setenv("GRPC_VERBOSITY", "NONE", 0);
     int exit_status = 0;
-    const auto options = ros2s::fuse::parse_options(count, arguments, exit_status);
-    return options ? ros2s::fuse::run(*options) : exit_status;
+    using namespace ros2s::fuse;
+    if (count > 0 && is_mount_helper(arguments[0])) return run_as_mount_helper(count, arguments);
+    const auto options = parse_options(count, arguments, exit_status);
+    return options ? run(*options) : exit_status;
 }

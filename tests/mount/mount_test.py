@@ -430,6 +430,34 @@ def allocated_space_takes_writes_in_a_full_pool(scheme):
 
 
 @test
+def mount_and_fstab_use_the_helper():
+    runner.need_root()
+    with Pool("64MiB") as pool:
+        helpers = f"{pool.top}/helpers"
+        os.mkdir(helpers)
+        os.symlink(FUSE, f"{helpers}/mount.ros2store")
+        pool.run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={helpers}:/usr/sbin",
+                 "/usr/sbin")
+        try:
+            write(f"{pool.top}/fstab", f"{pool.uri} {pool.mount_point} ros2store "
+                                       "ro,allow_other,nofail,x-a.b=c 0 0\n".encode())
+            pool.run("mount", "--fstab", f"{pool.top}/fstab", pool.mount_point)
+            pid = pool.pid()
+            posix_checks.fails(errno.EROFS, os.mkdir, pool.path("d"))
+            pool.run("mount", "--fstab", f"{pool.top}/fstab", "--all")  # it is mounted already
+            pool.run("umount", pool.mount_point)
+            pool.wait_for_end(pid)
+            done = pool.run("mount", "-t", "ros2store", "-o", "noexec", pool.uri, pool.mount_point,
+                            expect=1)
+            assert "mount.ros2store: the mount option 'noexec'" in done.stderr, done.stderr
+            done = pool.run("mount", "-t", "ros2store", pool.uri + "none", pool.mount_point,
+                            expect=32)
+            assert "none" in done.stderr, done.stderr
+        finally:
+            pool.run("umount", "/usr/sbin")
+
+
+@test
 def other_users_and_permissions():
     runner.need_root()
     script = """

@@ -155,6 +155,10 @@ def services(debian, tree):
         settings.write_text(text, encoding="utf-8")
         settings.write_text(output_of(*debian.runner, program, "--config", settings, "--print-config"),
                             encoding="utf-8")
+    # mount(8) runs it for `mount -t ros2store` and fstab.
+    helpers = tree / "usr/sbin"
+    helpers.mkdir(exist_ok=True)
+    (helpers / "mount.ros2store").symlink_to("../bin/ros2store-fuse")
     (tree / "DEBIAN/conffiles").write_text(f"/{SETTINGS}/dpu.yaml\n/{SETTINGS}/engine.yaml\n",
                                            encoding="utf-8")
     for name, script in (("postinst", POSTINST), ("prerm", PRERM)):

@@ -1,0 +1,75 @@
+#include "mount_helper.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ros2s::fuse {
+namespace {
+
+// For mount(8) and systemd, or what every mount does: it is nosuid and nodev, makes each operation
+// durable, and changes no access times.
+constexpr std::array<std::string_view, 19> without_effect{
+    "rw",      "defaults", "auto",  "noauto",  "nofail",    "_netdev", "user",
+    "users",   "nouser",   "owner", "group",   "nosuid",    "nodev",   "sync",
+    "dirsync", "async",    "exec",  "noatime", "nodiratime"};
+
+// Empty: it has no effect here.
+Result<std::string> argument_for(std::string_view option, Report& report) {
+    if (option == "ro") return "--read-only";
+    if (option == "allow_other") return "--allow-other";
+    if (option == "no_cache") return "--no-cache";
+    const bool is_for_others = option.empty() || option.starts_with("x-") ||
+                               option.starts_with("X-") || option.starts_with("comment=") ||
+                               option.starts_with("user=");
+    if (is_for_others || std::ranges::find(without_effect, option) != without_effect.end()) {
+        return "";
+    }
+    return report.fail(Code::invalid,
+                       "the mount option '{}' is not supported; ro, allow_other and no_cache are",
+                       option);
+}
+
+}  // namespace
+
+bool is_mount_helper(std::string_view program) {
+    const size_t slash = program.rfind('/');
+    return program.substr(slash == program.npos ? 0 : slash + 1) == "mount.ros2store";
+}
+
+Result<std::vector<std::string>> translate_mount_helper(std::span<const char* const> arguments,
+                                                        Report& report) {
+    std::vector<std::string> translated{arguments.front()};
+    bool tries_only = false;
+    bool is_sloppy = false;
+    std::vector<std::string_view> options;
+    for (size_t i = 1; i < arguments.size(); ++i) {
+        const std::string_view given = arguments[i];
+        if (given == "-o" || given == "-t") {
+            if (++i == arguments.size()) {
+                return report.fail(Code::invalid, "{} needs a value", given);
+            }
+            if (given == "-t") continue;
+            std::string_view list = arguments[i];
+            while (!list.empty()) {
+                const size_t comma = std::min(list.find(','), list.size());
+                options.push_back(list.substr(0, comma));
+                list.remove_prefix(std::min(comma + 1, list.size()));
+            }
+        } else if (given.starts_with("-") && given.find_first_not_of("sfnv", 1) == given.npos) {
+            tries_only = tries_only || given.contains('f');
+            is_sloppy = is_sloppy || given.contains('s');
+        } else {
+            translated.emplace_back(given);
+        }
+    }
+    for (const std::string_view option : options) {
+        Report ignored;
+        auto argument = argument_for(option, is_sloppy ? ignored : report);
+        if (!argument && !is_sloppy) return fail(argument.error());
+        if (argument && !argument->empty()) translated.push_back(std::move(*argument));
+    }
+    if (tries_only) translated.clear();
+    return translated;
+}
+
+}  // namespace ros2s::fuse

@@ -1,0 +1,54 @@
+#include "mount_helper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace ros2s::fuse {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::vector<std::string> translated(std::vector<const char*> arguments) {
+    Report report;
+    auto result = translate_mount_helper(arguments, report);
+    EXPECT_TRUE(result) << report.text();
+    return result ? std::move(*result) : std::vector<std::string>{};
+}
+std::string refusal(std::vector<const char*> arguments) {
+    Report report;
+    EXPECT_FALSE(translate_mount_helper(arguments, report));
+    return report.text();
+}
+
+TEST(MountHelper, ProgramIsKnownByItsName) {
+    EXPECT_TRUE(is_mount_helper("/sbin/mount.ros2store"));
+    EXPECT_TRUE(is_mount_helper("mount.ros2store"));
+    EXPECT_FALSE(is_mount_helper("/usr/bin/ros2store-fuse"));
+}
+
+TEST(MountHelper, OptionsAreTranslated) {
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "ro,allow_other,no_cache"}),
+                ElementsAre("m", "uri", "/mnt", "--read-only", "--allow-other", "--no-cache"));
+}
+
+TEST(MountHelper, OptionsForOtherProgramsAreIgnored) {
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-nv", "-t", "ros2store", "-o",
+                            "rw,nofail,_netdev,nosuid,x-systemd.requires=a,user=me,comment=b"}),
+                ElementsAre("m", "uri", "/mnt"));
+}
+
+TEST(MountHelper, UnknownOptionIsRefused) {
+    EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o", "rw,noexec"}), HasSubstr("'noexec'"));
+    EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o"}), HasSubstr("-o"));
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-s", "-o", "noexec,ro"}),
+                ElementsAre("m", "uri", "/mnt", "--read-only"));
+}
+
+TEST(MountHelper, FakeMountDoesNothing) {
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-f"}), IsEmpty());
+}
+
+}  // namespace
+}  // namespace ros2s::fuse
