@@ -1,8 +1,8 @@
 // DaosFileSystem: FileSystem over libdfs, in a POSIX container of DAOS (daos_pool.h opens it).
 //
-// Operations that DAOS lacks are `unsupported`: hard links, FIFOs, sockets, devices, the sticky
-// bit. An open file ends with its name (`stale`), because libdfs removes its content then. Access
-// times are not kept.
+// Operations that DAOS lacks are `unsupported`: hard links, FIFOs, sockets, devices, whiteouts, the
+// sticky bit, files without a name, allocation, flags. An open file ends with its name (`stale`),
+// because libdfs removes its content then. Access times are not kept.
 //
 // Where libdfs checks and acts in two steps, calls of one process exclude each other: names are
 // locked for changes, and a directory for its removal. Changes by other clients of the container
