@@ -139,14 +139,6 @@ def shares_of_tenants_are_measured():
 
 
 @test
-def memory_of_each_daemon():
-    document, _, _ = bench("memory", "--seconds", "1", "--mib", "64")
-    assert set(document["daemons"]) == {"idle", "after load", "at rest"}, document
-    assert set(document["library"]) == set(SET_UPS), document
-    assert all(one["resident_bytes"] > 0 for state in document["daemons"].values() for one in state.values()), document
-
-
-@test
 def unknown_row_is_refused():
     assert "there is no row randread-33" in bench("--rows", "randread-33", expected=(1,))[2]
 

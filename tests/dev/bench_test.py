@@ -57,7 +57,7 @@ class Arguments(unittest.TestCase):
         self.assertEqual(bench.users("rows"), ["quick", "full", "null", "aged"])
 
     def test_only_a_whole_run_of_one_build_is_recorded(self):
-        for words in (("memory",), ("quick", "--rows", "read-1m"), ("quick", "--against", "build/release")):
+        for words in (("costs",), ("quick", "--rows", "read-1m"), ("quick", "--against", "build/release")):
             with self.subTest(words=words), self.assertRaisesRegex(shown.Failed, "^--record is for all rows of one build"):
                 bench.prepare(given(bench, *words, "--record", "--no-build"), Path("no place"))
 

@@ -2,14 +2,16 @@
 (docs/formats/costs.md). What was not measured is absent."""
 
 import json
+import re
 import statistics
+from pathlib import Path
 
 import build
 import hops
 import served
 import shown
 import sides
-from bench import ceph, files, memory, names, pools, report, rows, samples
+from bench import ceph, files, names, pools, report, rows, samples
 
 VERSION = 1
 # Row of sides.ROWS: the name of its request.
@@ -39,11 +41,16 @@ def measure(options, place, document, tally):
     tally.add(f"index: {document['index']}", True)
     missing = ceph.costs(ours, options, WORKS, found)
     tally.add(f"a Ceph cluster{f', of which rows are absent: {missing}' if missing else ''}", True)
-    document["resident"] = {name: memory.resident(pid)["resident_bytes"] for name, pid in all_sides[-1].served.pids().items()}
+    document["resident"] = {name: resident_bytes(pid) for name, pid in all_sides[-1].served.pids().items()}
     ours.down()
     heads = ("host_us", "dpu_us", "server_us", "network_bytes", "device_operations")
     return report.table(("request", *heads), ((name, *(report.number(one.get(head), 2) for head in heads))
                                               for name, one in sorted(found.requests.items())))
+
+
+def resident_bytes(pid):
+    text = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    return int(re.search(r"^VmRSS:\s+(\d+) kB$", text, re.MULTILINE)[1]) * 1024
 
 
 class Found:
