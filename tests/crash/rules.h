@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "ros2s/engine/commit_rules.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
 namespace ros2s::sim {
 

@@ -77,6 +77,8 @@ def commands_of(folder):
     single, product = {}, {}
     for entry in json.loads((folder / "compile_commands.json").read_text(encoding="utf-8")):
         file, command = entry["file"], entry["command"]
+        if "/ros2s_engine_switchable.dir/" in command:  # sources of the engine once more
+            continue
         parts = re.findall(r'^#include "(.+)"$', Path(file).read_text(encoding="utf-8"), re.MULTILINE) \
             if "/Unity/unity_" in file else [file]
         parts = [part.removeprefix(here) for part in parts]

@@ -132,6 +132,7 @@ class EngineRig final : public Rig {
 
 EngineRig::EngineRig(World& world, Random& random, const EngineRigOptions& options)
     : world_(world), random_(random.next()), options_(options) {
+    engine::rules = options_.rules;
     draw_sizes();
     if (options_.scarcity && random_.one_in(4)) draw_replies();
 }
@@ -159,7 +160,6 @@ void EngineRig::draw_sizes() {
     engine_options_.groups_in_flight = options_.groups_in_flight;
     // Small enough that groups count as large.
     if (random_.one_in(3)) engine_options_.large_group_bytes = 8 << 10;
-    engine_options_.rules = &options_.rules;
     engine_options_.cleaner_percent = 0;
     if (options_.cleaner) {
         engine_options_.cleaner_percent = 1000;

@@ -1,10 +1,10 @@
-// EngineRig: the engine as it is linked into the product, on simulated disks and an index that
+// EngineRig: the engine, with rules that can be switched off, on simulated disks and an index that
 // crashes with them. Pool, journal and memory are small. Blocks are therefore reused soon, the
 // journal wraps around, checkpoints are frequent, and the cache is too small.
 #pragma once
 #include <memory>
 
-#include "ros2s/engine/commit_rules.h"
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/sim/rig.h"
 #include "ros2s/sim/trace_hash.h"
 #include "ros2s/sim/trial.h"
@@ -26,9 +26,9 @@ struct EngineTotals {
 struct EngineRigOptions {
     uint32_t groups_in_flight = 1;
     IndexKind index = IndexKind::ordered;
-    engine::CommitRules rules{};
-    uint64_t data_bytes = 0;  // capacity of all disks for data; 0: drawn, and small
-    bool memory = false;      // the first of at least two disks is persistent memory
+    engine::CommitRules rules{};  // of the engine that is opened next
+    uint64_t data_bytes = 0;      // capacity of all disks for data; 0: drawn, and small
+    bool memory = false;          // the first of at least two disks is persistent memory
     // The number of cores that the store is spread over; the world has the same number. With more
     // than one, some operations of the disks are slow.
     uint32_t cores = 1;

@@ -1,5 +1,6 @@
 #include "checkpointer.h"
 
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/runtime/blocking.h"
 
 namespace ros2s::engine {
@@ -58,7 +59,7 @@ Task<> Checkpointer::run() {
         writing_ = true;
         const Result<> written = co_await checkpoint();
         writing_ = false;
-        if (!written && cores_.rules().heed_failed_index) {
+        if (!written && rules.heed_failed_index) {
             committer_.die(written.error(),
                            "a checkpoint could not be written: " + cause_of(written.error()) +
                                ". Close the pool, check the disk of its index, and open it again");
@@ -73,7 +74,6 @@ void Checkpointer::region(uint32_t device, uint32_t region, std::string_view bit
 
 // Containers, replies and the position: few, and copied at the cut itself.
 void Checkpointer::cut_rest() {
-    const CommitRules& rules = cores_.rules();
     for (const object::ContainerId id : state_.removed_containers) {
         if (rules.erase_containers) batches_[0].erase(container_key(id).view());
     }
@@ -109,9 +109,9 @@ void Checkpointer::cut_rest() {
 // Called on that core.
 Task<> Checkpointer::cut_nodes(Core& core) {
     IndexBatch& batch = batches_[core.number];
-    core.cache.begin_cut([&batch, erases = cores_.rules().erase_absent](const Node& node) {
+    core.cache.begin_cut([&batch](const Node& node) {
         if (node.is_absent()) {
-            if (erases) batch.erase(node.key);
+            if (rules.erase_absent) batch.erase(node.key);
         } else {
             batch.put(node.key, encode(node));
         }
@@ -140,7 +140,6 @@ Task<> Checkpointer::cut() {
 
 Task<Result<>> Checkpointer::checkpoint() {
     Core& home = cores_.home();
-    const CommitRules& rules = cores_.rules();
     if (rules.cut_between_groups) co_await publisher_.turn.acquire();
     const Committer::Cut position = committer_.applied_cut();
     const CheckpointSlot slot{.pool = pool_,

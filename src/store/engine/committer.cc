@@ -4,6 +4,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/engine/format/superblock.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
 namespace ros2s::engine {
 namespace {
@@ -35,8 +36,8 @@ size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
 
 Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
                      Publisher& publisher, State& state, Journal& journal,
-                     const EngineOptions& options, const CommitRules& rules,
-                     const JournalEnd& journal_end, std::string read_only_reason)
+                     const EngineOptions& options, const JournalEnd& journal_end,
+                     std::string read_only_reason)
     : chunks(chunk_bytes_for(options, devices.size()), options.staging_share() / 4),
       env_(env),
       devices_(std::move(devices)),
@@ -44,7 +45,6 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       publisher_(publisher),
       state_(state),
       journal_(journal),
-      rules_(rules),
       may_discard_(options.discard),
       groups_in_flight_max_(std::max(options.groups_in_flight, 1U)),
       large_groups_in_flight_max_(std::max(options.large_groups_in_flight, groups_in_flight_max_)),
@@ -64,10 +64,6 @@ Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, 
       opened_(env.reactor),
       progress_(env.reactor),
       discarder_(env.reactor, devices_, state.space, [this] { progress_.wake_all(); }) {
-    state_.space.skip({.quarantine = !rules_.quarantine,
-                       .discarding = !rules_.discard_ends_first,
-                       .regions = !rules_.cut_all_regions});
-    if (!rules_.heed_failed_discards) discarder_.hand_out_failed();
     for (uint32_t d = 0; d < devices_.size(); ++d) choose_discards(d);
     open_ = make_group();
 }
@@ -161,8 +157,8 @@ void Committer::prove_last() {
 
 void Committer::release_space() {
     if (state_.space.oldest_quarantined() == 0) return;
-    const uint64_t proven = rules_.two_generations ? proven_ : state_.applied;
-    const uint64_t unread = rules_.await_reads ? publisher_.unread_upto() : proven;
+    const uint64_t proven = rules.two_generations ? proven_ : state_.applied;
+    const uint64_t unread = rules.await_reads ? publisher_.unread_upto() : proven;
     if (!state_.space.release(std::min(proven, unread), set_apart_)) return;
     discarder_.take(set_apart_);
     set_apart_.clear();
@@ -190,7 +186,7 @@ Task<> Committer::run() {
             continue;
         }
         const uint64_t blocks = record_bytes(open_->record.payload_bytes()) / block_bytes;
-        if (!journal_.fits(blocks) && rules_.await_room) {
+        if (!journal_.fits(blocks) && rules.await_room) {
             counters.journal_waits.add();
             want_checkpoint();
             co_await wake_;
@@ -254,14 +250,14 @@ std::shared_ptr<Group> Committer::seal() {
     header.id = journal_end_.next_id;
     header.previous_id = journal_end_.last_id;
     header.sequence = ++journal_end_.last_sequence;
-    header.next_id = rules_.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
+    header.next_id = rules.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
     // Epochs follow the order of the records.
     header.first_epoch = journal_end_.next_epoch;
     journal_end_.next_epoch += group->transactions.size();
-    header.durable_upto = rules_.acknowledge_in_order ? durable_ : flushed_max_;
+    header.durable_upto = rules.acknowledge_in_order ? durable_ : flushed_max_;
     // From the machine's clock, also if it was set back: the epochs define the order.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
-    if (!rules_.follow_clock) {
+    if (!rules.follow_clock) {
         header.wall_time_ns = std::max(header.wall_time_ns, state_.wall_time_ns);
     }
     journal_end_.last_id = header.id;
@@ -316,20 +312,20 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
                 co_await io.spawn(write_piece(*group, piece));
             }
         }
-        if (!rules_.flush_after_writes && rules_.flush_groups) co_await io.spawn(flush(*group));
+        if (!rules.flush_after_writes && rules.flush_groups) co_await io.spawn(flush(*group));
         co_await io.spawn(write_record(*group, record));
         look_ahead(*group);
         co_await io.join();
-        while (group->writes_under_way > 0 && rules_.await_writes_ahead) {
+        while (group->writes_under_way > 0 && rules.await_writes_ahead) {
             co_await group->writes_ended;
         }
     }
-    if (group->io && rules_.flush_after_writes && rules_.flush_groups) co_await flush(*group);
+    if (group->io && rules.flush_after_writes && rules.flush_groups) co_await flush(*group);
     if (!group->io) {
-        if (!rules_.fail_at_once) die(group->io.error(), "");
+        if (!rules.fail_at_once) die(group->io.error(), "");
     } else {
         flushed_max_ = std::max(flushed_max_, header.sequence);
-        if (!rules_.acknowledge_in_order) group->done.set();
+        if (!rules.acknowledge_in_order) group->done.set();
     }
     while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
     if (dead_) {
@@ -423,7 +419,7 @@ Task<> Committer::write_piece_of(std::shared_ptr<Group> group, Piece piece) {
 Task<> Committer::write_piece(Group& group, Piece piece) {
     const GroupStep step(group, env_.reactor, "device.write");
     const Result<> written = co_await devices_[piece.device]->write(piece.offset, piece.bytes);
-    if (!written && rules_.heed_failed_data) note_failure(group, written);
+    if (!written && rules.heed_failed_data) note_failure(group, written);
 }
 
 // The clients that wait for this group will send as much again when it is done.
@@ -439,26 +435,26 @@ Task<> Committer::write_record(Group& group, ConstBytes record) {
     const uint64_t at = group.end_position - record.size() / block_bytes;
     const Result<> written =
         co_await devices_[0]->write(journal_.offset_of(journal_.in_ring(at)), record);
-    if (!written && rules_.heed_failed_records) note_failure(group, written);
+    if (!written && rules.heed_failed_records) note_failure(group, written);
 }
 
 Task<> Committer::flush_device(Group& group, device::BlockDevice& device) {
     const GroupStep step(group, env_.reactor, "device.flush");
     const Result<> flushed = co_await device.flush();
-    if (!flushed && rules_.heed_failed_flushes) note_failure(group, flushed);
+    if (!flushed && rules.heed_failed_flushes) note_failure(group, flushed);
 }
 
 // At once, before any other answer of the device: a later successful flush may belong to an older
 // group, whose blocks the device has given up with this group's.
 void Committer::note_failure(Group& group, const Result<>& failed) {
     if (group.io) group.io = failed;
-    if (rules_.fail_at_once) die(failed.error(), "");
+    if (rules.fail_at_once) die(failed.error(), "");
 }
 
 Task<> Committer::flush(Group& group) {
     Nursery others(env_.reactor, pool_devices_max);
     for (uint32_t d = 1; d < group.devices.size(); ++d) {
-        if (group.devices[d].blocks == 0 || !rules_.flush_all_devices) continue;
+        if (group.devices[d].blocks == 0 || !rules.flush_all_devices) continue;
         co_await others.spawn(flush_device(group, *devices_[d]));
     }
     co_await flush_device(group, *devices_[0]);

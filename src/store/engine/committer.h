@@ -11,7 +11,7 @@
 //
 // While a group is in flight the open one grows. A large group does not wait for the one in flight.
 //
-// Invariants (each a rule of docs/formats/journal.md; commit_rules.h can switch them off)
+// Invariants (each a rule of docs/formats/journal.md; tests switch them off, rules/commit_rules.h)
 // - A flush is issued only when every write it must cover has completed.
 // - Groups become visible and are acknowledged in their order, and only once they are durable.
 // - `durable_upto` in a record is the last group that was durable before the record was written.
@@ -24,7 +24,6 @@
 #include <string>
 #include <vector>
 
-#include "commit_rules.h"
 #include "discarder.h"
 #include "group.h"
 #include "journal.h"
@@ -54,8 +53,7 @@ class Committer {
 
     Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
               Publisher& publisher, State& state, Journal& journal, const EngineOptions& options,
-              const CommitRules& rules, const JournalEnd& journal_end,
-              std::string read_only_reason);
+              const JournalEnd& journal_end, std::string read_only_reason);
     ~Committer();
 
     // Runs until stop(), and then until the joined transactions are done. Spawned by the pool.
@@ -152,7 +150,6 @@ class Committer {
     Publisher& publisher_;
     State& state_;
     Journal& journal_;
-    CommitRules rules_;
     bool may_discard_;
     uint32_t groups_in_flight_max_;
     uint32_t large_groups_in_flight_max_;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/object/validate.h"
 
 namespace ros2s::engine {
@@ -292,7 +293,7 @@ Task<> Containers::resume_purges() {
     for (const auto& [id, container] : state_.containers) {
         if (container.value.retired) retired.push_back(id);
     }
-    if (!cores_.rules().resume_purges) retired.clear();
+    if (!rules.resume_purges) retired.clear();
     for (const object::ContainerId id : retired) {
         const Result<> purged = co_await purge(id);
         if (!purged) {

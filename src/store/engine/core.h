@@ -57,12 +57,12 @@ struct CoreMetrics {
 class Core {
   public:
     Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
-         const Partition& partition, const CommitRules& rules, uint64_t bounce_blocks,
-         uint64_t cache_bytes_max, uint64_t hash_key)
+         const Partition& partition, uint64_t bounce_blocks, uint64_t cache_bytes_max,
+         uint64_t hash_key)
         : number(number),
           env{reactor, pool.blocking, pool.log},
           cache(number, hash_key),
-          loader(env, index, cache, partition, rules, number),
+          loader(env, index, cache, partition, number),
           locks(reactor),
           requests(reactor),
           bounce(reactor, bounce_blocks),
@@ -121,10 +121,8 @@ template <class T>
 // All cores of a pool.
 class Cores {
   public:
-    Cores(const Env& env, Index& index, uint32_t targets, const CommitRules& rules,
-          const EngineOptions& options);
+    Cores(const Env& env, Index& index, uint32_t targets, const EngineOptions& options);
 
-    [[nodiscard]] const CommitRules& rules() const { return rules_; }
     [[nodiscard]] const Partition& partition() const { return partition_; }
     [[nodiscard]] const LockNames& lock_names() const { return lock_names_; }
     [[nodiscard]] uint32_t size() const { return partition_.cores; }
@@ -169,7 +167,6 @@ class Cores {
     Partition partition_;
     const uint64_t hash_key_;  // see hash.h
     LockNames lock_names_;
-    const CommitRules rules_;
     const uint64_t dirty_share_;
     std::deque<Core> cores_;
 };

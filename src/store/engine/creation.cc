@@ -5,6 +5,8 @@
 
 #include "open_pool.h"
 
+#include "ros2s/engine/rules/commit_rules.h"
+
 namespace ros2s::engine {
 namespace {
 
@@ -159,7 +161,7 @@ Task<Result<>> EngineStore::grow(std::unique_ptr<device::BlockDevice> device, Re
     for (const uint64_t reached : {grown.reached_generation, grown.generation}) {
         grown.reached_generation = reached;
         for (uint32_t i = number + 1; i-- > 0;) {
-            grown.device_number = base.cores.rules().new_device_first ? i : number - i;
+            grown.device_number = rules.new_device_first ? i : number - i;
             device::BlockDevice& at = *base.devices[grown.device_number];
             const Result<> written = co_await write_superblocks(grown, at);
             if (written) continue;

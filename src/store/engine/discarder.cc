@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ros2s/engine/rules/commit_rules.h"
+
 namespace ros2s::engine {
 namespace {
 
@@ -62,7 +64,7 @@ Task<> Discarder::discard(BlockRun run) {
     }
     space_.set_discard(device, 0);
     leave_out_of(device);
-    if (done.error().code == Code::unsupported || hands_out_failed_) leave_out(run);
+    if (done.error().code == Code::unsupported || !rules.heed_failed_discards) leave_out(run);
 }
 
 // Waiting discards of that device.

@@ -44,9 +44,6 @@ class Discarder {
     // Drops waiting discards, and waits for those in progress. The last call.
     Task<> stop();
 
-    // A rule that tests may switch off: blocks with a failed discard are available nevertheless.
-    void hand_out_failed() { hands_out_failed_ = true; }
-
     Counters counters;
 
   private:
@@ -60,7 +57,6 @@ class Discarder {
     std::function<void()> told_;
     std::deque<BlockRun> waiting_;
     Nursery workers_;
-    bool hands_out_failed_ = false;
 };
 
 }  // namespace ros2s::engine

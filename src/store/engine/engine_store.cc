@@ -24,8 +24,7 @@ Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Device
     for (const auto& device : devices) {
         ROS2S_CO_TRY_ASSIGN(found.emplace_back(), co_await read_superblock(*device, report));
     }
-    ROS2S_CO_TRY_ASSIGN(Superblock superblock,
-                        match_devices(devices, found, rules_of(options), report));
+    ROS2S_CO_TRY_ASSIGN(Superblock superblock, match_devices(devices, found, report));
     ROS2S_CO_TRY(check_identities(devices, superblock, options.accept_copies, report));
     ROS2S_CO_TRY(check_space_map(superblock, options.memory_bytes, report));
     const std::string& directory = superblock.index_directory;
@@ -81,8 +80,8 @@ Task<Result<>> EngineStore::close() {
         // From now on a copy of one device that was made while the pool was open counts as old.
         if (base.devices.size() > 1 && reason.empty() && result) {
             Report report;
-            result = co_await renew_superblocks(base.env.reactor, base.devices, base.superblock,
-                                                cores.rules(), report);
+            result =
+                co_await renew_superblocks(base.env.reactor, base.devices, base.superblock, report);
             if (!result) base.env.log.warning(report.text());
         }
     }

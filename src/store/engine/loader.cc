@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/object/location_text.h"
 
 namespace ros2s::engine {
@@ -216,7 +217,7 @@ Task<Result<>> Loader::prepare_entry(object::ContainerId container, Change& chan
     end = std::min(end, segments_of(size));
     first = std::max<uint64_t>(first, 1);
     if (end > first + few_segments) {
-        if (!rules_.cut_all_segments) end = first + few_segments;
+        if (!rules.cut_all_segments) end = first + few_segments;
         // Most of a wide range may not exist: a scan finds the existing keys.
         ROS2S_CO_TRY(co_await prepare_range(segment_key(first).take(), segment_key(end).take(),
                                             pins, limits, nullptr));

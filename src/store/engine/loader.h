@@ -16,7 +16,6 @@
 
 #include "apply.h"
 #include "cache.h"
-#include "commit_rules.h"
 #include "options.h"
 #include "partition.h"
 #include "ros2s/base/metrics.h"
@@ -55,12 +54,11 @@ class Pins {
 class Loader {
   public:
     Loader(const Env& env, Index& index, NodeCache& cache, const Partition& partition,
-           const CommitRules& rules, uint32_t core)
+           uint32_t core)
         : env_(env),
           index_(index),
           cache_(cache),
           partition_(partition),
-          rules_(rules),
           core_(core),
           loaded_(env.reactor) {}
 
@@ -158,7 +156,6 @@ class Loader {
     Index& index_;
     NodeCache& cache_;
     const Partition& partition_;
-    const CommitRules& rules_;
     const uint32_t core_;
     DataAreas areas_;
     uint64_t bad_values_ = 0;  // found so far

@@ -23,8 +23,7 @@ std::string Opening::read_only_reason() const {
 Task<Result<Recovered>> Opening::run(Report& report) {
     ROS2S_CO_TRY(co_await pool_.open_handles(pool_.superblock, 0, report));
     Recovery recovery(pool_.env, pool_.cores.home().devices, pool_.superblock, pool_.cores,
-                      pool_.publisher, pool_.state, pool_.journal, *pool_.index,
-                      pool_.cores.rules());
+                      pool_.publisher, pool_.state, pool_.journal, *pool_.index);
     recovery.relieve = [this, &report](const Committer::JournalEnd& journal_end, Recovered& out,
                                        bool durable) {
         return relieve(journal_end, out, durable, report);
@@ -41,16 +40,15 @@ Task<Result<Recovered>> Opening::run(Report& report) {
             co_await checkpoint(recovered.journal_end, recovered.checkpoint_number, report));
     }
     ROS2S_CO_TRY(co_await recovery.restart(recovered.journal_end, report));
-    ROS2S_CO_TRY(co_await renew_superblocks(pool_.env.reactor, pool_.devices, pool_.superblock,
-                                            pool_.cores.rules(), report));
+    ROS2S_CO_TRY(
+        co_await renew_superblocks(pool_.env.reactor, pool_.devices, pool_.superblock, report));
     co_return recovered;
 }
 
 Task<Result<>> Opening::checkpoint(const Committer::JournalEnd& journal_end, uint64_t& number,
                                    Report& report) {
     Committer committer(pool_.env, pool_.cores.home().devices, pool_.cores, pool_.publisher,
-                        pool_.state, pool_.journal, pool_.options, pool_.cores.rules(), journal_end,
-                        {});
+                        pool_.state, pool_.journal, pool_.options, journal_end, {});
     Checkpointer checkpointer(pool_.env, *pool_.index, *pool_.devices[0], pool_.cores,
                               pool_.publisher, pool_.state, pool_.journal, committer,
                               pool_.superblock.pool, pool_.superblock.checkpoint_first, number);

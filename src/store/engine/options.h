@@ -15,8 +15,6 @@
 
 namespace ros2s::engine {
 
-struct CommitRules;
-
 // The engine's environment; outlives it.
 struct Env {
     Reactor& reactor;
@@ -87,8 +85,6 @@ struct EngineOptions {
     // targets, and the committer. They must be running, and outlive the pool. Requests may be made
     // on any of these cores. Reactors without a target are not used.
     std::vector<Reactor*> more_reactors{};
-    // For tests only: which rules of the commit protocol hold. Null: all.
-    const CommitRules* rules = nullptr;
 
     [[nodiscard]] uint64_t index_share() const { return memory_bytes / 4; }
     [[nodiscard]] uint64_t staging_share() const { return memory_bytes / 4; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ros2s/engine/rules/commit_rules.h"
+
 namespace ros2s::engine {
 namespace {
 
@@ -103,7 +105,7 @@ void Publisher::finish(const AppliedGroup& group, Transactions transactions) {
 
 void Publisher::apply_part(Core& core, const AppliedGroup& group, Transactions transactions,
                            Part& part) {
-    for (Node* node : part.pins) node->held = cores_.rules().hold_nodes;
+    for (Node* node : part.pins) node->held = rules.hold_nodes;
     apply_entries(core, group, transactions, part.effects);
     part.unread = core.unread_told = core.reads.unread_upto();
     core.note_memory();
@@ -144,7 +146,7 @@ void Publisher::apply_totals(const AppliedGroup& group, Transactions transaction
                                    &one.change);
         }
     }
-    if (cores_.rules().apply_totals_in_order) std::ranges::sort(summaries);
+    if (rules.apply_totals_in_order) std::ranges::sort(summaries);
     for (const auto& [order, change] : summaries) {
         apply_summary(cores_.home().cache, *change);
         state_.count(*change);
@@ -192,7 +194,7 @@ Task<> Publisher::publish(AppliedGroup group, Transactions transactions,
 
 uint64_t Publisher::unread_upto() const {
     uint64_t unread = cores_.home().reads.unread_upto();
-    if (!cores_.rules().count_all_reads) return unread;
+    if (!rules.count_all_reads) return unread;
     for (uint32_t i = 1; i < cores_.size(); ++i) unread = std::min(unread, unread_[i]);
     return unread;
 }

@@ -81,7 +81,7 @@ struct Shelf {
     OrderedMapMedium medium;
     std::unique_ptr<Index> index = medium.open();
     State state{RepliesOptions{}};
-    Cores cores{env, *index, 1, {}, {}};
+    Cores cores{env, *index, 1, {}};
     Publisher publisher{env, cores, state};
     object::PinTable pins;
     object::LockTable locks{pins};

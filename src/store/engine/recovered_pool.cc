@@ -6,10 +6,6 @@
 
 namespace ros2s::engine {
 
-CommitRules rules_of(const EngineOptions& options) {
-    return options.rules != nullptr ? *options.rules : default_rules();
-}
-
 Task<> close_all(Devices& devices) {
     for (auto& device : devices) {
         if (device != nullptr) co_await device->close();
@@ -20,13 +16,10 @@ Task<> close_all(Devices& devices) {
 namespace {
 
 RepliesOptions replies_options(const EngineOptions& options) {
-    const CommitRules rules = rules_of(options);
     const size_t most = std::max<size_t>(options.replies_share() / Replies::slot_bytes, 4096);
     return {.per_owner_max = std::min<size_t>(options.replies_per_owner, most / 4),
             .slots_max = most,
-            .lease = options.reply_lease,
-            .expire_unknown = rules.expire_unknown,
-            .keep_for_lease = rules.keep_for_lease};
+            .lease = options.reply_lease};
 }
 
 // Of the devices from number `first` on.
@@ -55,7 +48,7 @@ RecoveredPool::RecoveredPool(const Env& environment, Devices pool_devices,
       index(std::move(pool_index)),
       state(replies_options(options)),
       journal(superblock.journal_first, superblock.journal_blocks),
-      cores(env, *index, superblock.targets, rules_of(options), options),
+      cores(env, *index, superblock.targets, options),
       publisher(env, cores, state) {
     state.space.set_section_blocks(options.section_blocks);
     for (uint32_t d = 0; d < devices.size(); ++d) {

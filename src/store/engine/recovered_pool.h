@@ -39,7 +39,6 @@ class RecoveredPool {
     bool is_closed_ = false;
 };
 
-[[nodiscard]] CommitRules rules_of(const EngineOptions& options);
 // Closes the devices that are open.
 Task<> close_all(Devices& devices);
 

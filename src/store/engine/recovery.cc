@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
 namespace ros2s::engine {
 namespace {
@@ -30,7 +31,7 @@ std::unexpected<Error> io_error(Report& report, const device::BlockDevice& devic
 
 Recovery::Recovery(const Env& env, std::vector<device::BlockDevice*> devices,
                    const Superblock& pool, Cores& cores, Publisher& publisher, State& state,
-                   Journal& journal, Index& index, const CommitRules& rules)
+                   Journal& journal, Index& index)
     : env_(env),
       devices_(std::move(devices)),
       pool_(pool),
@@ -38,8 +39,7 @@ Recovery::Recovery(const Env& env, std::vector<device::BlockDevice*> devices,
       publisher_(publisher),
       state_(state),
       journal_(journal),
-      index_(index),
-      rules_(rules) {}
+      index_(index) {}
 
 Task<Result<>> Recovery::flush_all(Report& report) {
     for (device::BlockDevice* device : devices_) {
@@ -67,7 +67,7 @@ Task<Result<CheckpointSlot>> Recovery::newest_checkpoint(Report& report) {
         }
         const bool ours = slot && slot->pool == pool_.pool && slot->position < journal_.blocks();
         if (!ours) continue;
-        if (newest && (slot->number > newest->number) != rules_.newest_checkpoint) continue;
+        if (newest && (slot->number > newest->number) != rules.newest_checkpoint) continue;
         newest = *slot;
         checkpoint_block_ = pool_.checkpoint_first + i;
     }
@@ -199,7 +199,7 @@ Result<> Recovery::load_entry(const IndexEntry& entry) {
 bool Recovery::is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
                        uint64_t sequence) const {
     if (header.pool != pool_.pool || header.sequence != sequence) return false;
-    return !rules_.chain || (header.id == id && header.previous_id == previous_id);
+    return !rules.chain || (header.id == id && header.previous_id == previous_id);
 }
 
 Task<Result<std::optional<Record>>> Recovery::read_record(uint64_t ring_block, uint64_t id,
@@ -374,7 +374,7 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
     for (const Candidate& candidate : records_) {
         proven = std::max(proven, candidate.header.durable_upto);
     }
-    if (rules_.chain) {
+    if (rules.chain) {
         const auto evidence = co_await evidence_behind();
         if (!evidence) co_return io_error(report, *devices_[0], "reading", evidence.error());
         proven = std::max(proven, *evidence);
@@ -401,9 +401,9 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
     for (const Candidate& candidate : records_) {
         const RecordHeader header = candidate.header;
         const bool check =
-            rules_.verify_tail_data && (!rules_.verify_only_unproven || header.sequence > proven);
+            rules.verify_tail_data && (!rules.verify_only_unproven || header.sequence > proven);
         std::optional<Record> record;
-        const bool missing = header.sequence > state_.applied || !rules_.replay_once;
+        const bool missing = header.sequence > state_.applied || !rules.replay_once;
         if (check || missing) {
             auto read = co_await read_again(candidate);
             if (!read) co_return io_error(report, *devices_[0], "reading", read.error());
@@ -456,7 +456,7 @@ Task<Result<>> Recovery::accept(CheckpointSlot slot, uint64_t proven, Recovered&
 }
 
 Task<Result<>> Recovery::write_again(Report& report) {
-    if (!rules_.write_again) co_return Result<>();
+    if (!rules.write_again) co_return Result<>();
     Result<> written = co_await copy_onto_itself(checkpoint_block_, 1);
     for (const Candidate& candidate : unproven_) {
         if (!written) break;
@@ -489,14 +489,14 @@ Task<Result<>> Recovery::restart(Committer::JournalEnd& journal_end, Report& rep
     // A pool that an earlier program made, and that has no record, has none.
     journal_end.incarnation =
         journal_end.incarnation == 0 ? env_.reactor.secrets().next() : journal_end.incarnation + 1;
-    if (rules_.restart_record) {
+    if (rules.restart_record) {
         const RecordHeader header{
             .pool = journal_end.pool,
             .incarnation = journal_end.incarnation,
             .id = journal_end.next_id,
             .previous_id = journal_end.last_id,
             .next_id =
-                rules_.fresh_ids ? env_.reactor.secrets().next() : journal_end.last_sequence + 2,
+                rules.fresh_ids ? env_.reactor.secrets().next() : journal_end.last_sequence + 2,
             .sequence = journal_end.last_sequence + 1,
             .durable_upto = journal_end.last_sequence,
             .first_epoch = journal_end.next_epoch,

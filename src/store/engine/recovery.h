@@ -16,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "commit_rules.h"
 #include "committer.h"
 #include "journal.h"
 #include "ros2s/engine/format/checkpoint.h"
@@ -37,8 +36,7 @@ struct Recovered {
 class Recovery {
   public:
     Recovery(const Env& env, std::vector<device::BlockDevice*> devices, const Superblock& pool,
-             Cores& cores, Publisher& publisher, State& state, Journal& journal, Index& index,
-             const CommitRules& rules);
+             Cores& cores, Publisher& publisher, State& state, Journal& journal, Index& index);
 
     // Fills `state`. Leaves `journal` at the chain's end, with the checkpoint's position as its
     // tail. Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
@@ -94,7 +92,6 @@ class Recovery {
     State& state_;
     Journal& journal_;
     Index& index_;
-    CommitRules rules_;
     std::vector<Candidate> records_;
     uint64_t checkpoint_block_ = 0;
     std::vector<Candidate> unproven_;

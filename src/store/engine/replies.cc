@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/base/quota.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
 namespace ros2s::engine {
 namespace {
@@ -41,7 +42,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const UpdateName& id,
     }
     const uint64_t dropped = known_owner != nullptr ? known_owner->dropped_upto : dropped_upto_;
     const bool all_kept = client != nullptr ? client->whole : dropped == 0;
-    if (!is_new && !all_kept && options_.expire_unknown) return fail(Code::expired);
+    if (!is_new && !all_kept && rules.expire_unknown) return fail(Code::expired);
     if (!has_room(id.owner, known_owner, now)) return fail(Code::busy, options_.per_owner_max);
     return std::nullopt;
 }
@@ -50,7 +51,7 @@ Result<std::optional<ReplyValue>> Replies::look_up(const UpdateName& id,
 // as over. Otherwise they would use up the owner's share for as long as the clock was wrong.
 bool Replies::is_over(const ClientsOfOwner& owner, WallTime now) const {
     const Duration age = between(owner.clients.at(owner.oldest_first.front()).last, now);
-    return age >= options_.lease || age <= -options_.lease || !options_.keep_for_lease;
+    return age >= options_.lease || age <= -options_.lease || !rules.keep_for_lease;
 }
 
 // A sender leaves as many slots free as it has, and an owner as many to its sender. So n senders

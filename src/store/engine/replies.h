@@ -36,8 +36,6 @@ struct RepliesOptions {
     size_t per_owner_max = 65536;  // slots
     size_t slots_max = 262144;     // of all owners
     Duration lease = std::chrono::minutes(2);
-    // Rules that tests may switch off (commit_rules.h).
-    bool expire_unknown = true, keep_for_lease = true;
 };
 
 class Replies {

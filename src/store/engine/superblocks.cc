@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::engine {
@@ -88,7 +89,7 @@ std::string missing_devices(const Superblock& pool, const Devices& devices,
 }  // namespace
 
 Result<Superblock> match_devices(Devices& devices, const std::vector<Superblock>& found,
-                                 const CommitRules& rules, Report& report) {
+                                 Report& report) {
     const auto newest_at = std::ranges::max_element(found, {}, &Superblock::age);
     const Superblock& newest = *newest_at;
     const std::string pool = newest.pool.to_string();
@@ -234,7 +235,7 @@ Task<Result<>> renew_copies(Reactor& reactor, const Devices& devices, const Supe
 }  // namespace
 
 Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices, Superblock& superblock,
-                                 const CommitRules& rules, Report& report) {
+                                 Report& report) {
     ++superblock.generation;
     // A single device has no other to be compared with.
     if (devices.size() > 1 && rules.reach_last)

@@ -9,7 +9,6 @@
 #include <memory>
 #include <vector>
 
-#include "commit_rules.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/block_device.h"
 #include "ros2s/engine/format/superblock.h"
@@ -36,7 +35,7 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // devices of the pool. Errors, each with a sentence: invalid.
 [[nodiscard]] Result<Superblock> match_devices(Devices& devices,
                                                const std::vector<Superblock>& found,
-                                               const CommitRules& rules, Report& report);
+                                               Report& report);
 // Checks that the map of the pool's space fits the memory: the number of a device's blocks comes
 // from the medium, and a sparse file can be of any size. Errors, with a sentence: no_memory.
 [[nodiscard]] Result<> check_space_map(const Superblock& superblock, uint64_t memory_bytes,
@@ -55,7 +54,6 @@ using Devices = std::vector<std::unique_ptr<device::BlockDevice>>;
 // Before the new device is used, each copy names it. Then no opening can omit it. The next growth
 // overwrites one copy at a time, and the other copy stays valid.
 [[nodiscard]] Task<Result<>> renew_superblocks(Reactor& reactor, const Devices& devices,
-                                               Superblock& superblock, const CommitRules& rules,
-                                               Report& report);
+                                               Superblock& superblock, Report& report);
 
 }  // namespace ros2s::engine

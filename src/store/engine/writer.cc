@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "reader.h"
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/wake_on_stop.h"
 
@@ -81,7 +82,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
-    while (running_.contains(slot) && cores_.rules().await_first_try) {
+    while (running_.contains(slot) && rules.await_first_try) {
         ROS2S_CO_TRY(call.check(reactor_));
         const WakeOnStop wake(call.stop, slot_done_);
         co_await slot_done_;
@@ -225,7 +226,7 @@ Task<Result<>> Writer::reserve_for(const Call& call, Draft& draft, SpaceMap::Nee
 
 Task<> Writer::lock_at(Update& update, Visit& visit) {
     const Span span(update.call.trace, visit.core.env.reactor, "engine.lock");
-    if (!cores_.rules().lock_keys) co_return;
+    if (!rules.lock_keys) co_return;
     co_await visit.locked.lock(update.draft.locks(visit.core.number));
 }
 
@@ -438,7 +439,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     ROS2S_CO_TRY(stage(update));
     committer_.open().hold(apart.nodes());
     for (const Visit& visit : visits) committer_.open().hold(visit.pins.nodes());
-    if (!cores_.rules().acknowledge_durable &&
+    if (!rules.acknowledge_durable &&
         std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_pins))
         [[unlikely]] {
         committer_.join(std::move(draft.record()));
@@ -447,7 +448,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         for (Visit& visit : visits) (void)visit.pins.take();
         co_return Commit{};
     }
-    if (!cores_.rules().lock_until_applied) {
+    if (!rules.lock_until_applied) {
         for (Visit& visit : visits) {
             if (visit.core.is_current()) visit.locked.clear();
         }

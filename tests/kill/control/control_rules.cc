@@ -1,12 +1,8 @@
 // The one difference of a control: the rule REMOVED_RULE does not hold.
-#include "ros2s/engine/commit_rules.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
-namespace ros2s::engine {
+namespace {
 
-CommitRules default_rules() {
-    CommitRules rules;
-    rules.REMOVED_RULE = false;
-    return rules;
-}
+[[maybe_unused]] const bool holds = ros2s::engine::rules.REMOVED_RULE = false;
 
-}  // namespace ros2s::engine
+}  // namespace

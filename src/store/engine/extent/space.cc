@@ -5,6 +5,7 @@
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/check.h"
+#include "ros2s/engine/rules/commit_rules.h"
 
 namespace ros2s::engine {
 namespace {
@@ -373,7 +374,7 @@ bool SpaceMap::mark_free(BlockAddress address, uint64_t group) {
     clear(device.used_bits, address.block());
     --device.used;
     --device.section_used[address.block() / section_blocks_];
-    if (skipped_.quarantine) {
+    if (!rules.quarantine) {
         give_back(address, 1);
         return true;
     }
@@ -400,7 +401,7 @@ bool SpaceMap::release(uint64_t group, std::vector<BlockRun>& apart) {
         const uint64_t least = devices_[displaced.first.device()].discard_least;
         const bool is_apart = least > 0 && displaced.blocks >= least;
         if (is_apart) apart.push_back({displaced.first, displaced.blocks});
-        if (is_apart && !skipped_.discarding) {
+        if (is_apart && rules.discard_ends_first) {
             discarding_ += displaced.blocks;
         } else {
             give_back(displaced.first, displaced.blocks);
@@ -413,7 +414,7 @@ bool SpaceMap::release(uint64_t group, std::vector<BlockRun>& apart) {
 }
 
 void SpaceMap::discarded(BlockRun run) {
-    if (skipped_.discarding) return;
+    if (!rules.discard_ends_first) return;
     discarding_ -= run.blocks;
     give_back(run.first, run.blocks);
 }
@@ -503,7 +504,7 @@ void SpaceMap::begin_cut(CutSink& sink) {
     ROS2S_CHECK(cut_.empty());
     sink_ = &sink;
     cut_.swap(dirty_);
-    if (skipped_.regions && !cut_.empty()) cut_.resize(1);
+    if (!rules.cut_all_regions && !cut_.empty()) cut_.resize(1);
     for (const Region at : cut_) devices_[at.device].regions[at.region] = is_in_cut;
 }
 

@@ -134,13 +134,6 @@ class SpaceMap {
     [[nodiscard]] uint64_t oldest_quarantined() const {
         return quarantine_.empty() ? 0 : quarantine_.front().group;
     }
-    // Rules that tests may switch off.
-    struct Skipped {
-        bool quarantine = false;  // freed blocks are available at once
-        bool discarding = false;  // blocks are available before their discard has ended
-        bool regions = false;     // a cut has one region
-    };
-    void skip(const Skipped& rules) { skipped_ = rules; }
 
     // ---- for the cleaner
     // A device's blocks in clear sections, and its unused blocks.
@@ -229,7 +222,6 @@ class SpaceMap {
     uint64_t quarantined_ = 0, discarding_ = 0, moving_ = 0;
     std::vector<Region> dirty_, cut_;
     CutSink* sink_ = nullptr;
-    Skipped skipped_;
 };
 
 }  // namespace ros2s::engine

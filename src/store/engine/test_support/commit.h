@@ -42,9 +42,9 @@ struct CommitBench {
     EngineOptions options;
     Twenty state;
     Journal journal{3, 64};
-    Cores cores{env, *index, 1, {}, options};
+    Cores cores{env, *index, 1, options};
     Publisher publisher{env, cores, state};
-    Committer committer{env, {device.get()}, cores, publisher, state, journal, options, {}, {}, {}};
+    Committer committer{env, {device.get()}, cores, publisher, state, journal, options, {}, {}};
     Checkpointer checkpointer{env,     *index,    *device, cores, publisher, state,
                               journal, committer, {},      1,     1};
 

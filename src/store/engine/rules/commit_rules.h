@@ -1,7 +1,8 @@
 // CommitRules lists the rules that protect against crashes, device errors and concurrent requests:
 // those of the commit protocol (docs/formats/journal.md, "Rules"), and others whose absence tests
-// once did not detect. Tests switch one off to show that the crash suite detects it. Programs never
-// do.
+// once did not detect. In programs all hold, as constants. The crash suite links another build of
+// the engine (engine_switchable in CMakeLists.txt), in which it switches one off to show that it
+// detects this.
 #pragma once
 
 namespace ros2s::engine {
@@ -115,8 +116,10 @@ struct CommitRules {
     bool acknowledge_durable = true;
 };
 
-// The rules if no others are given: all. A program may define this function itself; its definition
-// replaces the library's. The kill test's control does.
-[[nodiscard]] CommitRules default_rules();
+#ifdef ROS2S_SWITCHABLE_RULES
+inline CommitRules rules;  // changed only while no pool is open
+#else
+inline constexpr CommitRules rules;
+#endif
 
 }  // namespace ros2s::engine
