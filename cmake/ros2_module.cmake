@@ -12,7 +12,7 @@ endmacro()
 # does not compile. A module's own private headers are included as "header.h".
 #
 # All *_test.cc become one program <module>_test. Each *_bench.cc becomes a program. Each *_fuzz.cc
-# becomes a libFuzzer program if ROS2S_FUZZ is on.
+# becomes a libFuzzer program of the target `fuzzers` if ROS2S_FUZZ is on.
 # What tests alone include is in <path>/test_support/.
 # PUBLIC modules appear in the public headers, PRIVATE ones only in the .cc files.
 function(ros2_module path)
@@ -110,7 +110,7 @@ function(ros2_module path)
   if(ROS2S_FUZZ)
     foreach(fuzzer ${fuzzers})
       get_filename_component(fuzzer_name ${fuzzer} NAME_WE)
-      add_executable(${name}_${fuzzer_name} ${fuzzer})
+      add_executable(${name}_${fuzzer_name} EXCLUDE_FROM_ALL ${fuzzer})
       add_dependencies(fuzzers ${name}_${fuzzer_name})
       target_compile_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer -iquote${dir})
       target_link_options(${name}_${fuzzer_name} PRIVATE -fsanitize=fuzzer)

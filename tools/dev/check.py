@@ -47,6 +47,12 @@ def races(tally, *more):
         test.cases("tsan", "engine_test", SPREAD, tally, environment)
 
 
+def fuzzers(tally, seconds):
+    """Builds the fuzzers and runs each."""
+    if tally.add("build of the fuzzers", build.make("asan", [fuzz.TARGET])):
+        fuzz.fuzz_all(tally, seconds)
+
+
 def run(options):
     tally = console.Tally()
     console.part("programs")
@@ -64,7 +70,7 @@ def run(options):
         console.part("asan tests")
         test.ctest("asan", tally, exclude_labels=(test.NIGHTLY, test.PROGRAMS, test.CAMPAIGN),
                    environment=SANITIZED | {"ROS2STORE_TEST_SECONDS": str(HOSTILE_SECONDS)})
-        parts.insert(0, ("fuzzers", lambda tally: fuzz.fuzz_all(tally, options.seconds)))
+        parts.insert(0, ("fuzzers", lambda tally: fuzzers(tally, options.seconds)))
     if not options.brief:
         parts += [("lab", lab.selection), ("arm64", arm64.selection)]
     give_up = console.started + options.minutes * 60
