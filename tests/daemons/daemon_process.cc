@@ -165,6 +165,16 @@ int run_program(const std::string& command, std::string& output) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+void make_certificates(const std::string& name, const std::string& directory) {
+    static const TemporaryDirectory all;
+    const std::string made = all.path(name);
+    if (std::string said; !std::filesystem::exists(made)) {
+        EXPECT_EQ(run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, made), said), 0)
+            << said;
+    }
+    std::filesystem::copy(made, directory, std::filesystem::copy_options::recursive);
+}
+
 uint64_t resident_kib(int pid) {
     std::ifstream status(fmt::format("/proc/{}/status", pid));
     std::string word;

@@ -49,6 +49,10 @@ int run_program(const std::string& command, std::string& output);
 // The resident memory of a process, including shared memory.
 uint64_t resident_kib(int pid);
 
+// Makes an authority, and certificates, as `ros2store certs init` does. Those of one name are
+// copies of what this process has made once: their files are flushed to the disk.
+void make_certificates(const std::string& name, const std::string& directory);
+
 // A directory that is removed with this object.
 class TemporaryDirectory {
   public:

@@ -48,6 +48,8 @@ class DpuServer : public testing::TestWithParam<const char*> {
         auto made = OsReactor::create({.thread_name = "host"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
+        engine.listen_on(GetParam());
+        engine.write_settings();
     }
     std::unique_ptr<HostFiles> open(Report& report) {
         auto opened = run_blocking(

@@ -19,10 +19,7 @@ EngineProcess::EngineProcess() {
         << said;
     std::filesystem::create_directory(pool_directory() + "/certs");
     std::filesystem::create_directory(places().run);
-    EXPECT_EQ(
-        run_program(fmt::format("'{}' certs init '{}'", PROGRAM_CLI, places().storage_certs), said),
-        0)
-        << said;
+    make_certificates("storage", places().storage_certs);
     give_pools();
     write_settings();
 }
@@ -37,16 +34,18 @@ void EngineProcess::write_settings(const std::string& extra) {
     for (const auto& [subject, rights] : rights_) {
         access += fmt::format("  \"{}\": {{{}}}\n", subject, rights);
     }
+    const std::string ofi =
+        over_ofi_ ? fmt::format(", ofi+tcp;ofi_rxm 127.0.0.1:{}", ofi_port_) : "";
     std::ofstream(path("engine.yaml")) << fmt::format(
         "pools: {}{}\n"
         "access:\n{}"
         "control: {{listen: \"unix:{}\", certificates: {}}}\n"
-        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}, ofi+tcp;ofi_rxm 127.0.0.1:{}, "
-        "tls 127.0.0.1:{}\", trusted_network: loopback}}\n"
+        "data: {{listen: \"shm {}, ucx+tcp 127.0.0.1:{}{}, tls 127.0.0.1:{}\", trusted_network: "
+        "loopback}}\n"
         "metrics: {{listen: \"127.0.0.1:{}\", password_file: {}}}\n{}",
         pool_directory(), more_pools_, access, places().engine_control, places().storage_certs,
-        places().engine_data, data_port_, ofi_port_, tls_port_, metrics_port_,
-        path("engine.metrics"), extra);
+        places().engine_data, data_port_, ofi, tls_port_, metrics_port_, path("engine.metrics"),
+        extra);
 }
 
 void EngineProcess::add_pool(const std::string& name) {

@@ -3,6 +3,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <string_view>
 
 #include "daemon_process.h"
 #include "ros2s/api/service_paths.h"
@@ -39,6 +40,9 @@ class EngineProcess {
     void give(const std::string& subject, const std::string& rights) { rights_[subject] = rights; }
     // Removes the rights of "CN=client". Call before write_settings().
     void take_all_from_the_client() { rights_.erase("CN=client"); }
+    // Call before write_settings(): also listens on this provider, if it is one of libfabric's. An
+    // engine that loads libfabric takes twice as long to start.
+    void listen_on(std::string_view provider) { over_ofi_ |= provider.starts_with("ofi"); }
     // Adds a pool of that name. Call before start.
     void add_pool(const std::string& name);
 
@@ -48,6 +52,7 @@ class EngineProcess {
     void give_pools();
     std::string more_pools_;
     std::string containers_ = "pool/*";
+    bool over_ofi_ = false;
     std::map<std::string, std::string> rights_;  // by subject
     uint16_t data_port_ = free_port(), ofi_port_ = free_port(), tls_port_ = free_port(),
              metrics_port_ = free_port();

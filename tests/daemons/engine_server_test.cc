@@ -77,6 +77,7 @@ struct Shape {
 class EngineServer : public testing::TestWithParam<Shape> {
   protected:
     EngineServer() {
+        engine.listen_on(GetParam().provider);
         engine.write_settings(fmt::format("service: {{reactors: {}}}\n", GetParam().reactors));
         Report report;
         auto made = OsReactor::create({.thread_name = "client"}, report);

@@ -39,10 +39,13 @@ class StruckDaemons {
   public:
     enum class Victim : uint8_t { engine, dpu, both };
 
-    StruckDaemons(std::string provider, Victim victim) : dpu(engine, provider), victim_(victim) {
+    StruckDaemons(const std::string& provider, Victim victim)
+        : dpu(engine, provider), victim_(victim) {
         auto made = OsReactor::create({.thread_name = "client"}, report);
         EXPECT_TRUE(made && (*made)->start(report)) << report.text();
         reactor = std::move(*made);
+        engine.listen_on(provider);
+        engine.write_settings();
         EXPECT_TRUE(engine.start());
     }
     // Runs `work`, which waits for a reply. The daemon dies just before the reply, and is started

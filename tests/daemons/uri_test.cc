@@ -74,6 +74,10 @@ Content read_file(ros2s_fs* fs, const std::string& name) {
 
 class NetworkUri : public testing::Test {
   protected:
+    NetworkUri() {
+        engine.listen_on("ofi+tcp;ofi_rxm");
+        engine.write_settings();
+    }
     [[nodiscard]] std::string uri(const std::string& scheme,
                                   const std::string& further = {}) const {
         return fmt::format("{}:///pool/main?dir={}{}", scheme, engine.pool_directory(), further);

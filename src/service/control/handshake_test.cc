@@ -74,7 +74,7 @@ TEST_F(Handshake, InvalidServerIsReported) {
     ASSERT_TRUE(shown) << report_.text();
     EXPECT_THAT(shown->doubt, HasSubstr("IP address mismatch"));
     // The client trusts the server, but not the reverse.
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     pki::Identity mixed = alice;
     mixed.authority_file = others.directory() + "/ca.crt";
     EXPECT_FALSE(shake(mixed, "localhost"));
@@ -82,7 +82,7 @@ TEST_F(Handshake, InvalidServerIsReported) {
 }
 
 TEST_F(Handshake, RefusalByServerIsReported) {
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     const auto shown = shake(others.of("alice"), "localhost");
     ASSERT_FALSE(shown);
     EXPECT_EQ(shown.error().code, Code::denied) << report_.text();

@@ -126,7 +126,7 @@ TEST_F(ControlTls, RefusedPeerIsLoggedOnce) {
     EXPECT_THAT(handshake(shown(rig_->certificates.of("alice"))), HasSubstr("TLSv1.3"));
     EXPECT_THAT(rig_->lines.with(audited), SizeIs(0)) << "this one is none";
 
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     handshake(shown(others.of("alice")));
     expect_refused("its certificate is not valid here (of CN=alice: ");
     EXPECT_THAT(rig_->lines.with(audited).back(), HasSubstr("issuer certificate"));
@@ -161,7 +161,7 @@ TEST_F(ControlTls, RefusedPeerIsLoggedOnce) {
 
 TEST_F(ControlTls, ClientTrustsOnlyItsAuthority) {
     start();
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     const auto client = ControlClient::create(
         *rig_->client_reactor, {.address = rig_->address(), .identity = others.of("alice")},
         report_);

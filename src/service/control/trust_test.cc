@@ -47,7 +47,7 @@ TEST_F(CertificateTrust, ReplacedAuthorityEndsOldSessions) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
     rig_.mount(*client, opened.id);
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     replace_authority(others);
     EXPECT_TRUE(eventually(*rig_.client_reactor, [&] { return live() == 0; }));
     EXPECT_THAT(rig_.lines.with("audit: session " + std::to_string(opened.id.value) +
@@ -77,7 +77,7 @@ TEST_F(CertificateTrust, ReplacedAuthorityEndsOldSessions) {
 TEST_F(CertificateTrust, FilesRefusedAtFirstAreUsedLater) {
     const auto client = rig_.client();
     (void)rig_.open(*client);
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     // A certificate begins an hour before it is issued.
     const auto soon = now() + std::chrono::hours(1) + std::chrono::seconds(2);
     ASSERT_TRUE(pki::issue(others.directory(),
@@ -163,7 +163,7 @@ TEST_F(CertificateTrust, RenewedAuthorityEndsNoSession) {
     const auto client = rig_.client();
     const OpenedSession opened = rig_.open(*client);
     // Trusts the old authority and the new one.
-    const Certificates others;
+    const Certificates others{Certificates::New{}};
     {
         const std::string both = rig_.certificates.directory() + "/ca.crt";
         std::filesystem::copy_file(both, both + ".new");

@@ -19,6 +19,11 @@ pki::Seconds now() {
 }
 
 Certificates::Certificates() {
+    static const Certificates made{New{}};
+    std::filesystem::copy(made.directory(), directory(), std::filesystem::copy_options::recursive);
+}
+
+Certificates::Certificates(New) {
     Report report;
     const auto made = pki::make_authority(
         directory(),

@@ -70,7 +70,11 @@ class TemporaryDirectory {
 // A development authority with a certificate for the server and one for each client.
 class Certificates {
   public:
+    // A copy of those that this process has made once: their files are flushed to the disk, which
+    // takes longer than most tests.
     Certificates();
+    struct New {};
+    explicit Certificates(New);
     [[nodiscard]] pki::Identity of(const std::string& name) const;
     void add(const std::string& name);
     [[nodiscard]] std::string directory() const { return base_.path() + "/certs"; }
