@@ -16,7 +16,7 @@ using namespace object;
 // What a chain knows of an object, and what it reads of it next.
 struct ChainReader::ChainedObject {
     // Known, by key and by akey.
-    std::map<std::string, std::shared_ptr<const Fact>> facts;
+    std::map<std::string, Fact> facts;
     std::map<std::string, QueryReply> queries;
     bool is_guessed = false;  // and not read yet
 
@@ -106,11 +106,14 @@ Task<Result<bool>> ChainReader::follow(const Call& call, std::string space, Chai
             if (!item.status) continue;
             const ObjectName name{space, object_name(item.object)};
             ChainedObject& object = chain.objects[item.object];
+            const auto known = chain.may_guess ? heads_.known(name) : nullptr;
             if (is_query) {
                 auto facts = object.queries.find(item.akey.bytes);
-                if (facts == object.queries.end() && chain.may_guess) {
-                    if (const auto seen = heads_.seen.query(name, item.akey)) {
-                        facts = object.queries.emplace(item.akey.bytes, *seen).first;
+                if (facts == object.queries.end() && known != nullptr) {
+                    View view(item.object, known);
+                    const auto reply = query(view, item.akey);
+                    if (reply && view.is_complete()) {
+                        facts = object.queries.emplace(item.akey.bytes, *reply).first;
                         object.is_guessed = true;
                     }
                 }
@@ -124,21 +127,20 @@ Task<Result<bool>> ChainReader::follow(const Call& call, std::string space, Chai
             }
             const std::string key = entry_key(item.dkey, item.akey);
             auto fact = object.facts.find(key);
-            if (fact == object.facts.end() && chain.may_guess) {
-                if (const Facts seen = heads_.seen.of(name, {key}); !seen.empty()) {
-                    fact = object.facts.emplace(key, seen[0]).first;
-                    object.is_guessed = true;
-                }
+            if (fact == object.facts.end() && known != nullptr && known->has(key)) {
+                ROS2S_CO_TRY_ASSIGN(Fact guess, fact_of(key, known->value(key)));
+                fact = object.facts.emplace(key, std::move(guess)).first;
+                object.is_guessed = true;
             }
             chain.done[i] = fact != object.facts.end();
             if (!chain.done[i]) {
                 object.keys.insert(key);
-            } else if (fact->second->entry.is_array) {
+            } else if (fact->second.entry.is_array) {
                 Result<> failure;
                 co_await reader_.fetch_item(call, space, item, failure);
                 ROS2S_CO_TRY(std::move(failure));
             } else {
-                item.status = Reader::take_value(*fact->second, item);
+                item.status = Reader::take_value(fact->second, item);
             }
         }
         Nursery nursery(env_.reactor, chain_items_max);
@@ -160,105 +162,71 @@ Task<Result<bool>> ChainReader::follow(const Call& call, std::string space, Chai
 // What was guessed is read again, with what is wanted beside it.
 Task<> ChainReader::read_object(const Call& call, std::string space, ObjectId id,
                                 ChainedObject& object) {
-    const ObjectName name{space, object_name(id)};
-    Read read{.object = name, .keys = {object.keys.begin(), object.keys.end()}};
-    std::set<std::string> columns = object.columns;
+    View view(id);
+    for (const std::string& key : object.keys) view.want(key);
+    for (const std::string& akey : object.columns) view.want(column_key({akey}));
     if (object.is_guessed) {
-        for (const std::string& key : object.facts | std::views::keys) read.keys.push_back(key);
-        for (const auto& akey : object.queries | std::views::keys) columns.insert(akey);
+        for (const std::string& key : object.facts | std::views::keys) view.want(key);
+        for (const auto& akey : object.queries | std::views::keys) view.want(column_key({akey}));
     }
-    for (const std::string& akey : columns) read.keys.push_back(column_key({akey}));
+    // The others probably have nothing: an object is a file or a directory.
+    if (!object.columns.empty()) (void)query(view, {*object.columns.begin()});
+    const Read read = view.next_read(space);
     Result<ReadReply> reply = ReadReply{};
     if (object.columns.empty()) {
-        reply = co_await heads_.read_with_others(name, read.keys);
+        reply = co_await heads_.read_with_others(read.object, read.keys);
     } else {
-        // The others probably have nothing: an object is a file or a directory.
-        read.range = Reader::query_read(name, {*object.columns.begin()}).range;
-        read.keys.emplace_back(head_key);
         reply = co_await env_.metadata.read(read);
     }
     reply = absent_as_empty(std::move(reply));
-    object.result = reply ? co_await take(call, read, object, std::move(*reply))
+    object.result = reply ? co_await take(call, read, view, object, std::move(*reply))
                           : Result<>(fail(reply.error()));
     object.is_guessed = false;
     object.keys.clear();
     object.columns.clear();
 }
 
-Task<Result<>> ChainReader::take(const Call& call, const Read& read, ChainedObject& object,
-                                 ReadReply reply) {
-    const ObjectName& name = read.object;
+Task<Result<>> ChainReader::take(const Call& call, const Read& read, View& view,
+                                 ChainedObject& object, ReadReply reply) {
+    const std::string& space = read.object.space;
     Head head;
-    std::string head_bytes;
-    if (const auto found = reply.values.find(head_key); found != reply.values.end()) {
-        head_bytes = found->second;
-        ROS2S_CO_TRY(decode(head_bytes, head));
-    } else if (!reply.values.empty()) {
-        co_return fail(Code::corrupt);
+    if (const std::string bytes = reply.value(head_key); !bytes.empty()) {
+        ROS2S_CO_TRY(decode(bytes, head));
     }
     if (!head.lock.transaction.is_nil()) {
         // It is committed, and this store knows what it does.
         const bool asks = !object.keys.empty() || !object.columns.empty();
-        if (!asks && heads_.seen.has_head(name, head_bytes, false)) {
-            object.is_other = !is_still_seen(name, object);
+        const auto known = heads_.known(read.object);
+        if (!asks && known != nullptr && known->is_of(reply.value(head_key), false)) {
+            object.is_other = !has_same(object, *known);
             co_return Result<>{};
         }
         ROS2S_CO_TRY_ASSIGN(reply, co_await heads_.read_unlocked(call, read, head));
-        const auto found = reply.values.find(head_key);
-        head_bytes = found == reply.values.end() ? "" : found->second;
     }
-    const bool is_free = !head_bytes.empty() && head.lock.transaction.is_nil();
-    const std::vector<std::string> wanted(object.keys.begin(), object.keys.end());
-    if (object.is_guessed && !has_same(object, reply)) object.is_other = true;
-    ROS2S_CO_TRY_ASSIGN(const Facts facts, facts_of(wanted, reply));
-    if (is_free && object.is_guessed && !object.is_other) {
-        for (const auto& [key, fact] : object.facts)
-            heads_.seen.remember(name, head_bytes, {key}, {fact});
-        for (const auto& [akey, known] : object.queries) {
-            heads_.seen.remember(name, head_bytes, {akey}, known);
-        }
+    ROS2S_CO_TRY(view.take(read, reply));
+    heads_.learn(space, view);
+    if (object.is_guessed && !has_same(object, *view.known())) object.is_other = true;
+    for (const std::string& key : object.keys) {
+        ROS2S_CO_TRY_ASSIGN(object.facts[key], fact_of(key, view.stored(key)));
     }
-    if (is_free) heads_.seen.remember(name, head_bytes, wanted, facts);
-    for (size_t i = 0; i < wanted.size(); ++i) object.facts[wanted[i]] = facts[i];
     for (const std::string& akey : object.columns) {
-        std::optional<QueryReply> found;
-        const bool has_range = akey == *object.columns.begin();
-        if (has_range || !reply.values.contains(column_key({akey}))) {
-            ROS2S_CO_TRY_ASSIGN(found,
-                                co_await reader_.finish_query(call, name, {akey}, reply, head));
-        }
-        if (!found) {
-            ROS2S_CO_TRY_ASSIGN(found, co_await reader_.query_object(call, name, {akey}));
-        }
-        object.queries[akey] = *found;
+        ROS2S_CO_TRY_ASSIGN(object.queries[akey],
+                            co_await reader_.query_object(call, space, view, {akey}));
     }
     co_return Result<>{};
 }
 
-bool ChainReader::is_still_seen(const ObjectName& name, const ChainedObject& object) const {
-    for (const auto& [key, fact] : object.facts) {
-        if (heads_.seen.of(name, {key}) != Facts{fact}) return false;
-    }
-    return std::ranges::all_of(object.queries, [&](const auto& each) {
-        const auto seen = heads_.seen.query(name, {each.first});
-        return seen && seen->last_epoch == each.second.last_epoch;
-    });
-}
-
 // Each change of an akey gives its column another epoch.
-bool ChainReader::has_same(const ChainedObject& object, const ReadReply& reply) {
-    const auto value_of = [&reply](const std::string& key) {
-        const auto found = reply.values.find(key);
-        return found == reply.values.end() ? std::string_view() : std::string_view(found->second);
-    };
+bool ChainReader::has_same(const ChainedObject& object, const CachedOmap& known) {
     for (const auto& [key, fact] : object.facts) {
-        if (value_of(key) != fact->value) return false;
+        if (!known.has(key) || known.value(key) != fact.value) return false;
     }
-    for (const auto& [akey, known] : object.queries) {
-        const std::string_view value = value_of(column_key({akey}));
+    for (const auto& [akey, reply] : object.queries) {
+        const std::string key = column_key({akey});
         Column column;
-        if (!value.empty() && !decode(value, column)) return false;
-        if (Epoch{column.last_epoch} != known.last_epoch) return false;
+        if (!known.has(key)) return false;
+        if (!known.value(key).empty() && !decode(known.value(key), column)) return false;
+        if (Epoch{column.last_epoch} != reply.last_epoch) return false;
     }
     return true;
 }

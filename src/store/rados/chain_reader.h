@@ -31,9 +31,11 @@ class ChainReader {
     Task<Result<bool>> follow(const Call& call, std::string space, Chain& chain);
     Task<> read_object(const Call& call, std::string space, object::ObjectId object,
                        ChainedObject& wanted);
-    Task<Result<>> take(const Call& call, const Read& read, ChainedObject& object, ReadReply reply);
-    [[nodiscard]] bool is_still_seen(const ObjectName& name, const ChainedObject& object) const;
-    [[nodiscard]] static bool has_same(const ChainedObject& object, const ReadReply& reply);
+    // `view` has asked for what `read` reads.
+    Task<Result<>> take(const Call& call, const Read& read, View& view, ChainedObject& object,
+                        ReadReply reply);
+    // Whether all that the chain knows of the object is known to be so.
+    [[nodiscard]] static bool has_same(const ChainedObject& object, const CachedOmap& known);
 
     const Env& env_;
     Heads& heads_;

@@ -8,7 +8,7 @@ namespace ros2s::rados {
 namespace {
 
 constexpr size_t shared_keys_max = 256;
-constexpr size_t known_bytes_max = size_t{16} << 20;
+constexpr size_t cache_bytes_max = size_t{32} << 20;
 constexpr size_t crowded_max = 4096;
 
 }  // namespace
@@ -18,7 +18,8 @@ using namespace object;
 // ---- reads -----------------------------------------------------------------------------------
 
 Task<Result<ReadReply>> Heads::read_unlocked(const Call& call, Read read, Head& head) {
-    read.keys.emplace_back(head_key);
+    const bool has_head = std::ranges::find(read.keys, head_key) != read.keys.end();
+    if (!has_head) read.keys.emplace_back(head_key);
     while (true) {
         ROS2S_CO_TRY(call.check(env_.reactor));
         auto reply = co_await env_.metadata.read(read);
@@ -51,8 +52,7 @@ Task<> Heads::read_shared(ObjectName object, std::vector<std::string> keys,
     const auto hold = co_await read_turns_.lock({object.space + object.name});
     const auto at = shared_reads_.find(object);
     if (at != shared_reads_.end() && at->second == read) shared_reads_.erase(at);
-    Read all{.object = std::move(object), .keys = {head_key}};
-    all.keys.insert(all.keys.end(), read->keys.begin(), read->keys.end());
+    const Read all{.object = std::move(object), .keys = {read->keys.begin(), read->keys.end()}};
     read->reply = co_await env_.metadata.read(all);
     read->done.set();
 }
@@ -63,37 +63,78 @@ Task<Result<ReadReply>> Heads::read_with_others(ObjectName object, std::vector<s
     co_return shared->reply;
 }
 
-// ---- what this store has written last ----------------------------------------------------------
+// ---- what is known -----------------------------------------------------------------------------
+
+void Heads::keep(const ObjectName& object, std::shared_ptr<CachedOmap> known) {
+    const size_t bytes = known->bytes();
+    if (const auto at = cache_.find(object); at != cache_.end()) {
+        cache_bytes_ -= at->second.bytes;
+        cache_.erase(at);
+    }
+    if (cache_bytes_ + bytes > cache_bytes_max) {
+        cache_.clear();
+        cache_bytes_ = 0;
+    }
+    if (bytes > cache_bytes_max) return;
+    cache_.emplace(object, Cached{std::move(known), bytes});
+    cache_bytes_ += bytes;
+}
+
+std::shared_ptr<CachedOmap> Heads::known(const ObjectName& object) const {
+    const auto found = cache_.find(object);
+    return found == cache_.end() ? nullptr : found->second.known;
+}
+
+bool Heads::are_true(const ObjectName& object, const std::vector<std::string>& keys,
+                     const Facts& facts, const Result<ReadReply>& reply, bool is_applied) const {
+    const auto now = known(object);
+    if (!reply || now == nullptr || !now->is_of(reply->value(head_key), is_applied)) return false;
+    for (size_t i = 0; i < keys.size(); ++i) {
+        if (!now->has(keys[i]) || now->value(keys[i]) != facts[i].value) return false;
+    }
+    return true;
+}
+
+void Heads::learn(const std::string& space, const View& view) {
+    if (!view.exists() || !view.head().lock.transaction.is_nil()) return;
+    const ObjectName name{space, object_name(view.object())};
+    auto now = known(name);
+    // The reply to a read can come after that to a later change.
+    if (now != nullptr && now->has_replaced(view.head_bytes())) return;
+    if (now != nullptr && now->head_bytes() == view.head_bytes()) {
+        if (now != view.known()) now->merge(*view.known());
+    } else {
+        now = view.known();
+        now->begins(next_moment());
+    }
+    keep(name, std::move(now));
+}
 
 bool Heads::begin_with_known(const std::string& space, Views& views) {
     bool is_any = false;
     for (auto& [object, view] : views) {
-        auto known = known_.extract({space, object_name(object)});
-        if (known.empty()) continue;
-        known_bytes_ -= known.mapped().bytes();
-        view.begin_with(std::move(known.mapped()));
+        auto now = known({space, object_name(object)});
+        // A transaction that decides at an object names its head in locks, so it must be there.
+        if (now == nullptr || !now->is_applied()) continue;
+        view.begin_with(std::move(now));
         is_any = true;
     }
     return is_any;
 }
 
-void Heads::remember(const std::string& space, View view, const Pending& stored) {
+void Heads::remember(const std::string& space, const View& view, const Pending& stored,
+                     const std::string& locked_head) {
     // Others may have made it and removed it again since it was read.
-    if (!view.exists()) view.begins(next_moment());
-    view.adopt(stored);
-    const size_t bytes = view.bytes();
-    if (known_bytes_ + bytes > known_bytes_max) {
-        known_.clear();
-        known_bytes_ = 0;
-    }
-    if (bytes > known_bytes_max) return;
-    const ObjectName name{space, object_name(view.object())};
-    if (known_.insert_or_assign(name, std::move(view)).second) known_bytes_ += bytes;
+    if (!view.exists()) view.known()->begins(next_moment());
+    view.known()->adopt(stored, locked_head);
+    keep({space, object_name(view.object())}, view.known());
+}
+
+void Heads::note_applied(const ObjectName& object, const std::string& locked_head) {
+    if (const auto now = known(object)) now->applied(locked_head);
 }
 
 // ---- bytes in the omap -------------------------------------------------------------------------
-
-bool Heads::has_room_inline(const ObjectName& object) const { return !crowded_.contains(object); }
 
 void Heads::note_room(const ObjectName& object, const Pending& stored) {
     for (const auto& [key, value] : stored.set) {

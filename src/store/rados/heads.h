@@ -8,8 +8,9 @@
 // - A read returns no state of a transaction that is not committed, and the state after one that
 // is.
 // - A read that several callers share begins after all of them have asked.
-// - A view is used by one transaction at a time, which holds the mutex of its object.
-// - Known views and facts each take at most about 16 MiB.
+// - Only the transaction that holds the mutex of an object changes what is known of it, when the
+//   change is done. Others only add to it.
+// - What is known takes at most about 32 MiB.
 #pragma once
 #include <map>
 #include <memory>
@@ -21,14 +22,14 @@
 #include "ros2s/rados/coordinator.h"
 #include "ros2s/rados/key_mutexes.h"
 #include "ros2s/rados/plan.h"
-#include "ros2s/rados/seen.h"
+#include "ros2s/rados/view.h"
 
 namespace ros2s::rados {
 
 // A request that several reads share.
 struct SharedRead {
     explicit SharedRead(Reactor& reactor) : done(reactor) {}
-    std::set<std::string> keys;
+    std::set<std::string> keys{head_key};
     Result<ReadReply> reply = fail(Code::io);
     Event done;
 };
@@ -41,7 +42,6 @@ class Heads {
     // By namespace and name of the object. Transactions of this store that change an object hold
     // its mutex.
     KeyMutexes mutexes;
-    SeenFacts seen;
 
     // As Pool::read(), but first applies a committed transaction that locks the object. Sets
     // `head`. If the object does not exist, the reply has no values.
@@ -51,23 +51,40 @@ class Heads {
                        std::shared_ptr<SharedRead>& read);
     Task<Result<ReadReply>> read_with_others(ObjectName object, std::vector<std::string> keys);
 
-    // Initializes the views with the state that this store wrote last. Returns whether there is
-    // any.
+    // Null: nothing is known.
+    [[nodiscard]] std::shared_ptr<CachedOmap> known(const ObjectName& object) const;
+    // Whether the facts are still true for the object that was read. `is_applied`: see CachedOmap.
+    [[nodiscard]] bool are_true(const ObjectName& object, const std::vector<std::string>& keys,
+                                const Facts& facts, const Result<ReadReply>& reply,
+                                bool is_applied) const;
+    // Adds what a view has read to what is known.
+    void learn(const std::string& space, const View& view);
+    // Initializes the views with what is known. Returns whether there is any.
     bool begin_with_known(const std::string& space, Views& views);
-    // The store has changed the object from the view's state. `stored` is the whole change.
-    void remember(const std::string& space, View view, const Pending& stored);
+    // The store has changed the object from the view's state. `stored` is the whole change. Until
+    // it is applied, the object has the locked head, if that is not empty.
+    void remember(const std::string& space, const View& view, const Pending& stored,
+                  const std::string& locked_head);
+    void note_applied(const ObjectName& object, const std::string& locked_head);
     // The moments of reads of objects and slots are in the order of these calls.
     [[nodiscard]] uint64_t next_moment() { return ++moments_; }
 
     // False: the object's omap has so many bytes that new ones go to the data pool.
-    [[nodiscard]] bool has_room_inline(const ObjectName& object) const;
+    [[nodiscard]] bool has_room_inline(const ObjectName& object) const {
+        return !crowded_.contains(object);
+    }
     void note_room(const ObjectName& object, const Pending& stored);
 
   private:
     const Env& env_;
     Coordinator& coordinator_;
-    std::map<ObjectName, View> known_;
-    size_t known_bytes_ = 0;
+    struct Cached {
+        std::shared_ptr<CachedOmap> known;
+        size_t bytes = 0;  // as it is counted
+    };
+    void keep(const ObjectName& object, std::shared_ptr<CachedOmap> known);
+    std::map<ObjectName, Cached> cache_;
+    size_t cache_bytes_ = 0;
     uint64_t moments_ = 0;
     std::map<ObjectName, std::shared_ptr<SharedRead>> shared_reads_;  // others can join
     KeyMutexes read_turns_;

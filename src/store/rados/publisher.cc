@@ -92,7 +92,7 @@ Task<Result<>> Publisher::publish(const Call& call, std::string space, RecordLoc
     if (is_one) {
         const auto changed = co_await change_one(space, participants[0], even_if_full);
         if (!changed) co_return co_await outcome_of(changed.error(), space, members);
-        note_changed(space, participants[0], views);
+        note_changed(space, participants[0]);
         co_return Result<>{};
     }
     Coordination record{.transaction = Uuid::make(env_.reactor.secrets()),
@@ -109,37 +109,28 @@ Task<Result<>> Publisher::publish(const Call& call, std::string space, RecordLoc
         const size_t decider = decider_of(participants);
         const auto decided = co_await change_by_decider(
             call, space, std::move(record), participants, decider, *members[0]->hold, even_if_full);
-        if (!decided) co_return co_await outcome_of(decided.error(), space, members);
-        for (const Participant& each : participants) {
-            const ObjectName name{space, object_name(each.view->object())};
-            heads_.note_room(name, each.pending);
-            heads_.seen.update(name, *each.view, each.pending, each.locked_head);
-            if (&each != &participants[decider]) continue;
-            heads_.remember(space, std::move(views.at(each.view->object())), each.pending);
-        }
-        co_return Result<>{};
+        co_return decided ? decided : co_await outcome_of(decided.error(), space, members);
     }
     const auto executed = co_await change_by_slot(call, space, std::move(location), record,
                                                   participants, even_if_full);
     if (!executed) co_return co_await outcome_of(executed.error(), space, members);
     for (const Participant& each : participants) {
         if (*executed) {
-            note_changed(space, each, views);
+            note_changed(space, each);
         } else {
-            tidier_.start(space, each.view->object(), each.pending);
-            heads_.note_room({space, object_name(each.view->object())}, each.pending);
+            const ObjectName name{space, object_name(each.view->object())};
+            tidier_.start(name, each.pending);
+            heads_.note_room(name, each.pending);
         }
     }
     co_return Result<>{};
 }
 
-void Publisher::note_changed(const std::string& space, const Participant& changed, Views& views) {
-    const ObjectId object = changed.view->object();
-    const ObjectName name{space, object_name(object)};
-    tidier_.start(space, object, changed.pending);
+void Publisher::note_changed(const std::string& space, const Participant& changed) {
+    const ObjectName name{space, object_name(changed.view->object())};
+    tidier_.start(name, changed.pending);
     heads_.note_room(name, changed.pending);
-    heads_.seen.update(name, *changed.view, changed.pending, {});
-    heads_.remember(space, std::move(views.at(object)), changed.pending);
+    heads_.remember(space, *changed.view, changed.pending, {});
 }
 
 // A change of one object is atomic.
@@ -209,32 +200,32 @@ Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
         tidier_.note_ended(object, std::move(ended));
         co_return decided;
     }
-    std::vector<Unapplied> rest;
+    std::vector<Coordinator::Unapplied> rest;
     std::vector<std::string> names;
     for (const Participant& each : participants) {
+        heads_.note_room({space, object_name(each.view->object())}, each.pending);
+        heads_.remember(space, *each.view, each.pending, each.locked_head);
         if (&each == &deciding) continue;
-        rest.push_back({*each.view, Coordinator::unapplied(each)});
-        names.push_back(space + rest.back().rest.name);
+        rest.push_back(Coordinator::unapplied(each));
+        names.push_back(space + rest.back().name);
     }
-    co_await applying_.spawn(apply_rest(space, std::move(rest), deciding.view->object(),
-                                        deciding.pending, key, hold.split(names)));
+    co_await applying_.spawn(
+        apply_rest(space, std::move(rest), object.name, deciding.pending, key, hold.split(names)));
     co_return Result<>{};
 }
 
-Task<> Publisher::apply_rest(std::string space, std::vector<Unapplied> objects, ObjectId decider,
-                             Pending decided, std::string key, KeyMutexes::Hold) {
-    std::vector<Coordinator::Unapplied> rest;
-    for (const Unapplied& each : objects) rest.push_back(each.rest);
+Task<> Publisher::apply_rest(std::string space, std::vector<Coordinator::Unapplied> objects,
+                             std::string decider, Pending decided, std::string key,
+                             KeyMutexes::Hold) {
     // If not all are, whoever meets their locks needs the decision, until a sweep ends it.
-    if (!co_await coordinator_.apply_all(space, std::move(rest))) co_return;
-    for (Unapplied& each : objects) {
-        tidier_.start(space, each.view.object(), each.rest.pending);
-        // Not before: a transaction that begins with it and decides here names its head in locks.
-        heads_.remember(space, std::move(each.view), each.rest.pending);
+    if (!co_await coordinator_.apply_all(space, objects)) co_return;
+    for (const Coordinator::Unapplied& each : objects) {
+        tidier_.start({space, each.name}, each.pending);
+        heads_.note_applied({space, each.name}, each.locked_head);
     }
     // It is needed until here, also if the object that decided has no entries any more.
-    tidier_.note_ended({space, object_name(decider)}, {key});
-    tidier_.start(space, decider, decided);
+    tidier_.note_ended({space, decider}, {key});
+    tidier_.start({space, decider}, decided);
 }
 
 // ---- what a refusal says --------------------------------------------------------------------

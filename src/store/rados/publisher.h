@@ -33,10 +33,6 @@ class Publisher {
                            Views& views, std::span<Update* const> members, bool is_guess);
 
   private:
-    struct Unapplied {
-        View view;  // as it was
-        Coordinator::Unapplied rest;
-    };
     // Each makes the changes in one way. The last one returns whether all objects are
     // unlocked.
     Task<Result<>> change_one(std::string space, const Participant& only, bool even_if_full);
@@ -46,13 +42,14 @@ class Publisher {
     Task<Result<bool>> change_by_slot(const Call& call, std::string space, RecordLocation location,
                                       Coordination record, std::vector<Participant> participants,
                                       bool even_if_full);
-    // The object is unlocked and has its changes. Takes its view.
-    void note_changed(const std::string& space, const Participant& changed, Views& views);
+    // The object is unlocked and has its changes.
+    void note_changed(const std::string& space, const Participant& changed);
     // The object that decides a transaction without a name. One of them exists.
     [[nodiscard]] static size_t decider_of(const std::vector<Participant>& participants);
     // Tests kill the process when it enters this.
-    [[gnu::noinline]] Task<> apply_rest(std::string space, std::vector<Unapplied> objects,
-                                        object::ObjectId decider, Pending decided, std::string key,
+    [[gnu::noinline]] Task<> apply_rest(std::string space,
+                                        std::vector<Coordinator::Unapplied> objects,
+                                        std::string decider, Pending decided, std::string key,
                                         KeyMutexes::Hold hold);
     // Finds out whether a change that returned an error was applied. Returns success if it was.
     // Errors: those of the change; deadline (it cannot be determined); those of Pool.

@@ -234,7 +234,7 @@ Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
                                                         {.keeps_replies = false}, report));
     const auto container = co_await store->create_container({}, {.label = "c"});
     co_await update(*store, container->id, Batch().put({{1, 1}, "d", "first"}, "v"), reactor, {});
-    constexpr uint64_t count = 300, known_max = (16U << 20) / (2 * object::value_bytes_max);
+    constexpr uint64_t count = 600, known_max = (32U << 20) / object::value_bytes_max;
     std::string bytes(object::value_bytes_max, '\0');
     const auto read = [&](uint64_t i) { return read_value(*store, container->id, i, bytes); };
     for (uint64_t i = 0; i < count; ++i) EXPECT_FALSE(co_await read(i));

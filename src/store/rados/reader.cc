@@ -101,7 +101,7 @@ struct Reader::Parts {
     }
     // The first fact is the entry's.
     Parts(const Facts& facts, Extent extent) {
-        for (const auto& fact : std::span(facts).subspan(1)) add(fact->segment, extent);
+        for (const Fact& fact : std::span(facts).subspan(1)) add(fact.segment, extent);
     }
     Parts(const Segment& segment, Extent extent) { add(segment, extent); }
 };
@@ -178,18 +178,6 @@ Result<> Reader::take_bytes(const Run& run, Extent part, const Result<ReadReply>
     return {};
 }
 
-// The object has this head, and with it the facts are still true.
-bool Reader::are_true(const ObjectName& object, const std::vector<std::string>& keys,
-                      const Facts& facts, const Result<ReadReply>& reply) const {
-    if (!reply) return false;
-    const auto head = reply->values.find(head_key);
-    if (head == reply->values.end()) return false;
-    // The bytes of arrays may be in the omap.
-    const bool is_array = facts[0]->entry.is_array;
-    return heads_.seen.has_head(object, head->second, is_array) &&
-           heads_.seen.of(object, keys) == facts;
-}
-
 // Of a single value, or of nothing.
 Result<> Reader::take_value(const Fact& fact, FetchItem& item) {
     const Bytes window = item.window.bytes().first(item.extent.length);
@@ -209,56 +197,59 @@ Result<> Reader::take_value(const Fact& fact, FetchItem& item) {
 }
 
 Task<Result<bool>> Reader::fetch_once(const Call& call, std::string space, FetchItem& item) {
-    const std::string key = entry_key(item.dkey, item.akey);
-    Read read{.object = {space, object_name(item.object)}, .keys = {key}};
+    const ObjectName name{space, object_name(item.object)};
+    std::vector<std::string> keys{entry_key(item.dkey, item.akey)};
     if (item.extent.length > 0) {
         const uint64_t last = (item.extent.end() - 1) / segment_bytes;
         for (uint64_t n = item.extent.offset / segment_bytes; n <= last; ++n) {
-            read.keys.push_back(segment_key(key, n));
+            keys.push_back(segment_key(keys[0], n));
         }
     }
     const Bytes window = item.window.bytes().first(item.extent.length);
     std::vector<Result<>> results;
     // What the keys said last time is true if the object has the same head now. The bytes are read
     // beside the head.
-    Facts facts = heads_.seen.of(read.object, read.keys);
-    bool are_known = !facts.empty();
-    if (are_known) {
+    Facts facts;
+    bool are_known = false;
+    if (const auto known = heads_.known(name);
+        known != nullptr && std::ranges::all_of(keys, [&](auto& key) { return known->has(key); })) {
+        ROS2S_CO_TRY_ASSIGN(facts, facts_of(keys, *known));
+        const bool is_array = facts[0].entry.is_array;
         const Parts parts(facts, item.extent);
         std::shared_ptr<SharedRead> shared;
         Nursery nursery(env_.reactor, 2);
-        co_await nursery.spawn(heads_.read_shared(read.object, parts.inline_keys, shared));
-        if (facts[0]->entry.is_array) {
+        co_await nursery.spawn(heads_.read_shared(name, parts.inline_keys, shared));
+        if (is_array) {
             co_await nursery.spawn(
                 read_parts(space, item.object, item.extent, parts, window, results));
         }
         co_await nursery.join();
-        are_known = are_true(read.object, read.keys, facts, shared->reply);
-        if (are_known && facts[0]->entry.is_array) {
-            take_inline(parts, item.extent, shared->reply, window, results);
-        }
+        // The bytes of arrays may be in the omap.
+        are_known = heads_.are_true(name, keys, facts, shared->reply, is_array);
+        if (are_known && is_array) take_inline(parts, item.extent, shared->reply, window, results);
     }
     if (!are_known) {
+        View view(item.object);
+        for (const std::string& key : keys) view.want(key);
+        const Read read = view.next_read(space);
         Head head;
         ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await heads_.read_unlocked(call, read, head));
-        ROS2S_CO_TRY_ASSIGN(facts, facts_of(read.keys, reply));
-        if (const auto bytes = reply.values.find(head_key);
-            bytes != reply.values.end() && head.lock.transaction.is_nil()) {
-            heads_.seen.remember(read.object, bytes->second, read.keys, facts);
-        }
+        ROS2S_CO_TRY(view.take(read, reply));
+        ROS2S_CO_TRY_ASSIGN(facts, facts_of(keys, *view.known()));
+        heads_.learn(space, view);
         results.clear();
-        if (facts[0]->entry.is_array) {
+        if (facts[0].entry.is_array) {
             const Parts parts(facts, item.extent);
             co_await read_all(space, item.object, item.extent, parts, window, results);
         }
     }
-    if (facts[0]->value.empty() || !facts[0]->entry.is_array) {
-        item.status = take_value(*facts[0], item);
+    if (!facts[0].entry.is_array) {
+        item.status = take_value(facts[0], item);
         co_return true;
     }
     item.is_value = false;
-    item.size = facts[0]->entry.size;
-    item.epoch = {facts[0]->entry.epoch};
+    item.size = facts[0].entry.size;
+    item.epoch = {facts[0].entry.epoch};
     for (const Result<>& result : results) {
         if (result) continue;
         if (result.error().code == Code::not_found) co_return false;
@@ -424,66 +415,25 @@ Task<Result<QueryReply>> Reader::query(const Call& call, ContainerId container, 
     ROS2S_CO_TRY(validate(akey));
     ROS2S_CO_TRY(call.check(env_.reactor));
     ROS2S_CO_TRY(co_await containers_.check(call, container));
-    const ObjectName name{space_of(container), object_name(object)};
-    co_return co_await query_object(call, name, akey);
+    View view(object);
+    co_return co_await query_object(call, space_of(container), view, akey);
 }
 
-Task<Result<QueryReply>> Reader::query_object(const Call& call, ObjectName name, const Akey& akey) {
-    const Read read = query_read(name, akey);
+Task<Result<QueryReply>> Reader::query_object(const Call& call, std::string space, View& view,
+                                              const Akey& akey) {
     while (true) {
+        ROS2S_CO_TRY_ASSIGN(const QueryReply reply, rados::query(view, akey));
+        if (view.is_complete()) {
+            heads_.learn(space, view);
+            co_return reply;
+        }
+        const Read read = view.next_read(space);
         Head head;
         ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
-        ROS2S_CO_TRY_ASSIGN(const auto facts, co_await finish_query(call, name, akey, found, head));
-        if (facts) co_return *facts;
+        // If the object has changed between two reads, they do not belong together.
+        const auto taken = view.take(read, found);
+        if (!taken && taken.error().code != Code::busy) co_return fail(taken.error());
     }
-}
-
-Read Reader::query_read(ObjectName object, const Akey& akey) {
-    const std::string prefix = reverse_prefix(akey);
-    return {.object = std::move(object),
-            .keys = {column_key(akey)},
-            .range = {.prefix = prefix, .after = prefix, .end = {}, .limit = 1}};
-}
-
-Task<Result<std::optional<QueryReply>>> Reader::finish_query(const Call& call, ObjectName name,
-                                                             const Akey& akey,
-                                                             const ReadReply& found,
-                                                             const Head& head) {
-    QueryReply reply;
-    const auto value = found.values.find(column_key(akey));
-    if (value != found.values.end()) {
-        Column column;
-        ROS2S_CO_TRY(decode(value->second, column));
-        reply.last_epoch = {column.last_epoch};
-        reply.last_time = column.last_time;
-        reply.bytes_used = column.blocks * block_bytes;
-        reply.exists = column.entries > 0;
-    }
-    if (reply.exists) {
-        const std::string prefix = reverse_prefix(akey);
-        const auto highest = found.values.lower_bound(prefix);
-        if (highest == found.values.end()) co_return fail(Code::corrupt);
-        const auto dkey = dkey_of_reverse_key(highest->first, prefix);
-        if (!dkey) co_return fail(Code::corrupt);
-        const std::string key = entry_key(*dkey, akey);
-        Head again;
-        const Read entry_read{.object = name, .keys = {key}};
-        ROS2S_CO_TRY_ASSIGN(const ReadReply second,
-                            co_await heads_.read_unlocked(call, entry_read, again));
-        // If the object has changed between the two, they do not belong together.
-        if (again.change != head.change) co_return std::nullopt;
-        Entry entry;
-        const auto entry_value = second.values.find(key);
-        if (entry_value == second.values.end()) co_return fail(Code::corrupt);
-        ROS2S_CO_TRY(decode(entry_value->second, entry));
-        reply.highest_dkey = *dkey;
-        reply.size = entry.size;
-    }
-    const auto head_bytes = found.values.find(head_key);
-    if (head_bytes != found.values.end() && head.lock.transaction.is_nil()) {
-        heads_.seen.remember(name, head_bytes->second, akey, reply);
-    }
-    co_return reply;
 }
 
 }  // namespace ros2s::rados

@@ -37,14 +37,9 @@ class Reader {
                       Result<>& failure);
     // Errors: not_found, invalid, too_small.
     [[nodiscard]] static Result<> take_value(const Fact& fact, object::FetchItem& item);
-    Task<Result<object::QueryReply>> query_object(const Call& call, ObjectName name,
+    // Reads what the view does not know.
+    Task<Result<object::QueryReply>> query_object(const Call& call, std::string space, View& view,
                                                   const object::Akey& akey);
-    [[nodiscard]] static Read query_read(ObjectName object, const object::Akey& akey);
-    // `found` is what query_read() reads. Nothing: the object has changed meanwhile.
-    Task<Result<std::optional<object::QueryReply>>> finish_query(const Call& call, ObjectName name,
-                                                                 const object::Akey& akey,
-                                                                 const ReadReply& found,
-                                                                 const Head& head);
     // Reads all visible bytes of a segment within the extent. Errors: busy (the segment has
     // changed), corrupt.
     Task<Result<>> read_visible(std::string space, object::ObjectId object, const Segment& segment,
@@ -58,8 +53,6 @@ class Reader {
     };
     // False: the data was removed meanwhile. The caller reads the item again.
     Task<Result<bool>> fetch_once(const Call& call, std::string space, object::FetchItem& item);
-    [[nodiscard]] bool are_true(const ObjectName& object, const std::vector<std::string>& keys,
-                                const Facts& facts, const Result<ReadReply>& reply) const;
     // Parts in the data pool.
     Task<> read_parts(std::string space, object::ObjectId object, object::Extent extent,
                       const Parts& parts, Bytes window, std::vector<Result<>>& results);

@@ -155,7 +155,7 @@ Task<bool> Replies::know_slots(std::string space, const Views& views,
     Nursery nursery(env_.reactor, slots_at_once);
     for (Update* each : members) {
         if (!each->notes_reply || each->replay) continue;
-        const uint64_t since = views.begin()->second.since();
+        const uint64_t since = views.begin()->second.known()->since();
         const auto slot = slots_.find(slot_of(space, each->transaction.id));
         if (slot != slots_.end() && slot->second.asked > since) continue;
         are_known = false;

@@ -38,7 +38,7 @@ void Tidier::drop(const std::string& space, std::map<ObjectId, std::vector<DataI
     data.clear();
 }
 
-void Tidier::start(std::string space, ObjectId object, const Pending& pending) {
+void Tidier::start(const ObjectName& object, const Pending& pending) {
     // An object without entries has none of its akeys' facts either if it was punched, or if
     // conditions alone have made it: then nothing was ever changed in it, and it has no epoch.
     bool has_facts = false, is_unchanged = false;
@@ -55,7 +55,7 @@ void Tidier::start(std::string space, ObjectId object, const Pending& pending) {
         pending.remove, [](const Pending::Key& each) { return each.key.starts_with('c'); });
     if (has_facts || !(was_punched || is_unchanged)) left.dead_head.clear();
     if (left.garbage.empty() && left.dead_head.empty()) return;
-    (void)leave({std::move(space), object_name(object)}, std::move(left));
+    (void)leave(object, std::move(left));
 }
 
 void Tidier::note_ended(const ObjectName& decider, std::vector<std::string> keys) {

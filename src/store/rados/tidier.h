@@ -27,8 +27,7 @@ class Tidier {
     // Removes data that was never published. Clears the map.
     void drop(const std::string& space, std::map<object::ObjectId, std::vector<DataId>>& data);
     // Removes what the change of the object leaves. Tests kill the process when it enters this.
-    [[gnu::noinline]] void start(std::string space, object::ObjectId object,
-                                 const Pending& pending);
+    [[gnu::noinline]] void start(const ObjectName& object, const Pending& pending);
     // The decisions are no longer needed. They wait for the next change of their object, which
     // takes them, or are removed when many wait.
     void note_ended(const ObjectName& decider, std::vector<std::string> keys);

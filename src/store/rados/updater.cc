@@ -209,8 +209,9 @@ Task<bool> Updater::attempt(std::string space, std::span<Update* const> all, boo
     std::vector<Update*> done;
     PinsAhead pins(pins_);
     for (Update* each : members) {
+        // A note that is guessed to be absent may say more than the slot.
+        if (is_guess && (!each->verdict || each->replay)) co_return false;
         if (!each->verdict) {
-            if (is_guess) co_return false;
             // Without its changes, unless it has made none.
             if (is_alone || !changes_nothing(each->verdict.error())) {
                 each->result = fail(each->verdict.error());
@@ -326,7 +327,7 @@ Task<Result<>> Updater::end_decisions(const Call& call, std::string space, Views
         if (noted.empty()) continue;
         ROS2S_CO_TRY(co_await replies_.store_notes(call, space, std::move(noted)));
         // A write of this object that comes after the change reads its slot again.
-        view.begins(heads_.next_moment());
+        view.known()->begins(heads_.next_moment());
     }
     co_return Result<>{};
 }
@@ -357,7 +358,7 @@ Task<Result<>> Updater::make_objects(std::string space, Views& views,
         if (!made && made.error().code == Code::condition_failed) co_return fail(Code::busy);
         if (!made) co_return made;
         view.made(head, bytes);
-        view.begins(heads_.next_moment());
+        view.known()->begins(heads_.next_moment());
     }
     co_return Result<>{};
 }
@@ -365,9 +366,9 @@ Task<Result<>> Updater::make_objects(std::string space, Views& views,
 Task<> Updater::load(std::string space, View& view, Result<>& result) {
     const bool is_first = !view.is_loaded();
     const Read read = view.next_read(space);
-    const auto reply = co_await env_.metadata.read(read);
-    result = view.take(read, reply);
-    if (is_first) view.begins(heads_.next_moment());
+    const auto reply = absent_as_empty(co_await env_.metadata.read(read));
+    result = reply ? view.take(read, *reply) : fail(reply.error());
+    if (is_first && result) view.known()->begins(heads_.next_moment());
 }
 
 Task<Result<>> Updater::complete(const Call& call, std::string space, Views& views,

@@ -1,146 +1,53 @@
 #include "view.h"
 
-#include "ros2s/base/check.h"
+#include <algorithm>
+
+#include "ros2s/object/checksum.h"
 
 namespace ros2s::rados {
 namespace {
 const std::string none;
-constexpr size_t kept_keys_max = 4096;
-// The keys that no transaction asks for: bytes, and garbage, which goes without a change of the
-// head.
-bool is_kept(const std::string& key) {
-    return key == inline_key || !(key.starts_with('b') || key.starts_with(garbage_tag));
-}
 }  // namespace
 
-void View::reset() {
-    is_loaded_ = false;
-    head_ = {};
-    head_bytes_.clear();
-    forget_values();
-    changes_.clear();
-    wanted_range_.reset();
-}
-
-void View::forget_values() {
-    values_.clear();
-    value_bytes_ = 0;
-    covered_.clear();
-    guessed_keys_.clear();
-}
-
-void View::guess_no_object() {
-    is_loaded_ = true;
-    wanted_keys_.clear();
+void View::begin_with(std::shared_ptr<CachedOmap> known) {
+    known_ = std::move(known);
+    std::erase_if(wanted_keys_, [this](const std::string& key) { return is_known(key); });
 }
 
 void View::guess_no_key(const std::string& key) {
     if (is_known(key)) return;
     wanted_keys_.erase(key);
-    know(key, {});
     guessed_keys_.insert(key);
 }
 
-const std::string& View::stored(const std::string& key) const {
-    const auto found = values_.find(key);
-    return found == values_.end() ? none : found->second;
-}
-
-void View::know(const std::string& key, std::string value) {
-    auto [at, is_new] = values_.try_emplace(key);
-    value_bytes_ += value.size();
-    value_bytes_ -= at->second.size();
-    if (is_new) value_bytes_ += key.size() + 128;  // what the map takes, about
-    at->second = std::move(value);
-}
-
-void View::forget(const std::string& key) {
-    const auto found = values_.find(key);
-    if (found == values_.end()) return;
-    value_bytes_ -= key.size() + found->second.size() + 128;
-    values_.erase(found);
-}
-
-void View::adopt(const Pending& stored) {
-    changes_.clear();
-    wanted_keys_.clear();
-    wanted_range_.reset();
-    guessed_keys_.clear();
-    if (!exists()) cover_all();
-    if (values_.size() > kept_keys_max) forget_values();
-    for (const auto& [key, value] : stored.set) {
-        if (key == head_key) {
-            head_bytes_ = value;
-            ROS2S_CHECK(decode(value, head_));
-        } else if (is_kept(key)) {
-            know(key, value);
-        }
-    }
-    for (const auto& [key] : stored.remove) {
-        // Decisions come and go all the time.
-        if (key.starts_with(decision_tag)) {
-            forget(key);
-        } else if (is_kept(key)) {
-            know(key, {});
-        }
-    }
-}
-
 void View::made(const Head& head, std::string head_bytes) {
-    head_ = head;
-    head_bytes_ = std::move(head_bytes);
-    cover_all();
-    know(inline_key, {});
-}
-
-void View::begin_with(View known) {
-    known.wanted_keys_.clear();
-    for (const std::string& key : wanted_keys_) known.want(key);
-    *this = std::move(known);
-}
-
-size_t View::bytes() const { return sizeof *this + head_bytes_.size() + value_bytes_; }
-
-std::string View::known_until(const std::string& from) const {
-    auto range = covered_.upper_bound(from);
-    if (range == covered_.begin()) return from;
-    --range;
-    std::string until = range->second;
-    if (until <= from) return from;
-    // Pages that follow each other.
-    for (auto next = covered_.find(until); next != covered_.end(); next = covered_.find(until)) {
-        until = next->second;
-    }
-    return until;
-}
-
-bool View::is_known(const std::string& key) const {
-    if (!is_loaded_) return false;
-    return !exists() || values_.contains(key) || known_until(key) != key;
+    known_ = std::make_shared<CachedOmap>(head, std::move(head_bytes));
+    known_->cover_all();
+    known_->set(inline_key, {});
 }
 
 const std::string& View::get(const std::string& key) {
     if (const auto found = changes_.find(key); found != changes_.end()) return found->second;
-    if (!is_known(key)) {
-        wanted_keys_.insert(key);
-        return none;
-    }
-    return stored(key);
+    if (!is_known(key)) wanted_keys_.insert(key);
+    return is_known(key) ? stored(key) : none;
+}
+
+bool View::knows(const std::string& prefix, const std::string& from, const std::string& end,
+                 bool first_only) {
+    if (is_loaded() && !exists()) return true;
+    std::string until = is_loaded() ? known_->until(from) : from;
+    if (until >= end) return true;
+    wanted_range_ = {
+        .prefix = prefix, .from = std::move(until), .end = end, .first_only = first_only};
+    return false;
 }
 
 std::vector<std::string> View::keys(const std::string& prefix, const std::string& from,
                                     const std::string& end) {
-    std::vector<std::string> found;
-    if (from >= end) return found;
-    if (exists() || !is_loaded_) {
-        const std::string until = known_until(from);
-        if (until < end) {
-            wanted_range_ = {.prefix = prefix, .from = until, .end = end};
-            return found;
-        }
-    }
+    if (from >= end || !knows(prefix, from, end, false)) return {};
     std::set<std::string> all;
-    for (auto at = values_.lower_bound(from); at != values_.end() && at->first < end; ++at) {
+    const auto& values = known_->values();
+    for (auto at = values.lower_bound(from); at != values.end() && at->first < end; ++at) {
         if (!at->second.empty()) all.insert(at->first);
     }
     for (auto at = changes_.lower_bound(from); at != changes_.end() && at->first < end; ++at) {
@@ -150,25 +57,28 @@ std::vector<std::string> View::keys(const std::string& prefix, const std::string
             all.insert(at->first);
         }
     }
-    found.assign(all.begin(), all.end());
-    return found;
+    return {all.begin(), all.end()};
+}
+
+std::string View::first(const std::string& prefix) {
+    const std::string end = end_of_prefix(prefix);
+    if (has_changes(prefix, end)) {
+        const auto all = keys(prefix, prefix, end);
+        return all.empty() ? none : all.front();
+    }
+    if (is_loaded()) {
+        const std::string until = std::min(end, known_->until(prefix));
+        if (const std::string* key = known_->first(prefix, until)) return *key;
+    }
+    (void)knows(prefix, prefix, end, true);
+    return none;
 }
 
 bool View::has_any(const std::string& prefix) {
     const std::string end = end_of_prefix(prefix);
-    if (const auto changed = changes_.lower_bound(prefix);
-        changed != changes_.end() && changed->first < end) {
-        return !keys(prefix, prefix, end).empty();
-    }
-    for (auto at = values_.lower_bound(prefix); at != values_.end() && at->first < end; ++at) {
-        if (!at->second.empty()) return true;
-    }
-    if (is_loaded_ && !exists()) return false;
-    const std::string until = known_until(prefix);
-    if (until < end) {
-        wanted_range_ = {.prefix = prefix, .from = until, .end = end, .first_only = true};
-    }
-    return false;
+    const bool is_sure =
+        is_loaded() && !has_changes(prefix, end) && known_->first(prefix, end) != nullptr;
+    return is_sure || !first(prefix).empty();
 }
 
 Read View::next_read(const std::string& space) const {
@@ -186,39 +96,62 @@ Read View::next_read(const std::string& space) const {
     return read;
 }
 
-Result<> View::take(const Read& read, const Result<ReadReply>& reply) {
-    if (!reply && reply.error().code != Code::not_found) return fail(reply.error());
+Result<> View::take(const Read& read, const ReadReply& reply) {
     changes_.clear();
-    std::string head;
-    if (reply) {
-        const auto found = reply->values.find(head_key);
-        if (found == reply->values.end()) return fail(Code::corrupt);
-        head = found->second;
-    }
-    if (is_loaded_ && head != head_bytes_) {
-        reset();
-        return fail(Code::busy);
-    }
-    head_bytes_ = head;
-    is_loaded_ = true;
     wanted_keys_.clear();
     const auto range = std::exchange(wanted_range_, {});
-    if (head.empty()) return {};
-    ROS2S_TRY(decode(head, head_));
+    const std::string head_bytes = reply.value(head_key);
+    if (head_bytes.empty() && !reply.values.empty()) return fail(Code::corrupt);
+    if (is_loaded() && head_bytes != known_->head_bytes()) {
+        known_ = nullptr;
+        guessed_keys_.clear();
+        return fail(Code::busy);
+    }
+    if (!is_loaded()) {
+        Head head;
+        if (!head_bytes.empty()) ROS2S_TRY(decode(head_bytes, head));
+        known_ = std::make_shared<CachedOmap>(head, head_bytes);
+    }
+    if (!exists()) return {};
     for (const std::string& key : read.keys) {
-        if (key == head_key) continue;
-        const auto value = reply->values.find(key);
-        know(key, value == reply->values.end() ? "" : value->second);
+        if (key != head_key) known_->set(key, reply.value(key));
     }
     if (!range) return {};
-    for (const auto& [key, value] : reply->values) {
+    for (const auto& [key, value] : reply.values) {
         if (key.starts_with(range->prefix) && key >= range->from && key < range->end) {
-            know(key, value);
+            known_->set(key, value);
         }
     }
     // The key after the last one that was read: no key is between the two.
-    covered_[range->from] = reply->more ? reply->last + '\0' : range->end;
+    known_->cover(range->from, reply.more ? reply.last + '\0' : range->end);
     return {};
+}
+
+Result<object::QueryReply> query(View& view, const object::Akey& akey) {
+    object::QueryReply reply;
+    Column column;
+    if (const std::string& value = view.get(column_key(akey)); !value.empty()) {
+        ROS2S_TRY(decode(value, column));
+    }
+    reply.last_epoch = {column.last_epoch};
+    reply.last_time = column.last_time;
+    reply.bytes_used = column.blocks * block_bytes;
+    reply.exists = column.entries > 0;
+    if (!reply.exists && view.is_complete()) return reply;
+    // Read beside the column.
+    const std::string prefix = reverse_prefix(akey), highest = view.first(prefix);
+    if (!view.is_complete()) return reply;
+    if (highest.empty()) return fail(Code::corrupt);
+    const auto dkey = dkey_of_reverse_key(highest, prefix);
+    if (!dkey) return fail(Code::corrupt);
+    const std::string& value = view.get(entry_key(*dkey, akey));
+    if (!view.is_complete()) return reply;
+    if (value.empty()) return fail(Code::corrupt);
+    Entry entry;
+    ROS2S_TRY(decode(value, entry));
+    reply.highest_dkey = *dkey;
+    reply.size = entry.size;
+    return reply;
 }
 
 }  // namespace ros2s::rados
