@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
 #include "ros2s/object/validate.h"
 #include "ros2s/rados/records.h"
@@ -20,6 +21,12 @@ constexpr const char* clock_key = "clock";
 std::string label_key(const std::string& label) { return "l" + label; }
 std::string destroying_key(ContainerId container) { return "x" + space_of(container); }
 
+std::string value_of(const ContainerRecord& record) {
+    return encode(ContainerValue{.id = record.id.uuid,
+                                 .chunk_bytes = record.properties.chunk_bytes,
+                                 .created = record.created,
+                                 .owner = record.properties.owner});
+}
 Result<ContainerRecord> record_of(const std::string& key, const std::string& value) {
     ContainerValue found;
     ROS2S_TRY(decode(value, found));
@@ -113,6 +120,16 @@ Task<Result<>> Containers::check_no_strangers(Report& report) {
     co_return Result<>{};
 }
 
+Task<Result<std::map<std::string, std::string>>> Containers::read_all(std::string prefix) {
+    std::map<std::string, std::string> all;
+    Read read = first_page({pool_space, pool_object}, prefix);
+    while (true) {
+        ROS2S_CO_TRY_ASSIGN(ReadReply page, co_await env_.metadata.read(read));
+        all.merge(page.values);
+        if (!turn_page(read, page)) co_return all;
+    }
+}
+
 Task<Result<>> Containers::remove_all(Pool& pool, std::string space) {
     const auto listing = pool.list(space);
     while (true) {
@@ -126,19 +143,15 @@ Task<Result<>> Containers::remove_all(Pool& pool, std::string space) {
 }
 
 Task<Result<>> Containers::finish_destroying() {
-    Read read = first_page({pool_space, pool_object}, "x");
-    while (true) {
-        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await env_.metadata.read(read));
-        for (const auto& [key, value] : reply.values) {
-            const std::string space = key.substr(1);
-            ROS2S_CO_TRY(co_await remove_all(env_.data, space));
-            if (&env_.data != &env_.metadata)
-                ROS2S_CO_TRY(co_await remove_all(env_.metadata, space));
-            const Change done{.object = {pool_space, pool_object}, .remove = {key}};
-            ROS2S_CO_TRY(co_await env_.metadata.apply(done));
-        }
-        if (!turn_page(read, reply)) co_return Result<>{};
+    ROS2S_CO_TRY_ASSIGN(const auto all, co_await read_all("x"));
+    for (const std::string& key : all | std::views::keys) {
+        const std::string space = key.substr(1);
+        ROS2S_CO_TRY(co_await remove_all(env_.data, space));
+        if (&env_.data != &env_.metadata) ROS2S_CO_TRY(co_await remove_all(env_.metadata, space));
+        const Change done{.object = {pool_space, pool_object}, .remove = {key}};
+        ROS2S_CO_TRY(co_await env_.metadata.apply(done));
     }
+    co_return Result<>{};
 }
 
 Task<> Containers::close() {
@@ -162,14 +175,9 @@ Task<Result<std::vector<ContainerRecord>>> Containers::list(const Call& call) {
     ROS2S_CO_TRY(call.check(env_.reactor));
     const Time asked = env_.reactor.now();
     std::vector<ContainerRecord> records;
-    Read read = first_page({pool_space, pool_object}, "l");
-    while (true) {
-        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, co_await env_.metadata.read(read));
-        for (const auto& [key, value] : reply.values) {
-            ROS2S_CO_TRY_ASSIGN(auto record, record_of(key, value));
-            records.push_back(std::move(record));
-        }
-        if (!turn_page(read, reply)) break;
+    ROS2S_CO_TRY_ASSIGN(const auto all, co_await read_all("l"));
+    for (const auto& [key, value] : all) {
+        ROS2S_CO_TRY_ASSIGN(records.emplace_back(), record_of(key, value));
     }
     seen_.clear();
     for (const ContainerRecord& record : records) seen_[record.id] = asked;
@@ -200,10 +208,7 @@ Task<Result<ContainerRecord>> Containers::create(const Call& call,
     const std::string key = label_key(properties.label);
     const Change create{.object = {pool_space, pool_object},
                         .equal = {{key, ""}},
-                        .set = {{key, encode(ContainerValue{.id = record.id.uuid,
-                                                            .chunk_bytes = properties.chunk_bytes,
-                                                            .created = record.created,
-                                                            .owner = properties.owner})}}};
+                        .set = {{key, value_of(record)}}};
     const auto created = co_await env_.metadata.apply(create);
     if (!created) {
         co_return fail(created.error().code == Code::condition_failed ? Error{Code::exists}
@@ -218,12 +223,8 @@ Task<Result<>> Containers::destroy(const Call& call, ContainerId container) {
     const auto found = std::ranges::find(all, container, &ContainerRecord::id);
     if (found == all.end()) co_return fail(Code::not_found);
     const std::string key = label_key(found->properties.label);
-    const std::string value = encode(ContainerValue{.id = container.uuid,
-                                                    .chunk_bytes = found->properties.chunk_bytes,
-                                                    .created = found->created,
-                                                    .owner = found->properties.owner});
     const Change destroy{.object = {pool_space, pool_object},
-                         .equal = {{key, value}},
+                         .equal = {{key, value_of(*found)}},
                          .set = {{destroying_key(container), "1"}},
                          .remove = {key}};
     seen_.erase(container);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "env.h"
-#include "epochs.h"
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/call.h"
 
@@ -39,6 +38,8 @@ class Containers {
     Task<Result<>> format(Report& report);
     Task<Result<>> check_no_strangers(Report& report);
     Task<Result<>> finish_destroying();
+    // The pool's keys with the prefix.
+    Task<Result<std::map<std::string, std::string>>> read_all(std::string prefix);
     Task<Result<>> remove_all(Pool& pool, std::string space);
 
     const Env& env_;

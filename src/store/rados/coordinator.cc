@@ -59,89 +59,72 @@ Result<> take(RecordLocation& location, const Result<ReadReply>& reply) {
     return {};
 }
 
-Task<Result<bool>> Coordinator::execute(const Call& call, std::string space,
-                                        RecordLocation location, Coordination record,
-                                        std::vector<Participant> participants, bool even_if_full) {
-    const std::string pending = encode(record);
-    Coordination committed = record;
+Task<Result<bool>> Coordinator::execute(const Attempt& attempt) {
+    Attempt located = attempt;
+    RecordLocation& location = located.location;
+    const std::string pending = encode(attempt.record);
+    Coordination committed = attempt.record;
     committed.state = Coordination::State::committed;
     committed.before.clear();
-    const bool is_alone = participants.empty();  // the record is all
+    const bool is_alone = attempt.participants.empty();  // the record is all
     Change begin{.object = location.object,
                  .set = {{location.key, is_alone ? encode(committed) : pending},
                          {mark_key, Uuid::make(reactor_.secrets()).to_string()}},
-                 .even_if_full = even_if_full};
+                 .even_if_full = attempt.even_if_full};
     if (location.object_exists) {
         // Replies that were removed and made again have another `c`.
         begin.equal = {{location.key, location.bytes}, {made_key, location.made}};
     } else {
         begin.expect = Change::Expect::absent;
     }
-    const auto begun = is_alone
-                           ? co_await commit(begin, lock_of(location, record.transaction, false))
-                           : co_await pool_.apply(begin);
+    const auto begun =
+        is_alone ? co_await commit(begin, lock_of(location, attempt.record.transaction, false))
+                 : co_await pool_.apply(begin);
     if (!begun) co_return fail(or_busy(begun.error()));
     if (is_alone) co_return true;
     location.bytes = pending;
     const Change change{.object = location.object,
                         .equal = {{location.key, pending}},
                         .set = {{location.key, encode(committed)}}};
-    ROS2S_CO_TRY(co_await lock_and_commit(call, space, location, record, participants, nullptr,
-                                          change, even_if_full));
+    ROS2S_CO_TRY(co_await lock_and_commit(located, change));
     std::vector<Unapplied> objects;
-    for (Participant& each : participants) objects.push_back(unapplied(each));
-    co_return co_await apply_all(space, std::move(objects));
+    for (const Participant& each : attempt.participants) objects.push_back(unapplied(each));
+    co_return co_await apply_all(attempt.space, std::move(objects));
 }
 
-Task<Result<>> Coordinator::decide(const Call& call, std::string space, std::string key,
-                                   Coordination record, std::vector<Participant>& participants,
-                                   size_t decider, bool even_if_full) {
-    const Participant& deciding = participants[decider];
-    const ObjectName object{space, object_name(deciding.view->object())};
-    Change change = conditional_change(object, *deciding.view);
-    add(change, deciding.pending);
-    change.even_if_full = even_if_full;
-    return lock_and_commit(call, std::move(space), {.object = object, .key = key, .bytes = {}},
-                           std::move(record), participants, &deciding, std::move(change),
-                           even_if_full);
+Task<Result<>> Coordinator::decide(const Attempt& attempt) {
+    Change change = conditional_change(attempt.location.object, *attempt.decider->view);
+    add(change, attempt.decider->pending);
+    change.even_if_full = attempt.even_if_full;
+    return lock_and_commit(attempt, std::move(change));
 }
 
-Task<Result<>> Coordinator::lock_and_commit(const Call& call, std::string space,
-                                            RecordLocation location, Coordination record,
-                                            std::vector<Participant>& participants,
-                                            const Participant* decider, Change change,
-                                            bool even_if_full) {
-    std::vector<Result<>> prepared(participants.size());
-    Result<> decided = co_await prepare_all(space, location, record.transaction, even_if_full,
-                                            participants, decider, prepared);
-    if (decided) decided = call.check(reactor_);
+Task<Result<>> Coordinator::lock_and_commit(const Attempt& attempt, Change change) {
+    const RecordLocation& location = attempt.location;
+    std::vector<Result<>> prepared(attempt.participants.size());
+    {
+        Nursery nursery(reactor_, participants_at_once);
+        for (size_t i = 0; i < prepared.size(); ++i) {
+            Participant& each = attempt.participants[i];
+            if (&each == attempt.decider) continue;
+            co_await nursery.spawn(prepare(attempt, each, prepared[i]));
+        }
+        co_await nursery.join();
+    }
+    const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
+    Result<> decided = failed == prepared.end() ? attempt.call.check(reactor_) : *failed;
     if (decided) {
-        decided = co_await commit(std::move(change), lock_of(location, record.transaction, false));
+        decided = co_await commit(std::move(change),
+                                  lock_of(location, attempt.record.transaction, false));
         // Whoever meets the locks sees whether it is.
         if (decided || may_be_done(decided.error())) co_return decided;
     }
     // The objects must not be unlocked before nobody can commit any more.
-    if (decider == nullptr) {
-        ROS2S_CO_TRY(co_await abort(location.object, location.key, location.bytes, record));
+    if (attempt.decider == nullptr) {
+        ROS2S_CO_TRY(co_await abort(location.object, location.key, location.bytes, attempt.record));
     }
-    co_await unlock_prepared(space, participants, prepared, decider);
+    co_await unlock_prepared(attempt, prepared);
     co_return fail(or_busy(decided.error()));
-}
-
-Task<Result<>> Coordinator::prepare_all(std::string space, RecordLocation location,
-                                        Uuid transaction, bool even_if_full,
-                                        std::vector<Participant>& participants,
-                                        const Participant* decider,
-                                        std::vector<Result<>>& prepared) {
-    Nursery nursery(reactor_, participants_at_once);
-    for (size_t i = 0; i < participants.size(); ++i) {
-        if (&participants[i] == decider) continue;
-        co_await nursery.spawn(
-            prepare(space, location, transaction, even_if_full, participants[i], prepared[i]));
-    }
-    co_await nursery.join();
-    const auto failed = std::ranges::find_if(prepared, [](const auto& each) { return !each; });
-    co_return failed == prepared.end() ? Result<>() : *failed;
 }
 
 Task<Result<>> Coordinator::commit(Change change, Lock lock) {
@@ -151,16 +134,16 @@ Task<Result<>> Coordinator::commit(Change change, Lock lock) {
     co_return decision.state == State::committed ? Result<>() : made;
 }
 
-Task<> Coordinator::unlock_prepared(std::string space, std::vector<Participant>& participants,
-                                    std::vector<Result<>>& prepared, const Participant* decider) {
+Task<> Coordinator::unlock_prepared(const Attempt& attempt, const std::vector<Result<>>& prepared) {
+    std::vector<Result<>> unlocked(prepared.size());
     Nursery nursery(reactor_, participants_at_once);
-    for (size_t i = 0; i < participants.size(); ++i) {
-        const Participant& each = participants[i];
-        if (&each == decider || !prepared[i]) continue;
+    for (size_t i = 0; i < prepared.size(); ++i) {
+        const Participant& each = attempt.participants[i];
         Head locked;
-        prepared[i] = decode(each.locked_head, locked);
-        co_await nursery.spawn(
-            unlock(space, object_name(each.view->object()), locked, each.locked_head, prepared[i]));
+        // One that cannot be unlocked now is unlocked by the client that meets it.
+        if (&each == attempt.decider || !prepared[i] || !decode(each.locked_head, locked)) continue;
+        co_await nursery.spawn(unlock({attempt.space, object_name(each.view->object())}, locked,
+                                      each.locked_head, unlocked[i]));
     }
     co_await nursery.join();
 }
@@ -171,53 +154,43 @@ Task<bool> Coordinator::apply_all(std::string space, std::vector<Unapplied> obje
     for (size_t i = 0; i < objects.size(); ++i) {
         Unapplied& each = objects[i];
         co_await nursery.spawn(
-            apply(space, each.name, each.locked_head, std::move(each.pending), done[i]));
+            apply({space, each.name}, each.locked_head, std::move(each.pending), done[i]));
     }
     co_await nursery.join();
     co_return std::ranges::all_of(done, [](const auto& each) { return each.has_value(); });
 }
 
-Task<> Coordinator::prepare(std::string space, RecordLocation location, Uuid transaction,
-                            bool even_if_full, Participant& participant, Result<>& result) {
+Task<> Coordinator::prepare(const Attempt& attempt, Participant& participant, Result<>& result) {
     const View& view = *participant.view;
     Head head = view.head();
     head.change = reactor_.secrets().next();
-    head.lock = lock_of(location, transaction, !view.exists());
+    head.lock = lock_of(attempt.location, attempt.record.transaction, !view.exists());
     participant.locked_head = encode(head);
-    Change change = conditional_change({space, object_name(view.object())}, view);
+    Change change = conditional_change({attempt.space, object_name(view.object())}, view);
     change.set = {{head_key, participant.locked_head}, {pending_key, encode(participant.pending)}};
-    change.even_if_full = even_if_full;
+    change.even_if_full = attempt.even_if_full;
     result = co_await pool_.apply(change);
 }
 
-Task<> Coordinator::apply(std::string space, std::string name, std::string head_bytes,
-                          std::optional<Pending> known, Result<>& result) {
-    const ObjectName object{std::move(space), std::move(name)};
-    Pending pending;
-    if (known) {
-        pending = std::move(*known);
-    } else if (result = co_await read_pending(object, head_bytes, pending);
-               !result || pending.set.empty()) {
-        co_return;
+Task<> Coordinator::apply(ObjectName object, std::string head_bytes, std::optional<Pending> known,
+                          Result<>& result) {
+    if (!known) {
+        const Read read{.object = object, .keys = {head_key, pending_key}};
+        const auto found = absent_as_empty(co_await pool_.read(read));
+        result = found ? Result<>() : fail(found.error());
+        // Nothing is left to do if the head is another one.
+        if (!found || found->value(head_key) != head_bytes) co_return;
+        result = decode(found->value(pending_key), known.emplace());
+        if (!result) co_return;
     }
-    Change change{.object = object, .equal = {{head_key, head_bytes}}};
-    add(change, std::move(pending));
+    Change change{.object = std::move(object), .equal = {{head_key, head_bytes}}};
+    add(change, std::move(*known));
     change.remove.push_back(pending_key);
     result = ignore_conflict(co_await pool_.apply(change));
 }
 
-// Nothing, if the head is another one.
-Task<Result<>> Coordinator::read_pending(ObjectName object, std::string head_bytes,
-                                         Pending& pending) {
-    const Read read{.object = std::move(object), .keys = {head_key, pending_key}};
-    ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
-    if (reply.value(head_key) != head_bytes) co_return Result<>{};
-    co_return decode(reply.value(pending_key), pending);
-}
-
-Task<> Coordinator::unlock(std::string space, std::string name, Head head, std::string head_bytes,
-                           Result<>& result) {
-    Change change{.object = {std::move(space), std::move(name)}, .equal = {{head_key, head_bytes}}};
+Task<> Coordinator::unlock(ObjectName object, Head head, std::string head_bytes, Result<>& result) {
+    Change change{.object = std::move(object), .equal = {{head_key, head_bytes}}};
     if (head.lock.created) {
         change.remove_object = true;
     } else {
@@ -284,41 +257,41 @@ Task<Result<>> Coordinator::end_pending(Decision decision) {
     co_return ignore_conflict(co_await pool_.apply(touch));
 }
 
-Task<Result<bool>> Coordinator::apply_if_committed(std::string space, std::string name, Head head,
+Task<Result<bool>> Coordinator::apply_if_committed(ObjectName object, Head head,
                                                    std::string head_bytes) {
-    ROS2S_CO_TRY_ASSIGN(const Decision decision, co_await decision_of(space, head.lock));
+    ROS2S_CO_TRY_ASSIGN(const Decision decision, co_await decision_of(object.space, head.lock));
     if (decision.state == State::pending) co_return false;
     if (decision.state == State::committed) {
         Result<> result;
-        co_await apply(space, name, head_bytes, std::nullopt, result);
+        co_await apply(object, head_bytes, std::nullopt, result);
         if (!result) co_return fail(result.error());
         co_return true;
     }
     // It is over. If it was committed, the object was unlocked before its record went.
-    ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
-    co_return !is_same;
+    ROS2S_CO_TRY_ASSIGN(const std::string now, co_await read_head(object));
+    co_return now != head_bytes;
 }
 
-Task<Result<bool>> Coordinator::has_head(ObjectName object, std::string head_bytes) {
+Task<Result<std::string>> Coordinator::read_head(ObjectName object) {
     const Read read{.object = std::move(object), .keys = {head_key}};
     ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
-    co_return reply.value(head_key) == head_bytes;
+    co_return reply.value(head_key);
 }
 
-Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, std::string name,
-                                         Head head, std::string head_bytes) {
+Task<Result<>> Coordinator::resolve_lock(const Call& call, ObjectName object, Head head,
+                                         std::string head_bytes) {
     const Time until = reactor_.now() + patience_;
     Result<> result;
     while (true) {
         ROS2S_CO_TRY(call.check(reactor_));
-        ROS2S_CO_TRY_ASSIGN(Decision decision, co_await decision_of(space, head.lock));
+        ROS2S_CO_TRY_ASSIGN(Decision decision, co_await decision_of(object.space, head.lock));
         if (decision.state == State::committed) {
-            co_await apply(space, name, head_bytes, std::nullopt, result);
+            co_await apply(object, head_bytes, std::nullopt, result);
             co_return result;
         }
         if (decision.state == State::over) {
             // Aborted, or over: then the head is another one, and nothing happens.
-            co_await unlock(space, name, head, head_bytes, result);
+            co_await unlock(object, head, head_bytes, result);
             co_return result;
         }
         if (reactor_.now() >= until) {
@@ -327,22 +300,21 @@ Task<Result<>> Coordinator::resolve_lock(const Call& call, std::string space, st
         }
         co_await sleep_for(reactor_, std::chrono::milliseconds(2 + reactor_.random().below(8)));
         // It may be over meanwhile.
-        ROS2S_CO_TRY_ASSIGN(const bool is_same, co_await has_head({space, name}, head_bytes));
-        if (!is_same) co_return Result<>{};
+        ROS2S_CO_TRY_ASSIGN(const std::string now, co_await read_head(object));
+        if (now != head_bytes) co_return Result<>{};
     }
 }
 
 Task<Result<>> Coordinator::finish(std::string space, const Coordination& record) {
     for (const auto& [name] : record.participants) {
-        const Read read{.object = {space, name}, .keys = {head_key}};
-        ROS2S_CO_TRY_ASSIGN(const ReadReply reply, absent_as_empty(co_await pool_.read(read)));
-        const std::string head_bytes = reply.value(head_key);
+        const ObjectName object{space, name};
+        ROS2S_CO_TRY_ASSIGN(const std::string head_bytes, co_await read_head(object));
         if (head_bytes.empty()) continue;
         Head head;
         ROS2S_CO_TRY(decode(head_bytes, head));
         if (!is_of(record, head.lock.transaction)) continue;
         Result<> result;
-        co_await apply(space, name, head_bytes, std::nullopt, result);
+        co_await apply(object, head_bytes, std::nullopt, result);
         ROS2S_CO_TRY(std::move(result));
     }
     co_return Result<>{};

@@ -52,21 +52,25 @@ class Coordinator {
     Coordinator(Reactor& reactor, Pool& pool, Duration patience)
         : reactor_(reactor), pool_(pool), patience_(patience) {}
 
-    // Runs the whole protocol. `record` is pending. `even_if_full`: see Change. Returns whether all
-    // objects are unlocked. If not, the next client that meets a locked object unlocks it, and
-    // needs the record for that. Errors: busy (an object has changed; nothing was done, and the
-    // caller starts again), those of Pool (the transaction may have been done).
-    Task<Result<bool>> execute(const Call& call, std::string space, RecordLocation location,
-                               Coordination record, std::vector<Participant> participants,
-                               bool even_if_full);
-
-    // Runs the protocol in which the participant `decider` decides. The decider exists. Its
-    // changes include the decision, at `key`. On return the others are
-    // locked; apply_all() unlocks them. Errors: as execute(). Tests kill the process on entry.
-    [[gnu::noinline]] Task<Result<>> decide(const Call& call, std::string space, std::string key,
-                                            Coordination record,
-                                            std::vector<Participant>& participants, size_t decider,
-                                            bool even_if_full);
+    // One attempt to do a transaction.
+    struct Attempt {
+        const Call& call;
+        std::string space;
+        RecordLocation location;
+        Coordination record;
+        std::vector<Participant>& participants;
+        const Participant* decider = nullptr;  // null: the record decides
+        bool even_if_full = false;             // see Change
+    };
+    // Runs the whole protocol. The record is pending. Returns whether all objects are unlocked. If
+    // not, the next client that meets a locked object unlocks it, and needs the record for that.
+    // Errors: busy (an object has changed; nothing was done, and the caller starts again), those of
+    // Pool (the transaction may have been done).
+    Task<Result<bool>> execute(const Attempt& attempt);
+    // Runs the protocol in which a participant decides, which exists. Its changes include the
+    // decision, at the location. On return the others are locked; apply_all() unlocks them. Errors:
+    // as execute(). Tests kill the process on entry.
+    [[gnu::noinline]] Task<Result<>> decide(const Attempt& attempt);
     // The changes that a committed transaction has not yet applied to an object that it locks.
     struct Unapplied {
         std::string name, locked_head;
@@ -78,18 +82,18 @@ class Coordinator {
 
     // For writers: unlocks the object. Aborts a transaction that stays pending for longer than the
     // patience. Errors: those of Pool and of the call.
-    Task<Result<>> resolve_lock(const Call& call, std::string space, std::string name, Head head,
+    Task<Result<>> resolve_lock(const Call& call, ObjectName object, Head head,
                                 std::string head_bytes);
     // For readers. True: the transaction is committed and now applied to the object; the caller
     // reads it again. False: it is not committed; the object has its old state.
-    Task<Result<bool>> apply_if_committed(std::string space, std::string name, Head head,
-                                          std::string head_bytes);
+    Task<Result<bool>> apply_if_committed(ObjectName object, Head head, std::string head_bytes);
     // Applies a committed transaction to its objects that it still locks.
     Task<Result<>> finish(std::string space, const Coordination& record);
     // Aborts the transaction of the record, if it is still pending.
     Task<Result<>> abort(const ObjectName& object, const std::string& key, const std::string& bytes,
                          const Coordination& record);
-    [[nodiscard]] Task<Result<bool>> has_head(ObjectName object, std::string head_bytes);
+    // The bytes of its head; empty: there is no such object.
+    Task<Result<std::string>> read_head(ObjectName object);
 
   private:
     enum class State : uint8_t { pending, committed, over };
@@ -102,28 +106,20 @@ class Coordinator {
     Task<Result<Decision>> decision_of(std::string space, Lock lock);
     // What both have in common: locks all participants except the decider, if any, and makes the
     // change that commits. If that fails, unlocks them. Errors: as execute().
-    Task<Result<>> lock_and_commit(const Call& call, std::string space, RecordLocation location,
-                                   Coordination record, std::vector<Participant>& participants,
-                                   const Participant* decider, Change change, bool even_if_full);
-    // Returns the first error.
-    Task<Result<>> prepare_all(std::string space, RecordLocation location, Uuid transaction,
-                               bool even_if_full, std::vector<Participant>& participants,
-                               const Participant* decider, std::vector<Result<>>& prepared);
-    Task<> unlock_prepared(std::string space, std::vector<Participant>& participants,
-                           std::vector<Result<>>& prepared, const Participant* decider);
-    Task<Result<>> read_pending(ObjectName object, std::string head_bytes, Pending& pending);
+    Task<Result<>> lock_and_commit(const Attempt& attempt, Change change);
+    Task<> unlock_prepared(const Attempt& attempt, const std::vector<Result<>>& prepared);
     // Tests kill the process on entry to these.
-    [[gnu::noinline]] Task<> prepare(std::string space, RecordLocation location, Uuid transaction,
-                                     bool even_if_full, Participant& participant, Result<>& result);
+    [[gnu::noinline]] Task<> prepare(const Attempt& attempt, Participant& participant,
+                                     Result<>& result);
     // Makes the change that commits the lock's transaction. Errors: condition_failed (the
     // transaction is not committed, and never will be); for others see may_be_done().
     [[gnu::noinline]] Task<Result<>> commit(Change change, Lock lock);
     // `known`: the value of the object's `t`. Without it, this reads `t`.
-    [[gnu::noinline]] Task<> apply(std::string space, std::string name, std::string head_bytes,
+    [[gnu::noinline]] Task<> apply(ObjectName object, std::string head_bytes,
                                    std::optional<Pending> known, Result<>& result);
     [[gnu::noinline]] Task<Result<>> end_pending(Decision decision);
-    [[gnu::noinline]] Task<> unlock(std::string space, std::string name, Head head,
-                                    std::string head_bytes, Result<>& result);
+    [[gnu::noinline]] Task<> unlock(ObjectName object, Head head, std::string head_bytes,
+                                    Result<>& result);
 
     Reactor& reactor_;
     Pool& pool_;

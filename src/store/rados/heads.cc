@@ -30,9 +30,8 @@ Task<Result<ReadReply>> Heads::read_unlocked(const Call& call, Read read, Head& 
         if (value == reply->values.end()) co_return fail(Code::corrupt);
         ROS2S_CO_TRY(decode(value->second, head));
         if (head.lock.transaction.is_nil()) co_return reply;
-        ROS2S_CO_TRY_ASSIGN(const bool has_changed,
-                            co_await coordinator_.apply_if_committed(
-                                read.object.space, read.object.name, head, value->second));
+        ROS2S_CO_TRY_ASSIGN(const bool has_changed, co_await coordinator_.apply_if_committed(
+                                                        read.object, head, value->second));
         if (!has_changed) co_return reply;
     }
 }

@@ -91,46 +91,26 @@ Task<Result<>> Publisher::publish(const Call& call, std::string space, RecordLoc
     for (Update* each : members) each->payload.may_be_seen = each->was_tried = true;
     if (is_one) {
         const auto changed = co_await change_one(space, participants[0], even_if_full);
-        if (!changed) co_return co_await outcome_of(changed.error(), space, members);
-        note_changed(space, participants[0]);
-        co_return Result<>{};
+        co_return changed ? changed : co_await outcome_of(changed.error(), space, members);
     }
-    Coordination record{.transaction = Uuid::make(env_.reactor.secrets()),
-                        .sequence = is_named ? transaction.id.sequence : 0,
-                        .digest = is_named ? digest_of(transaction) : 0,
-                        .epoch = members[0]->commit.epoch.value,
-                        .time = members[0]->commit.time,
-                        .participants = {},
-                        .before = location.bytes};
+    Coordinator::Attempt attempt{.call = call,
+                                 .space = space,
+                                 .location = location,
+                                 .record = {.transaction = Uuid::make(env_.reactor.secrets()),
+                                            .sequence = is_named ? transaction.id.sequence : 0,
+                                            .digest = is_named ? digest_of(transaction) : 0,
+                                            .epoch = members[0]->commit.epoch.value,
+                                            .time = members[0]->commit.time,
+                                            .participants = {},
+                                            .before = location.bytes},
+                                 .participants = participants,
+                                 .even_if_full = even_if_full};
     for (const Participant& each : participants) {
-        record.participants.push_back({object_name(each.view->object())});
+        attempt.record.participants.push_back({object_name(each.view->object())});
     }
-    if (!is_named) {
-        const size_t decider = decider_of(participants);
-        const auto decided = co_await change_by_decider(
-            call, space, std::move(record), participants, decider, *members[0]->hold, even_if_full);
-        co_return decided ? decided : co_await outcome_of(decided.error(), space, members);
-    }
-    const auto executed = co_await change_by_slot(call, space, std::move(location), record,
-                                                  participants, even_if_full);
-    if (!executed) co_return co_await outcome_of(executed.error(), space, members);
-    for (const Participant& each : participants) {
-        if (*executed) {
-            note_changed(space, each);
-        } else {
-            const ObjectName name{space, object_name(each.view->object())};
-            tidier_.start(name, each.pending);
-            heads_.note_room(name, each.pending);
-        }
-    }
-    co_return Result<>{};
-}
-
-void Publisher::note_changed(const std::string& space, const Participant& changed) {
-    const ObjectName name{space, object_name(changed.view->object())};
-    tidier_.start(name, changed.pending);
-    heads_.note_room(name, changed.pending);
-    heads_.remember(space, *changed.view, changed.pending, {});
+    const auto changed = is_named ? co_await change_by_slot(attempt)
+                                  : co_await change_by_decider(attempt, *members[0]->hold);
+    co_return changed ? changed : co_await outcome_of(changed.error(), space, members);
 }
 
 // A change of one object is atomic.
@@ -142,75 +122,83 @@ Task<Result<>> Publisher::change_one(std::string space, const Participant& only,
     auto changed = co_await env_.metadata.apply(change);
     if (!changed && changed.error().code == Code::condition_failed) {
         // It may be the change itself that has made another head.
-        ROS2S_CO_TRY_ASSIGN(const bool is_made,
-                            co_await coordinator_.has_head(change.object, head_of(only.pending)));
-        changed = is_made ? Result<>() : fail(Code::busy);
+        ROS2S_CO_TRY_ASSIGN(const std::string now, co_await coordinator_.read_head(change.object));
+        changed = now == head_of(only.pending) ? Result<>() : fail(Code::busy);
     }
-    if (changed) replies_.forget_dropped_notes(space, *only.view);
+    if (!changed) co_return changed;
+    replies_.forget_dropped_notes(space, *only.view);
+    tidier_.start(change.object, only.pending);
+    note_changed(space, only);
     co_return changed;
 }
 
-Task<Result<bool>> Publisher::change_by_slot(const Call& call, std::string space,
-                                             RecordLocation location, Coordination record,
-                                             std::vector<Participant> participants,
-                                             bool even_if_full) {
-    const Replies::SlotName slot{location.object, location.key};
-    const auto executed = co_await coordinator_.execute(call, space, std::move(location), record,
-                                                        std::move(participants), even_if_full);
-    replies_.distrust(slot);
-    if (executed && *executed) replies_.note_finished(slot, record.transaction);
-    co_return executed;
+void Publisher::note_changed(const std::string& space, const Participant& changed) {
+    heads_.note_room({space, object_name(changed.view->object())}, changed.pending);
+    heads_.remember(space, *changed.view, changed.pending, changed.locked_head);
+}
+
+Task<Result<>> Publisher::change_by_slot(const Coordinator::Attempt& attempt) {
+    const Replies::SlotName slot{attempt.location.object, attempt.location.key};
+    const auto executed = co_await coordinator_.execute(attempt);
+    const bool is_finished = executed && *executed;
+    replies_.note_executed(slot,
+                           is_finished ? std::optional(attempt.record.transaction) : std::nullopt);
+    if (!executed) co_return fail(executed.error());
+    for (Participant& each : attempt.participants) {
+        tidier_.start({attempt.space, object_name(each.view->object())}, each.pending);
+        // Otherwise the object may still be locked.
+        if (*executed) each.locked_head.clear();
+        note_changed(attempt.space, each);
+    }
+    co_return Result<>{};
 }
 
 // The object that decides is never locked. So it is the one with the most entries, such as a
-// directory, which others probably use.
-size_t Publisher::decider_of(const std::vector<Participant>& participants) {
+// directory, which others probably use. One of them exists.
+Participant& Publisher::decider_of(std::vector<Participant>& participants) {
     const auto rank = [](const Participant& each) {
         Head head;
         ROS2S_CHECK(decode(head_of(each.pending), head));
         return std::pair(each.view->exists(), head.entries);
     };
-    const auto most = std::ranges::max_element(participants, {}, rank);
-    ROS2S_CHECK(most->view->exists());
-    return static_cast<size_t>(most - participants.begin());
+    Participant& most = *std::ranges::max_element(participants, {}, rank);
+    ROS2S_CHECK(most.view->exists());
+    return most;
 }
 
 // Done when one object is changed. The others are changed afterwards; until then, later
 // transactions of this store on them wait, and those of others see the decision.
-Task<Result<>> Publisher::change_by_decider(const Call& call, std::string space,
-                                            Coordination record,
-                                            std::vector<Participant>& participants, size_t decider,
-                                            KeyMutexes::Hold& hold, bool even_if_full) {
-    record.state = Coordination::State::committed;
-    Participant& deciding = participants[decider];
+Task<Result<>> Publisher::change_by_decider(Coordinator::Attempt& attempt, KeyMutexes::Hold& hold) {
+    Participant& deciding = decider_of(attempt.participants);
+    attempt.decider = &deciding;
+    attempt.record.state = Coordination::State::committed;
     // An object without epoch and entries would be removed as if conditions alone had made it.
     Head head;
     ROS2S_CO_TRY(decode(head_of(deciding.pending), head));
-    head.epoch = record.epoch;
+    head.epoch = attempt.record.epoch;
     head_of(deciding.pending) = encode(head);
-    const ObjectName object{space, object_name(deciding.view->object())};
-    const std::string key = decision_key(deciding.view->head().change, record.transaction);
+    const ObjectName object{attempt.space, object_name(deciding.view->object())};
+    const std::string key = decision_key(deciding.view->head().change, attempt.record.transaction);
+    attempt.location = {.object = object, .key = key, .bytes = {}};
     // Its decisions that are not needed any more go with the change.
     std::vector<std::string> ended = tidier_.take_ended(object);
     for (const std::string& each : ended) deciding.pending.remove.push_back({each});
-    deciding.pending.set.push_back({key, encode(record)});
-    const auto decided = co_await coordinator_.decide(call, space, key, std::move(record),
-                                                      participants, decider, even_if_full);
+    deciding.pending.set.push_back({key, encode(attempt.record)});
+    const auto decided = co_await coordinator_.decide(attempt);
     if (!decided) {
         tidier_.note_ended(object, std::move(ended));
         co_return decided;
     }
     std::vector<Coordinator::Unapplied> rest;
     std::vector<std::string> names;
-    for (const Participant& each : participants) {
-        heads_.note_room({space, object_name(each.view->object())}, each.pending);
-        heads_.remember(space, *each.view, each.pending, each.locked_head);
+    for (const Participant& each : attempt.participants) {
+        note_changed(attempt.space, each);
         if (&each == &deciding) continue;
         rest.push_back(Coordinator::unapplied(each));
-        names.push_back(space + rest.back().name);
+        names.push_back(attempt.space + rest.back().name);
     }
-    co_await applying_.spawn(
-        apply_rest(space, std::move(rest), object.name, deciding.pending, key, hold.split(names)));
+    co_await applying_.spawn(apply_rest(attempt.space, std::move(rest), object.name,
+                                        deciding.pending, key, hold.split(names)));
     co_return Result<>{};
 }
 

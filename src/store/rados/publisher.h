@@ -33,19 +33,13 @@ class Publisher {
                            Views& views, std::span<Update* const> members, bool is_guess);
 
   private:
-    // Each makes the changes in one way. The last one returns whether all objects are
-    // unlocked.
+    // Each makes the changes in one way.
     Task<Result<>> change_one(std::string space, const Participant& only, bool even_if_full);
-    Task<Result<>> change_by_decider(const Call& call, std::string space, Coordination record,
-                                     std::vector<Participant>& participants, size_t decider,
-                                     KeyMutexes::Hold& hold, bool even_if_full);
-    Task<Result<bool>> change_by_slot(const Call& call, std::string space, RecordLocation location,
-                                      Coordination record, std::vector<Participant> participants,
-                                      bool even_if_full);
-    // The object is unlocked and has its changes.
+    Task<Result<>> change_by_decider(Coordinator::Attempt& attempt, KeyMutexes::Hold& hold);
+    Task<Result<>> change_by_slot(const Coordinator::Attempt& attempt);
+    // The object has its changes, or is locked for them.
     void note_changed(const std::string& space, const Participant& changed);
-    // The object that decides a transaction without a name. One of them exists.
-    [[nodiscard]] static size_t decider_of(const std::vector<Participant>& participants);
+    [[nodiscard]] static Participant& decider_of(std::vector<Participant>& participants);
     // Tests kill the process when it enters this.
     [[gnu::noinline]] Task<> apply_rest(std::string space,
                                         std::vector<Coordinator::Unapplied> objects,

@@ -8,17 +8,33 @@
 //
 // Its parts are in open_pool.h, and the invariants at the head of each.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/rados/keys.h"
 #include "ros2s/rados/options.h"
-#include "ros2s/rados/orphans.h"
 #include "ros2s/rados/pool.h"
 
 namespace ros2s::rados {
+
+// A sweep removes unreferenced data that is older than this.
+inline constexpr Duration orphan_age = std::chrono::hours(1);
+
+// What the sweeps of a container have seen and not yet removed, each with the time of the first
+// sweep that saw it.
+struct Orphans {
+    std::map<std::pair<object::ObjectId, DataId>, Time> data;  // unreferenced
+    struct Replies {
+        std::string marks;  // if they differ, the replies were used
+        Time since{};
+    };
+    std::map<std::string, Replies> replies;  // by name
+};
 
 class RadosStore final : public object::ObjectStore {
   public:

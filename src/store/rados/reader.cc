@@ -303,12 +303,10 @@ Task<Result<ListReply>> Reader::list(const Call& call, ContainerId container,
     ROS2S_CO_TRY(call.check(env_.reactor));
     ROS2S_CO_TRY(co_await containers_.check(call, container));
     const std::string space = space_of(container);
-    switch (request.what) {
-        case ListRequest::What::objects: co_return co_await list_objects(call, space, request);
-        case ListRequest::What::dkeys: co_return co_await list_dkeys(call, space, request);
-        case ListRequest::What::akeys: break;
+    if (request.what == ListRequest::What::objects) {
+        co_return co_await list_objects(call, space, request);
     }
-    co_return co_await list_akeys(call, space, request);
+    co_return co_await list_keys(call, space, request);
 }
 
 Task<Result<ListReply>> Reader::list_objects(const Call& call, std::string space,
@@ -348,63 +346,41 @@ Task<Result<ListReply>> Reader::list_objects(const Call& call, std::string space
     }
 }
 
-Task<Result<ListReply>> Reader::list_dkeys(const Call& call, std::string space,
-                                           const ListRequest& request) {
-    ListReply reply;
-    Read read = first_page({space, object_name(request.object)}, "e");
-    if (request.after) read.range.after = end_of_prefix(entry_prefix({*request.after}));
-    std::optional<ListEntry> current;  // its akeys may go on in the next page
-    while (true) {
-        Head head;
-        ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
-        for (const auto& [key, value] : page.values) {
-            if (key == head_key) continue;
-            const auto parsed = parse_entry_key(key);
-            if (!parsed) co_return fail(Code::corrupt);
-            if (parsed->segment) continue;
-            if (!request.akey.bytes.empty() && parsed->akey != request.akey) continue;
-            Entry entry;
-            ROS2S_CO_TRY(decode(value, entry));
-            if (current && current->key == parsed->dkey.bytes) {
-                current->epoch = std::max(current->epoch, Epoch{entry.epoch});
-                continue;
-            }
-            if (current) reply.entries.push_back(std::move(*current));
-            current.reset();
-            if (reply.entries.size() == request.limit) {
-                reply.more = true;
-                co_return reply;
-            }
-            current = {.key = parsed->dkey.bytes, .epoch = {entry.epoch}};
-            if (!request.akey.bytes.empty()) current->value = std::move(entry.value);
-        }
-        if (!turn_page(read, page)) break;
+// Dkeys, or the akeys of one.
+Task<Result<ListReply>> Reader::list_keys(const Call& call, std::string space,
+                                          const ListRequest& request) {
+    const bool are_dkeys = request.what == ListRequest::What::dkeys;
+    const bool is_any_akey = !are_dkeys || request.akey.bytes.empty();
+    Read read = first_page({space, object_name(request.object)},
+                           are_dkeys ? "e" : entry_prefix(request.dkey));
+    if (request.after) {
+        read.range.after = end_of_prefix(are_dkeys ? entry_prefix({*request.after})
+                                                   : entry_key(request.dkey, {*request.after}));
     }
-    if (current) reply.entries.push_back(std::move(*current));
-    co_return reply;
-}
-
-Task<Result<ListReply>> Reader::list_akeys(const Call& call, std::string space,
-                                           const ListRequest& request) {
     ListReply reply;
-    Read read = first_page({space, object_name(request.object)}, entry_prefix(request.dkey));
-    if (request.after) read.range.after = entry_key(request.dkey, {*request.after});
     while (true) {
         Head head;
         ROS2S_CO_TRY_ASSIGN(const ReadReply page, co_await heads_.read_unlocked(call, read, head));
         for (const auto& [key, value] : page.values) {
             if (key == head_key) continue;
-            const auto parsed = parse_entry_key(key);
+            auto parsed = parse_entry_key(key);
             if (!parsed) co_return fail(Code::corrupt);
-            if (parsed->segment || (request.after && parsed->akey.bytes <= *request.after))
-                continue;
+            if (parsed->segment || !(is_any_akey || parsed->akey == request.akey)) continue;
             Entry entry;
             ROS2S_CO_TRY(decode(value, entry));
+            std::string& name = are_dkeys ? parsed->dkey.bytes : parsed->akey.bytes;
+            // A dkey's akeys may go on in the next page.
+            if (!reply.entries.empty() && reply.entries.back().key == name) {
+                Epoch& epoch = reply.entries.back().epoch;
+                epoch = std::max(epoch, Epoch{entry.epoch});
+                continue;
+            }
             if (reply.entries.size() == request.limit) {
                 reply.more = true;
                 co_return reply;
             }
-            reply.entries.push_back({.key = parsed->akey.bytes, .epoch = {entry.epoch}});
+            reply.entries.push_back({.key = std::move(name), .epoch = {entry.epoch}});
+            if (!is_any_akey) reply.entries.back().value = std::move(entry.value);
         }
         if (!turn_page(read, page)) co_return reply;
     }

@@ -70,10 +70,8 @@ class Reader {
                                              const Result<ReadReply>& reply, Bytes into);
     Task<Result<object::ListReply>> list_objects(const Call& call, std::string space,
                                                  const object::ListRequest& request);
-    Task<Result<object::ListReply>> list_dkeys(const Call& call, std::string space,
-                                               const object::ListRequest& request);
-    Task<Result<object::ListReply>> list_akeys(const Call& call, std::string space,
-                                               const object::ListRequest& request);
+    Task<Result<object::ListReply>> list_keys(const Call& call, std::string space,
+                                              const object::ListRequest& request);
 
     const Env& env_;
     Heads& heads_;

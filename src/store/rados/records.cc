@@ -101,25 +101,19 @@ Result<> decode(std::string_view value, Record& record) {
     return in.done() && is_sound(record) ? Result<>() : fail(Code::corrupt);
 }
 
-template std::string encode(const Head&);
-template Result<> decode(std::string_view, Head&);
-template std::string encode(const Column&);
-template Result<> decode(std::string_view, Column&);
-template std::string encode(const InlineBytes&);
-template Result<> decode(std::string_view, InlineBytes&);
-template std::string encode(const Entry&);
-template Result<> decode(std::string_view, Entry&);
-template std::string encode(const Segment&);
-template Result<> decode(std::string_view, Segment&);
-template std::string encode(const Pending&);
-template Result<> decode(std::string_view, Pending&);
-template std::string encode(const Coordination&);
-template Result<> decode(std::string_view, Coordination&);
-template std::string encode(const PoolRecord&);
-template Result<> decode(std::string_view, PoolRecord&);
-template std::string encode(const ClockRecord&);
-template Result<> decode(std::string_view, ClockRecord&);
-template std::string encode(const ContainerValue&);
-template Result<> decode(std::string_view, ContainerValue&);
+#define ROS2S_RADOS_RECORD(Record)              \
+    template std::string encode(const Record&); \
+    template Result<> decode(std::string_view, Record&);
+ROS2S_RADOS_RECORD(Head)
+ROS2S_RADOS_RECORD(Column)
+ROS2S_RADOS_RECORD(InlineBytes)
+ROS2S_RADOS_RECORD(Entry)
+ROS2S_RADOS_RECORD(Segment)
+ROS2S_RADOS_RECORD(Pending)
+ROS2S_RADOS_RECORD(Coordination)
+ROS2S_RADOS_RECORD(PoolRecord)
+ROS2S_RADOS_RECORD(ClockRecord)
+ROS2S_RADOS_RECORD(ContainerValue)
+#undef ROS2S_RADOS_RECORD
 
 }  // namespace ros2s::rados

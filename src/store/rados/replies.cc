@@ -12,8 +12,7 @@ using namespace object;
 // How long a reply is in its object alone; and how long what was read of a slot is believed, while
 // nobody else changes the object. A request that arrives later than after both is stale everywhere.
 constexpr Duration reply_delay = std::chrono::seconds(1), slot_trust = std::chrono::seconds(1);
-constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384,
-                 finished_max = 65536;
+constexpr size_t slots_max = 65536, notes_max = 65536, noted_objects_max = 16384;
 constexpr size_t slots_at_once = 64, clients_at_once = 16;
 constexpr int puts_max = 16;  // of one client's replies; each time some of its slots have changed
 
@@ -41,11 +40,6 @@ Task<> Replies::close() {
 
 bool Replies::keeps(const Transaction& transaction) const {
     return env_.options.keeps_replies && !transaction.id.client.is_nil();
-}
-
-void Replies::note_finished(const SlotName& name, const Uuid& transaction) {
-    if (finished_.size() >= finished_max) finished_.clear();
-    finished_[name] = transaction;
 }
 
 Replies::SlotName Replies::slot_of(const std::string& space, const UpdateName& id) {
@@ -127,17 +121,30 @@ Task<Result<>> Replies::make_replies(const Transaction& transaction,
 }
 
 Task<Result<>> Replies::finish_slot(const SlotName& name, const Coordination& record) {
-    const auto finished = finished_.find(name);
-    if (finished != finished_.end() && finished->second == record.transaction) {
-        co_return Result<>{};
-    }
+    const auto slot = slots_.find(name);
+    if (slot != slots_.end() && slot->second.finished == record.transaction) co_return Result<>{};
     co_return co_await coordinator_.finish(name.first.space, record);
 }
 
 // ---- slots of writers ----------------------------------------------------------------------
 
-void Replies::distrust(const SlotName& name) {
-    if (const auto slot = slots_.find(name); slot != slots_.end()) slot->second.asked = 0;
+Replies::ReplySlot& Replies::slot_at(const SlotName& name) {
+    if (slots_.size() >= slots_max && !slots_.contains(name)) {
+        std::set<SlotName> needed;
+        for (const auto& [replies, notes] : noted_) {
+            for (const auto& [object, key] : notes | std::views::keys) {
+                needed.insert({replies, place_of_reply_key(key)->slot});
+            }
+        }
+        std::erase_if(slots_, [&needed](const auto& each) { return !needed.contains(each.first); });
+    }
+    return slots_[name];
+}
+
+void Replies::note_executed(const SlotName& name, const std::optional<Uuid>& finished) {
+    ReplySlot& slot = slot_at(name);
+    slot.asked = 0;
+    if (finished) slot.finished = *finished;
 }
 
 void Replies::distrust_old(const std::string& space, std::span<Update* const> members) {
@@ -179,16 +186,7 @@ Task<> Replies::read_slot(std::string space, Update& member) {
         member.result = fail(record.error());
         co_return;
     }
-    if (slots_.size() >= slots_max) {
-        std::set<SlotName> needed;
-        for (const auto& [replies, notes] : noted_) {
-            for (const auto& [object, key] : notes | std::views::keys) {
-                needed.insert({replies, place_of_reply_key(key)->slot});
-            }
-        }
-        std::erase_if(slots_, [&needed](const auto& each) { return !needed.contains(each.first); });
-    }
-    WriterSlot& slot = slots_[name];
+    ReplySlot& slot = slot_at(name);
     slot.asked = moment;
     slot.asked_at = asked_at;
     slot.may_be_lost = location.bytes.empty() && location.made.starts_with(returned);
@@ -205,7 +203,7 @@ Result<std::optional<Commit>> Replies::noted_reply(const std::string& space, Vie
     if (in_object) return in_object;
     const auto found = slots_.find(slot_of(space, transaction.id));
     if (found == slots_.end()) return std::nullopt;
-    const WriterSlot& slot = found->second;
+    const ReplySlot& slot = found->second;
     const bool is_empty = noted.sequence == 0 && slot.last.sequence == 0;
     if (slot.may_be_lost && is_empty && !transaction.is_new) return fail(Code::expired);
     return judge(transaction, slot.last, member.was_tried);
@@ -216,7 +214,7 @@ Result<std::optional<Commit>> Replies::noted_reply(const std::string& space, Vie
 void Replies::note(const std::string& space, const Update& member) {
     const Coordination& reply = member.reply;
     const SlotName name = slot_of(space, member.transaction.id);
-    WriterSlot& slot = slots_[name];
+    ReplySlot& slot = slot_at(name);
     if (reply.sequence > slot.last.sequence) slot.last = reply;
     const ObjectId object = member.transaction.operations[0].object;
     // What has no room is left to the sweep.

@@ -37,10 +37,9 @@ class Replies {
     Task<Result<std::optional<object::Commit>>> stored_reply(const Call& call,
                                                              const object::Transaction& transaction,
                                                              RecordLocation& location);
-    // The slot's transaction is applied to all its objects.
-    void note_finished(const SlotName& name, const Uuid& transaction);
-    // The slot is read again before it is believed.
-    void distrust(const SlotName& name);
+    // The slot may have another record, so it is read again before it is believed. `finished`: its
+    // transaction, if that is applied to all its objects.
+    void note_executed(const SlotName& name, const std::optional<Uuid>& finished);
 
     // ---- transactions that note their reply
     // Distrusts slots that were read too long ago. A client may also use other stores.
@@ -90,16 +89,16 @@ class Replies {
     const Env& env_;
     Coordinator& coordinator_;
     Heads& heads_;
-    // By slot: the committed transaction that is applied to all its objects.
-    std::map<SlotName, Uuid> finished_;
-    // This store's knowledge of a slot whose client writes.
-    struct WriterSlot {
+    // This store's knowledge of a slot.
+    struct ReplySlot {
+        Uuid finished;       // the transaction that is applied to all its objects
         uint64_t asked = 0;  // the moment before the slot was read; 0: it must be read
         Time asked_at{};
-        Coordination last;         // sequence 0: none
+        Coordination last;         // of a client that writes; sequence 0: none
         bool may_be_lost = false;  // the slot is empty, but may have had a reply
     };
-    std::map<SlotName, WriterSlot> slots_;
+    ReplySlot& slot_at(const SlotName& name);
+    std::map<SlotName, ReplySlot> slots_;
     // noted_: replies that only their object has, by client. stored_notes_: replies that their slot
     // has as well, by object.
     using NoteName = std::pair<ObjectName, std::string>;  // the object, and the key there

@@ -154,6 +154,23 @@ Task<Result<>> Sweeper::pace(const Call& call, size_t count) {
     co_return call.check(env_.reactor);
 }
 
+Task<Result<bool>> Sweeper::end_records(const Call& call, ObjectName object, ReadReply page) {
+    bool are_ended = true;
+    for (const auto& [key, value] : page.values) {
+        if (key == made_key || key == mark_key) continue;
+        Coordination record;
+        ROS2S_CO_TRY(decode(value, record));
+        if (record.state == Coordination::State::pending) {
+            ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
+            are_ended = false;
+        } else {
+            ROS2S_CO_TRY(co_await coordinator_.finish(object.space, record));
+        }
+        ROS2S_CO_TRY(co_await pace(call, 1));
+    }
+    co_return are_ended;
+}
+
 // The store that made them is gone, or they would not be so old. Who meets the lock of one that is
 // aborted sees that it has no record.
 Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::string log,
@@ -166,26 +183,27 @@ Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::stri
         ROS2S_CO_TRY_ASSIGN(const ReadReply page,
                             absent_as_empty(co_await env_.metadata.read(read)));
         if (page.values.empty()) co_return Result<>{};
-        bool is_empty = true;
+        ReadReply old;
+        Change forget{.object = object};
+        bool is_used = false;
         for (const auto& [key, value] : page.values) {
             if (key == mark_key) continue;
-            is_empty = false;
             Coordination record;
             ROS2S_CO_TRY(decode(value, record));
-            if (record.time >= before) co_return Result<>{};
-            if (record.state == Coordination::State::pending) {
-                ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
-            } else {
-                ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
-                const Change forget{.object = object, .equal = {{key, value}}, .remove = {key}};
-                ROS2S_CO_TRY(ignore_conflict(co_await env_.metadata.apply(forget)));
-            }
-            ROS2S_CO_TRY(co_await pace(call, 1));
+            is_used = is_used || record.time >= before;
+            if (record.time >= before) continue;
+            old.values.emplace(key, value);
+            forget.equal.emplace_back(key, value);
+            forget.remove.push_back(key);
         }
-        if (!is_empty) continue;  // from the start, where the records were
-        const Change remove{
-            .object = object, .equal = {{mark_key, page.value(mark_key)}}, .remove_object = true};
-        co_return ignore_conflict(co_await env_.metadata.apply(remove));
+        if (old.values.empty()) {
+            if (is_used) co_return Result<>{};
+            forget.equal = {{mark_key, page.value(mark_key)}};
+            forget.remove_object = true;
+            co_return ignore_conflict(co_await env_.metadata.apply(forget));
+        }
+        ROS2S_CO_TRY_ASSIGN(const bool are_ended, co_await end_records(call, object, old));
+        if (are_ended) ROS2S_CO_TRY(ignore_conflict(co_await env_.metadata.apply(forget)));
     }
 }
 
@@ -194,21 +212,15 @@ Task<Result<>> Sweeper::sweep_log(const Call& call, std::string space, std::stri
 Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::string name,
                                       const Orphans& seen, Orphans& still) {
     const ObjectName object{space, name};
-    std::string marks, after = "s";
+    Read read = first_page(object, "s");
+    read.keys = {made_key, mark_key};
+    std::string marks;
     while (true) {
-        const Read read{
-            .object = object,
-            .keys = {made_key, mark_key},
-            .range = {.prefix = "s", .after = after, .end = {}, .limit = keys_per_read}};
         ROS2S_CO_TRY_ASSIGN(const ReadReply page,
                             absent_as_empty(co_await env_.metadata.read(read)));
         if (page.values.empty()) co_return Result<>{};
-        Change remove{.object = object, .remove_object = true};
-        std::string now_marks;
-        for (const char* key : {made_key, mark_key}) {
-            remove.equal.emplace_back(key, page.value(key));
-            now_marks += remove.equal.back().second + "/";
-        }
+        const std::string made = page.value(made_key), mark = page.value(mark_key);
+        const std::string now_marks = made + "/" + mark + "/";
         if (marks.empty()) {
             marks = now_marks;
             const auto before = seen.replies.find(name);
@@ -220,42 +232,16 @@ Task<Result<>> Sweeper::sweep_replies(const Call& call, std::string space, std::
             }
         }
         if (now_marks != marks) co_return Result<>{};  // its client is back
-        bool are_ended = true;
-        for (const auto& [key, value] : page.values) {
-            if (key == made_key || key == mark_key) continue;
-            Coordination record;
-            ROS2S_CO_TRY(decode(value, record));
-            if (record.state == Coordination::State::pending) {
-                ROS2S_CO_TRY(co_await coordinator_.abort(object, key, value, record));
-                are_ended = false;  // or it was committed meanwhile
-            } else {
-                ROS2S_CO_TRY(co_await coordinator_.finish(space, record));
-            }
-            ROS2S_CO_TRY(co_await pace(call, 1));
-        }
-        if (!are_ended) continue;
-        if (page.more) {
-            after = page.last;
-            continue;
-        }
+        ROS2S_CO_TRY_ASSIGN(const bool are_ended, co_await end_records(call, object, page));
+        // Others may be committed meanwhile.
+        if (!are_ended || turn_page(read, page)) continue;
         const Change note{
             .object = {space, dropped_name}, .set = {{mark_key, "1"}}, .even_if_full = true};
         ROS2S_CO_TRY(co_await env_.metadata.apply(note));
+        const Change remove{
+            .object = object, .equal = {{made_key, made}, {mark_key, mark}}, .remove_object = true};
         co_return ignore_conflict(co_await env_.metadata.apply(remove));
     }
-}
-
-// Wall clocks differ, so the sweeper's steady clock counts from the first sweep that saw the data.
-void Sweeper::keep_recent(ObjectId object, const Orphans& seen, Orphans& still,
-                          std::set<DataId>& orphans) {
-    const Time now = env_.reactor.now();
-    std::erase_if(orphans, [&](const DataId& id) {
-        const auto before = seen.data.find({object, id});
-        const Time since = before == seen.data.end() ? now : before->second;
-        const bool is_recent = now - since < orphan_age * 3 / 4;
-        if (is_recent && still.data.size() < orphans_seen_max) still.data[{object, id}] = since;
-        return is_recent;
-    });
 }
 
 Task<Result<>> Sweeper::forget_named(const Call& call, std::string space, ObjectId object,
@@ -293,8 +279,7 @@ Task<Result<bool>> Sweeper::touch(const Call& call, std::string space, ObjectId 
         const auto bytes = found.values.find(head_key);
         if (!head.lock.transaction.is_nil()) {
             // It may publish the data.
-            ROS2S_CO_TRY(
-                co_await coordinator_.resolve_lock(call, space, name.name, head, bytes->second));
+            ROS2S_CO_TRY(co_await coordinator_.resolve_lock(call, name, head, bytes->second));
             continue;
         }
         head.change = env_.reactor.secrets().next();
@@ -318,19 +303,19 @@ Task<Result<>> Sweeper::sweep_data(const Call& call, std::string space, ObjectId
                                    std::vector<DataId> data, const Orphans* seen, Orphans& still) {
     std::set<DataId> orphans(data.begin(), data.end());
     ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
-    if (seen != nullptr) keep_recent(object, *seen, still, orphans);
+    if (seen != nullptr) {
+        // Wall clocks differ, so this steady clock counts from the first sweep that saw the data.
+        const Time now = env_.reactor.now();
+        std::erase_if(orphans, [&](const DataId& id) {
+            const auto before = seen->data.find({object, id});
+            const Time since = before == seen->data.end() ? now : before->second;
+            if (still.data.size() < orphans_seen_max) still.data[{object, id}] = since;
+            return now - since < orphan_age * 3 / 4;
+        });
+    }
     if (orphans.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(const bool is_touched, co_await touch(call, space, object));
-    if (!is_touched) {
-        // The next sweep tries again, and need not wait anew.
-        for (const DataId& id : orphans) {
-            if (seen == nullptr || still.data.size() >= orphans_seen_max) break;
-            if (const auto before = seen->data.find({object, id}); before != seen->data.end()) {
-                still.data.insert(*before);
-            }
-        }
-        co_return Result<>{};
-    }
+    if (!is_touched) co_return Result<>{};  // the next sweep tries again
     ROS2S_CO_TRY(co_await forget_named(call, space, object, orphans));
     for (const DataId& id : orphans) {
         const Change remove{.object = {space, data_name(object, id)}, .remove_object = true};
@@ -376,12 +361,10 @@ Task<Result<>> Sweeper::sweep_object(const Call& call, std::string space, Object
             ROS2S_CO_TRY(ignore_absence(co_await env_.metadata.apply(forget)));
         }
         if (turn_page(read, page)) continue;
-        if (page.values.empty()) co_return Result<>{};
-        if (head.lock.transaction.is_nil()) {
-            if (head.entries != 0) co_return Result<>{};
-            co_return co_await remove_if_empty(call, name);
-        }
-        ROS2S_CO_TRY(co_await unlock_object(call, name));
+        const bool is_locked = !head.lock.transaction.is_nil();
+        if (page.values.empty() || (!is_locked && head.entries != 0)) co_return Result<>{};
+        ROS2S_CO_TRY(co_await unlock_or_remove(call, name));
+        if (!is_locked) co_return Result<>{};
         read.range.after = "f";
     }
 }
@@ -408,29 +391,19 @@ Task<Result<>> Sweeper::sweep_notes(const Call& call, Read page,
 }
 
 // Transactions of this store that lock the object hold its mutex, and so are over now.
-Task<Result<>> Sweeper::unlock_object(const Call& call, ObjectName name) {
-    const auto hold = co_await heads_.mutexes.lock({name.space + name.name});
-    Head head;
-    const Read read{.object = name, .keys = {}};
-    ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
-    if (head.lock.transaction.is_nil()) co_return Result<>{};
-    co_return co_await coordinator_.resolve_lock(call, name.space, name.name, head,
-                                                 found.value(head_key));
-}
-
-Task<Result<>> Sweeper::remove_if_empty(const Call& call, ObjectName name) {
+Task<Result<>> Sweeper::unlock_or_remove(const Call& call, ObjectName name) {
     const auto hold = co_await heads_.mutexes.lock({name.space + name.name});
     // Facts, entries, decisions, garbage, or replies.
     const Read read{
         .object = name, .keys = {}, .range = {.prefix = {}, .after = "c", .end = "h", .limit = 1}};
     Head head;
     ROS2S_CO_TRY_ASSIGN(const ReadReply found, co_await heads_.read_unlocked(call, read, head));
-    const auto bytes = found.values.find(head_key);
-    if (found.values.size() != 1 || bytes == found.values.end()) co_return Result<>{};
-    const bool is_dead = head.entries == 0 && head.lock.transaction.is_nil();
-    if (!is_dead) co_return Result<>{};
-    const Change remove{
-        .object = name, .equal = {{head_key, bytes->second}}, .remove_object = true};
+    const std::string head_bytes = found.value(head_key);
+    if (!head.lock.transaction.is_nil()) {
+        co_return co_await coordinator_.resolve_lock(call, name, head, head_bytes);
+    }
+    if (found.values.size() != 1 || head.entries != 0) co_return Result<>{};
+    const Change remove{.object = name, .equal = {{head_key, head_bytes}}, .remove_object = true};
     co_return ignore_conflict(co_await env_.metadata.apply(remove));
 }
 

@@ -18,7 +18,7 @@
 #include "heads.h"
 #include "replies.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/rados/orphans.h"
+#include "ros2s/rados/rados_store.h"
 
 namespace ros2s::rados {
 
@@ -51,8 +51,6 @@ class Sweeper {
     // `seen` may be null. Adds to `still` the orphans that were seen and are not removed.
     Task<Result<>> sweep_data(const Call& call, std::string space, object::ObjectId object,
                               std::vector<DataId> data, const Orphans* seen, Orphans& still);
-    void keep_recent(object::ObjectId object, const Orphans& seen, Orphans& still,
-                     std::set<DataId>& orphans);
     // Removes from `orphans` the data that segments of the object name. Reads the pages of segments
     // one after the other, so they may differ in age.
     Task<Result<>> forget_named(const Call& call, std::string space, object::ObjectId object,
@@ -64,8 +62,11 @@ class Sweeper {
     // `page`: the read that found the notes.
     Task<Result<>> sweep_notes(const Call& call, Read page,
                                std::map<std::string, std::string> noted);
-    Task<Result<>> unlock_object(const Call& call, ObjectName name);
-    Task<Result<>> remove_if_empty(const Call& call, ObjectName name);
+    // Unlocks the object if it is locked. Otherwise removes it if nothing else is in it.
+    Task<Result<>> unlock_or_remove(const Call& call, ObjectName name);
+    // Aborts or applies the transactions of the records. False: some were pending. They may have
+    // been committed meanwhile, so the caller reads again.
+    Task<Result<bool>> end_records(const Call& call, ObjectName object, ReadReply page);
     // Ends the unnamed transactions of a store of an earlier version, and removes their records.
     Task<Result<>> sweep_log(const Call& call, std::string space, std::string log, WallTime before);
     // Removes the replies to one client.

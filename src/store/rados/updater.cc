@@ -386,8 +386,8 @@ Task<Result<>> Updater::complete(const Call& call, std::string space, Views& vie
         for (View& view : views | std::views::values) {
             const Head& head = view.head();
             if (head.lock.transaction.is_nil()) continue;
-            ROS2S_CO_TRY(co_await coordinator_.resolve_lock(call, space, object_name(view.object()),
-                                                            head, view.head_bytes()));
+            ROS2S_CO_TRY(co_await coordinator_.resolve_lock(
+                call, {space, object_name(view.object())}, head, view.head_bytes()));
             co_return fail(Code::busy);
         }
         epochs_.pass(env_.reactor.wall_time());

@@ -17,10 +17,9 @@
 #include <vector>
 
 #include "containers.h"
-#include "epochs.h"
 #include "pins_ahead.h"
 #include "publisher.h"
-#include "ros2s/rados/orphans.h"
+#include "ros2s/rados/rados_store.h"
 
 namespace ros2s::rados {
 
