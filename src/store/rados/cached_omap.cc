@@ -35,6 +35,7 @@ std::string CachedOmap::until(const std::string& from) const {
 }
 
 void CachedOmap::set(const std::string& key, std::string value) {
+    if (value.empty() && until(key) != key) return forget(key);
     auto [at, is_new] = values_.try_emplace(key);
     value_bytes_ += value.size();
     value_bytes_ -= at->second.size();

@@ -44,7 +44,7 @@ class CachedOmap {
     }
     // Empty: there is no such key, or it is not known.
     [[nodiscard]] const std::string& value(const std::string& key) const;
-    // The values as they are stored; empty: no such key.
+    // The values as they are stored; empty: no such key, outside of known ranges.
     [[nodiscard]] const std::map<std::string, std::string>& values() const { return values_; }
     // The first of these keys that exists; null: none is known.
     [[nodiscard]] const std::string* first(const std::string& from, const std::string& end) const;
