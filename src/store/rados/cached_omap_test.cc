@@ -5,7 +5,7 @@
 namespace ros2s::rados {
 namespace {
 
-TEST(CachedOmap, ARemovedKeyInAKnownRangeTakesNoMemory) {
+TEST(CachedOmap, RemovedKeyInKnownRangeTakesNoMemory) {
     CachedOmap omap(Head{}, "head");
     omap.cover("c", "s");
     const size_t before = omap.bytes();
