@@ -60,6 +60,7 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
 
 Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     const Call call;
+    server.forget_append_only(handle_of(file));
     const auto closed = co_await server.write_handles().close(call, handle_of(file));
     if (writes_directly(server, file)) server.cached_pages().closed(node);
     server.note_handle(node, can_be_mapped_for_stores(file), -1);
@@ -169,6 +170,7 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fs::OpenFl
     if (may_append) {
         flags.append = true;
         opened = co_await file_system.open(user.call, node, flags);
+        if (opened) server.note_append_only(opened->handle);
     }
     if (!opened) {
         reply_error(request, opened.error());
@@ -288,6 +290,9 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     const Call call;
     fs::FileHandle handle = handle_of(file);
     if (server.caches()) {
+        // A page of a mapping, or of a descriptor that lost O_APPEND, would get to the end.
+        const bool has_place = file.writepage != 0 || (file.flags & O_APPEND) == 0;
+        if (has_place && server.is_append_only(handle)) co_return fs::fail_permission();
         co_return co_await server.file_system().pwrite(call, handle, fs::Window::local(data),
                                                        offset);
     }
@@ -388,9 +393,7 @@ Task<> punch_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
     reply(request, done);
 }
 
-// The longest part of a range that gets space by one call. A program that is killed ends the rest.
-constexpr uint64_t allocated_bytes_max = 64 << 20;
-
+// A program that is killed ends the rest.
 Task<Result<>> allocate(Server& server, fuse_req_t request, const Call& call, fs::NodeId node,
                         fuse_file_info file, CachedPages::Range range, bool keep_size) {
     // Too large a range takes no space from others.
@@ -400,7 +403,7 @@ Task<Result<>> allocate(Server& server, fuse_req_t request, const Call& call, fs
     const bool keeps_set_ids = fuse_req_ctx(request)->uid == 0;
     for (uint64_t done = 0; done < range.length;) {
         if (fuse_req_interrupted(request) != 0) co_return fail_errno(EINTR);
-        const uint64_t count = std::min(allocated_bytes_max, range.length - done);
+        const uint64_t count = std::min(fs::allocated_bytes_max, range.length - done);
         // Only the last part may be behind the end of the file. If that is refused, none is done.
         const uint64_t at = keep_size ? range.end() - done - count : range.offset + done;
         ROS2S_CO_TRY(co_await change_range(

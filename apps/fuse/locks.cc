@@ -2,8 +2,8 @@
 // because others share it: the kernel would grant them among the users of this mount only. Without
 // others the kernel keeps them.
 //
-// A lock that waits has no slot: as many others as the kernel sends are served meanwhile, also the
-// interrupt that ends the wait.
+// A lock has no slot, because it may wait: as many others as the kernel sends are served meanwhile,
+// also the interrupt that ends the wait.
 #include <fcntl.h>
 #include <sys/file.h>
 
@@ -11,6 +11,7 @@
 
 #include "request.h"
 #include "ros2s/fs/flock.h"
+#include "ros2s/fs/lock_wait.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -28,46 +29,50 @@ void reply_failure(fuse_req_t request, const Error& error) {
     }
 }
 
-Task<> getlk_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock) {
-    const auto found = co_await server.file_system().lock(Call{}, handle, lock, fs::LockHow::test);
-    if (!found) co_return reply_failure(request, found.error());
-    struct flock reply = fs::to_flock(*found);
-    fuse_reply_lock(request, &reply);
-}
-void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
-    run(request, getlk_task, handle_of(*file), fs::to_lock(*lock, file->lock_owner));
-}
-
-Task<> lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock,
-                 fs::LockHow how) {
-    const auto done = co_await server.file_system().lock(Call{}, handle, lock, how);
-    if (!done) co_return reply_failure(request, done.error());
-    fuse_reply_err(request, done->has_value() ? EAGAIN : 0);
-}
-
-Task<> waiting_lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock) {
+// Waits also while the store has just been opened and awaits other mounts.
+Task<Result<std::optional<Lock>>> ask(Server& server, fuse_req_t request, fs::FileHandle handle,
+                                      Lock lock, fs::LockHow how) {
     StopSource interrupted;
     const ForwardedStop ended(server.waits_end(), interrupted);
     fuse_req_interrupt_func(
         request, [](fuse_req_t, void* stop) { static_cast<StopSource*>(stop)->request_stop(); },
         &interrupted);
     const Call call{.stop = interrupted.token()};
-    const auto done = co_await server.file_system().lock(call, handle, lock, fs::LockHow::wait);
+    auto done = co_await fs::wait_for_lock(server.reactor(), call, how, [&] {
+        return server.file_system().lock(call, handle, lock, how);
+    });
     fuse_req_interrupt_func(request, nullptr, nullptr);
+    co_return done;
+}
+
+Task<> getlk_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock) {
+    const auto found = co_await ask(server, request, handle, lock, fs::LockHow::test);
+    if (!found) co_return reply_failure(request, found.error());
+    struct flock reply = fs::to_flock(*found);
+    fuse_reply_lock(request, &reply);
+}
+
+Task<> lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock,
+                 fs::LockHow how) {
+    const auto done = co_await ask(server, request, handle, lock, how);
     if (!done) co_return reply_failure(request, done.error());
-    fuse_reply_err(request, 0);
+    fuse_reply_err(request, done->has_value() ? EAGAIN : 0);
+}
+
+void wait(fuse_req_t request, Task<> task) {
+    Server& server = server_of(request);
+    if (server.has_room_to_wait()) return server.wait(std::move(task));
+    fuse_reply_err(request, ENOLCK);
+}
+
+void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
+    wait(request, getlk_task(server_of(request), request, handle_of(*file),
+                             fs::to_lock(*lock, file->lock_owner)));
 }
 
 void set(fuse_req_t request, fs::FileHandle handle, const Lock& lock, bool waits) {
-    if (!waits || lock.mode == LockMode::none) {
-        return run(request, lock_task, handle, lock, fs::LockHow::now);
-    }
-    Server& server = server_of(request);
-    if (!server.has_room_to_wait()) {
-        fuse_reply_err(request, ENOLCK);
-        return;
-    }
-    server.wait(waiting_lock_task(server, request, handle, lock));
+    wait(request, lock_task(server_of(request), request, handle, lock,
+                            waits ? fs::LockHow::wait : fs::LockHow::now));
 }
 
 void setlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {

@@ -139,6 +139,12 @@ class Server {
         if (mappable) found->second.mappable += more;
         if (found->second.all == 0) handles_.erase(found);
     }
+    // Handles of files that are append-only, where the kernel caches and has the offsets.
+    void note_append_only(fs::FileHandle handle) { append_only_.insert(handle.value); }
+    void forget_append_only(fs::FileHandle handle) { append_only_.erase(handle.value); }
+    [[nodiscard]] bool is_append_only(fs::FileHandle handle) const {
+        return append_only_.contains(handle.value);
+    }
     [[nodiscard]] bool is_open(fs::NodeId node) const { return handles_.contains(node.value); }
     [[nodiscard]] bool is_mappable(fs::NodeId node) const {
         const auto found = handles_.find(node.value);
@@ -205,6 +211,7 @@ class Server {
         int64_t all = 0, mappable = 0;
     };
     std::unordered_map<uint64_t, Handles> handles_;  // by node
+    std::unordered_set<uint64_t> append_only_;       // handles
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
     uint32_t current_opcode_ = 0;       // as the kernel sent it

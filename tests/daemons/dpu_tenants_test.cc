@@ -206,7 +206,7 @@ struct Raw : RawConnection {
 
 Task<> Raw::open(Reactor& reactor, Tenant& tenant) {
     domain = fabric::shm::open_domain(reactor);
-    EXPECT_TRUE(co_await RawConnection::open(*domain, tenant));
+    EXPECT_TRUE(co_await RawConnection::open(*domain, *tenant.connection));
 }
 
 // Reads 1 MiB of a file into the memory of that key.

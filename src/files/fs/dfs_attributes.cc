@@ -74,6 +74,7 @@ Task<Result<Attributes>> DfsMount::get_attributes(const Call& call, NodeId node)
 
 Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
                                                   const SetAttributes& changes) {
+    if (changes.flags && (*changes.flags & ~node_flags::all) != 0) co_return fail(Code::invalid);
     // The size first: times that are set in the same call must be later than the contents' last
     // update.
     if (changes.size) {
@@ -138,6 +139,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             // Of a repetition it is not known which mode it left.
             const mode_t any = S_IFREG | S_ISUID | S_ISGID;
             if (state != nullptr) state->set_id_mode = done->replayed ? any : record.mode;
+            if (state != nullptr && !done->replayed) state->flags = record.flags;
             co_return Result<>();
         }
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());

@@ -86,8 +86,6 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
-    if (!file->lock_owners.empty()) [[unlikely]]
-        ROS2S_CO_TRY(co_await check_locks(call, *file));
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
     uint32_t* crc = nullptr;
@@ -112,6 +110,8 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     }
     if (file->node.era != store_.pins_era()) [[unlikely]]
         ROS2S_CO_TRY(co_await check_held(call, file->node));
+    if (has_lost_lock(*file)) [[unlikely]]
+        co_return fail(Code::io);
     file->reads.add();
     file->read_bytes.add(bytes);
     metrics_.reads.add();

@@ -18,6 +18,38 @@ using object::LockRequest;
 
 LockOwner owner_of(const Lock& lock) { return {lock.space, lock.mount, lock.owner}; }
 
+bool is_whole(const Lock& lock) { return lock.first == 0 && lock.last == UINT64_MAX; }
+
+// The store may have done it.
+bool is_unknown(const Error& error) {
+    switch (error.code) {
+        case Code::disconnected:
+        case Code::closed:
+        case Code::cancelled:
+        case Code::deadline: return true;
+        default: return false;
+    }
+}
+
+// An owner whose last lock ends is not kept.
+void set_own(NodeLocks& locks, const Lock& lock) {
+    auto& own = locks.by_owner[owner_of(lock)];
+    object::set_range(own, lock);
+    if (own.empty()) locks.by_owner.erase(owner_of(lock));
+}
+
+// Clients choose the numbers of owners.
+void note_owner(OpenFile& file, const NodeLocks& locks, LockOwner owner) {
+    auto& owners = file.lock_owners;
+    if (std::ranges::find(owners, owner) != owners.end()) return;
+    if (owners.size() > 16 + 2 * (locks.by_owner.size() + locks.lost.size())) {
+        std::erase_if(owners, [&](const LockOwner& each) {
+            return !locks.by_owner.contains(each) && !locks.lost.contains(each);
+        });
+    }
+    owners.push_back(owner);
+}
+
 }  // namespace
 
 Task<DfsMount::LockResult> DfsMount::ask_lock(const Call& call, NodeId node, const Lock& lock,
@@ -28,22 +60,35 @@ Task<DfsMount::LockResult> DfsMount::ask_lock(const Call& call, NodeId node, con
 
 Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, const Lock& lock,
                                           LockHow how) {
-    const FileUse file(handles_.find(handle));
-    if (!file) co_return fail(Code::stale);
     if (!store_.features().locks) co_return fail(Code::unsupported);
-    const auto once = how == LockHow::test ? LockRequest::How::test : LockRequest::How::set;
+    if (how != LockHow::wait) co_return co_await lock_once(call, handle, lock, how);
     co_return co_await wait_for_lock(reactor_, call, how,
-                                     [&] { return lock_once(call, *file, lock, once); });
+                                     [&] { return lock_once(call, handle, lock, LockHow::now); });
 }
 
-Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, OpenFile& file, const Lock& lock,
-                                               LockRequest::How how) {
+Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, FileHandle handle,
+                                               const Lock& lock, LockHow how) {
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    co_return co_await lock_file(call, *file, lock, how);
+}
+
+Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file, const Lock& lock,
+                                               LockHow how) {
     NodeState& state = file.node;
+    const LockOwner owner = owner_of(lock);
+    const bool unlocks = lock.mode == LockMode::none;
+    if (unlocks && how == LockHow::test) co_return std::nullopt;
     if (state.locks == nullptr) {
-        if (lock.mode == LockMode::none) co_return std::nullopt;
+        if (unlocks) co_return std::nullopt;
         state.locks = std::make_unique<NodeLocks>(reactor_);
     }
     NodeLocks& locks = *state.locks;
+    if (unlocks && is_whole(lock)) locks.lost.erase(owner);
+    if (unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty()) {
+        co_return std::nullopt;
+    }
+    if (!unlocks && locks.lost.contains(owner)) co_return fail(Code::io);
     ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
     std::optional<SemaphoreHold> turn(std::in_place, locks.turn);
     while (state.era != store_.pins_era()) {
@@ -52,14 +97,7 @@ Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, OpenFile& file,
         ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
         turn.emplace(locks.turn);
     }
-    const LockOwner owner = owner_of(lock);
-    const bool unlocks = lock.mode == LockMode::none;
-    if (unlocks && !locks.by_owner.contains(owner)) {
-        // It may have lost what it had.
-        if (lock.first == 0 && lock.last == UINT64_MAX) file.has_lost_lock = false;
-        co_return std::nullopt;
-    }
-    if (!unlocks && file.has_lost_lock) co_return fail(Code::io);
+    ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
     for (const auto& [other, own] : locks.by_owner) {
         if (other == owner) continue;
@@ -67,94 +105,135 @@ Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, OpenFile& file,
             if (object::exclude_each_other(each, lock)) co_return each;
         }
     }
-    auto done = co_await ask_lock(call, state.node, lock, how);
-    if (how == LockRequest::How::test) co_return done;
-    if (!done) {
-        const bool is_known = done.error().code == Code::busy ||
-                              done.error().code == Code::no_memory ||
-                              done.error().code == Code::invalid;
-        if (!is_known) {
-            ++state.pins;
-            co_await letting_go_.spawn(undo_lock(*this, state, lock));
-        }
+    if (how == LockHow::test) {
+        co_return co_await ask_lock(call, state.node, lock, LockRequest::How::test);
+    }
+    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
+    if (!done && is_unknown(done.error())) {
+        if (unlocks) set_own(locks, lock);
+        locks.uncertain.push_back(lock);
+        turn.reset();
+        restore_later(state);
         co_return done;
     }
-    if (done->has_value()) co_return done;
-    auto& own = locks.by_owner[owner];
-    set_range(own, lock);
-    if (own.empty()) locks.by_owner.erase(owner);
-    if (!unlocks && std::ranges::find(file.lock_owners, owner) == file.lock_owners.end()) {
-        file.lock_owners.push_back(owner);
-    }
+    if (!done || done->has_value()) co_return done;
+    set_own(locks, lock);
+    if (!unlocks) note_owner(file, locks, owner);
     co_return done;
 }
 
-Task<> DfsMount::undo_lock(DfsMount& self, NodeState& state, Lock lock) {
-    const Call call{.deadline = self.unpin_until_};
-    {
-        NodeLocks& locks = *state.locks;
-        co_await locks.turn.acquire();
-        const SemaphoreHold turn(locks.turn);
-        Lock none = lock;
-        none.mode = LockMode::none;
-        (void)co_await self.ask_lock(call, state.node, none, LockRequest::How::set);
-        const LockOwner owner = owner_of(lock);
-        const auto found = locks.by_owner.find(owner);
-        const auto had = found == locks.by_owner.end() ? std::vector<Lock>{} : found->second;
-        for (const Lock& each : had) {
-            const auto again =
-                co_await self.ask_lock(call, state.node, each, LockRequest::How::set);
-            if (!again || again->has_value()) self.lose_locks(state, owner);
+// What the store may have done becomes what this mount has.
+Task<Result<>> DfsMount::restore_locks(const Call& call, NodeState& state) {
+    NodeLocks& locks = *state.locks;
+    while (!locks.uncertain.empty()) {
+        const Lock unknown = locks.uncertain.back();
+        const auto found = locks.by_owner.find(owner_of(unknown));
+        const auto own = found == locks.by_owner.end() ? std::vector<Lock>{} : found->second;
+        for (const Lock& step : object::steps_back(own, unknown)) {
+            const auto done = co_await ask_lock(call, state.node, step, LockRequest::How::set);
+            if (!done && (is_unknown(done.error()) || done.error().code == Code::busy)) {
+                co_return fail(done.error());
+            }
+            const bool is_refused = !done || done->has_value();
+            if (is_refused && step.mode != LockMode::none) {
+                ROS2S_CO_TRY(co_await lose_locks(call, state, owner_of(unknown)));
+                break;
+            }
         }
+        locks.uncertain.pop_back();
     }
+    co_return Result<>{};
+}
+
+// Without room for it, the next lock of the node restores.
+void DfsMount::restore_later(NodeState& state) {
+    if (std::exchange(state.locks->restores, true)) return;
+    ++state.pins;
+    if (letting_go_.try_spawn(restore_in_time(*this, state))) return;
+    --state.pins;
+    state.locks->restores = false;
+}
+
+Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
+    constexpr Duration pause = std::chrono::milliseconds(100);
+    NodeLocks& locks = *state.locks;
+    while (self.reactor_.now() < self.unpin_until_) {
+        const Call call{.deadline = self.unpin_until_};
+        auto done = co_await self.check_held(call, state);
+        if (done) done = co_await locks.turn.acquire_for(call);
+        if (done) {
+            const SemaphoreHold turn(locks.turn);
+            if (state.era == self.store_.pins_era()) {
+                if (co_await self.restore_locks(call, state)) break;
+            }
+        } else if (!is_unknown(done.error())) {
+            break;  // the node is gone
+        }
+        co_await sleep_for(self.reactor_, pause);
+    }
+    locks.restores = false;
     co_await self.unpin(state);
 }
 
 Task<> DfsMount::release_locks(OpenFile& file) {
-    for (const LockOwner& owner : file.lock_owners) {
+    const auto owners = file.lock_owners;
+    for (const LockOwner& owner : owners) {
         const Lock all{.space = owner.space,
                        .mode = LockMode::none,
                        .mount = owner.mount,
                        .owner = owner.number};
-        (void)co_await lock_once({.deadline = unpin_until_}, file, all, LockRequest::How::set);
+        (void)co_await lock_file({.deadline = unpin_until_}, file, all, LockHow::now);
     }
 }
 
 Task<Result<>> DfsMount::claim_locks(const Call& call, NodeState& state) {
     if (state.locks == nullptr) co_return Result<>{};
-    ROS2S_CO_TRY(co_await state.locks->turn.acquire_for(call));
-    const SemaphoreHold turn(state.locks->turn);
-    const auto all = state.locks->by_owner;
-    for (const auto& [owner, locks] : all) {
-        for (const Lock& lock : locks) {
+    NodeLocks& locks = *state.locks;
+    ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
+    const SemaphoreHold turn(locks.turn);
+    const auto all = locks.by_owner;
+    for (const auto& [owner, own] : all) {
+        for (const Lock& lock : own) {
             const auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::claim);
-            if (!done && done.error().code != Code::stale) co_return fail(done.error());
-            if (!done || done->has_value()) lose_locks(state, owner);
+            if (!done && is_unknown(done.error())) co_return fail(done.error());
+            if (done && !done->has_value()) continue;
+            ROS2S_CO_TRY(co_await lose_locks(call, state, owner));
+            break;
         }
     }
     co_return Result<>{};
 }
 
-void DfsMount::lose_locks(const NodeState& state, LockOwner owner) {
-    state.locks->by_owner.erase(owner);
-    for (const FileHandle handle : handles_.all()) {
-        OpenFile& file = *handles_.find(handle);
-        if (&file.node == &state &&
-            std::ranges::find(file.lock_owners, owner) != file.lock_owners.end()) {
-            file.has_lost_lock = true;
-        }
+// The owner has none of its locks any more.
+Task<Result<>> DfsMount::lose_locks(const Call& call, NodeState& state, LockOwner owner) {
+    const Lock all{
+        .space = owner.space, .mode = LockMode::none, .mount = owner.mount, .owner = owner.number};
+    const auto done = co_await ask_lock(call, state.node, all, LockRequest::How::set);
+    if (!done && is_unknown(done.error())) co_return fail(done.error());
+    NodeLocks& locks = *state.locks;
+    locks.by_owner.erase(owner);
+    if (locks.lost.empty()) {
+        options_.log.error(
+            "{}: a lock of file {} is lost, because the server was away for too long and another "
+            "mount may have had it. Reads and writes of the lock's owner fail with EIO until it "
+            "unlocks or closes the file",
+            options_.shown, state.node.value);
     }
-    options_.log.error(
-        "{}: a lock of file {} is lost, because the server was away for too long and another mount "
-        "may have had it. Reads and writes of the lock's owner fail with EIO until it unlocks or "
-        "closes the file",
-        options_.shown, state.node.value);
+    locks.lost.insert(owner);
+    ++locks.losses;
+    co_return Result<>{};
 }
 
-Task<Result<>> DfsMount::check_locks(const Call& call, OpenFile& file) {
-    if (file.lock_owners.empty()) co_return Result<>{};
+bool DfsMount::has_lost_lock(const OpenFile& file) {
+    const NodeLocks* const locks = file.node.locks.get();
+    return locks != nullptr && !locks->lost.empty() &&
+           std::ranges::any_of(file.lock_owners,
+                               [&](const LockOwner& owner) { return locks->lost.contains(owner); });
+}
+
+Task<Result<>> DfsMount::check_locks(const Call& call, const OpenFile& file) {
     ROS2S_CO_TRY(co_await check_held(call, file.node));
-    if (file.has_lost_lock) co_return fail(Code::io);
+    if (has_lost_lock(file)) co_return fail(Code::io);
     co_return Result<>{};
 }
 

@@ -267,18 +267,24 @@ class DfsMount final : public Dfs {
 
     // ---- dfs_locks.cc
     using LockResult = Result<std::optional<object::Lock>>;
-    // Once. Errors also: busy (the store awaits other mounts).
-    Task<LockResult> lock_once(const Call& call, OpenFile& file, const object::Lock& lock,
-                               object::LockRequest::How how);
+    // Without waiting. Errors also: busy (the store awaits other mounts).
+    Task<LockResult> lock_once(const Call& call, FileHandle handle, const object::Lock& lock,
+                               LockHow how);
+    Task<LockResult> lock_file(const Call& call, OpenFile& file, const object::Lock& lock,
+                               LockHow how);
     Task<LockResult> ask_lock(const Call& call, NodeId node, const object::Lock& lock,
                               object::LockRequest::How how);
-    // It is unknown whether the lock was set: the store gets what the owner had before.
-    static Task<> undo_lock(DfsMount& self, NodeState& state, object::Lock lock);
+    // These are called in the turn of the node's locks.
+    Task<Result<>> restore_locks(const Call& call, NodeState& state);
+    Task<Result<>> lose_locks(const Call& call, NodeState& state, LockOwner owner);
+    void restore_later(NodeState& state);
+    static Task<> restore_in_time(DfsMount& self, NodeState& state);
     Task<> release_locks(OpenFile& file);
     // In a new era. A lock that the store does not grant again is lost.
     Task<Result<>> claim_locks(const Call& call, NodeState& state);
-    void lose_locks(const NodeState& state, LockOwner owner);
-    Task<Result<>> check_locks(const Call& call, OpenFile& file);
+    // For a handle through which locks were set. Errors: io (one is lost).
+    Task<Result<>> check_locks(const Call& call, const OpenFile& file);
+    [[nodiscard]] static bool has_lost_lock(const OpenFile& file);
 
     // ---- dfs_orphans.cc
     struct Orphan {

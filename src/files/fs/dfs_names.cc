@@ -203,6 +203,7 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
         if (wanted.linkable) record.flags = InodeRecord::linkable;
         const auto done =
             co_await commit_new_node(call, parent, directory.epoch, node, record, wanted);
+        if (done && done->replayed && wanted.nameless) continue;  // nobody has that one
         if (done && done->replayed)
             co_return co_await node_added_at(call, parent, wanted.name, done->epoch);
         if (done) co_return attributes_of(node, record, {}, chunk_bytes_);

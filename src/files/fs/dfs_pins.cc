@@ -76,7 +76,12 @@ Task<Result<>> DfsMount::check_held(const Call& call, NodeState& state) {
 
 Task<Result<Commit>> DfsMount::commit_held(const Call& call, OperationSlots::HeldSlot& slot,
                                            NodeState& state, uint32_t part) {
+    const auto losses = [&] { return state.locks != nullptr ? state.locks->losses : 0; };
+    const uint64_t losses_before = losses();
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        // The change may be one that a lost lock protected.
+        if (losses() != losses_before) [[unlikely]]
+            co_return fail(Code::io);
         const auto done = co_await commit_named(call, slot, part);
         const bool is_unpinned =
             !done && done.error().code == Code::condition_failed && done.error().detail == 0;

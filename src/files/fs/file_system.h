@@ -330,6 +330,9 @@ class Namespace {
 // test: changes nothing. now: does not wait. wait: until no other lock is in the way.
 enum class LockHow : uint8_t { test, now, wait };
 
+// Most bytes of one call of FileSystem::allocate().
+inline constexpr uint64_t allocated_bytes_max = uint64_t{64} << 20;
+
 enum class SeekFor : uint8_t { data = 0, hole = 1 };
 
 class FileSystem : public Namespace {
@@ -359,7 +362,8 @@ class FileSystem : public Namespace {
     // Gives space to the range: holes become data, which reads as zeros. A later write into the
     // range finds space also if there is none for others. The file becomes as long as the range; if
     // it `keeps_size`, the range must be in the file. What was done before an error stays. Errors
-    // also: unsupported (by the server, or behind the end of the file).
+    // also: unsupported (by the server, or behind the end of the file), too_large (more than
+    // allocated_bytes_max).
     virtual Task<Result<>> allocate(const Call&, FileHandle /*handle*/, uint64_t /*offset*/,
                                     uint64_t /*length*/, bool /*keeps_size*/) {
         co_return fail(Code::unsupported);
@@ -373,7 +377,8 @@ class FileSystem : public Namespace {
     // one of the caller's owners. The lock in the way is returned, for `wait` never; its process is
     // 0 if it is not a caller's of this file system. Locks hold against all mounts of the container
     // and end when the handle through which they were set is closed. A waiting call ends with its
-    // stop token or deadline. Errors also: invalid, no_memory (a limit of locks), unsupported, io
+    // stop token or deadline. Errors also: invalid, busy (not `wait`: the store was
+    // just opened; ask again, see lock_wait.h), no_memory (a limit of locks), unsupported, io
     // (an owner that has lost a lock of this file, until it unlocks all of it).
     virtual Task<Result<std::optional<object::Lock>>> lock(const Call&, FileHandle,
                                                            const object::Lock&, LockHow) {

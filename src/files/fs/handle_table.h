@@ -34,7 +34,6 @@ struct OpenFile {
     ReaddirCookies cookies;
     // Those that have set locks through this handle.
     std::vector<LockOwner> lock_owners;
-    bool has_lost_lock = false;  // one of theirs
     Counter reads, read_bytes, writes, written_bytes;
 };
 

@@ -9,8 +9,8 @@
 
 namespace ros2s::fs {
 
-// `once`: sets or tests the lock, and returns a lock in the way. Its error `busy` means that the
-// store has just been opened and awaits other mounts.
+// For a mount's process: `once` sets or tests the lock, and returns a lock in the way. Its error
+// `busy` means that the store has just been opened and awaits other mounts.
 template <class Once>
 Task<Result<std::optional<object::Lock>>> wait_for_lock(Reactor& reactor, const Call& call,
                                                         LockHow how, Once once) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -33,6 +34,10 @@ struct NodeLocks {
     explicit NodeLocks(Reactor& reactor) : turn(reactor, 1) {}
     Semaphore turn;  // one change at a time, so that `by_owner` is what the store has
     std::map<LockOwner, std::vector<object::Lock>> by_owner;
+    std::vector<object::Lock> uncertain;  // it is unknown whether the store did these
+    bool restores = false;                // restore_in_time() runs
+    std::set<LockOwner> lost;             // those that have lost locks
+    uint64_t losses = 0;
 };
 
 struct NodeState {

@@ -18,7 +18,7 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
                 ROS2S_CO_TRY(co_await where(call, handle));
                 ROS2S_CO_TRY_ASSIGN(file, opened(handle));
             }
-            if (file->has_lost_lock) [[unlikely]]
+            if (has_lost_lock(*file)) [[unlikely]]
                 co_return fail(Code::io);
             at = {.place = file->place, .handle = file->there};
         }

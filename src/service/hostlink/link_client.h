@@ -151,7 +151,6 @@ class LinkClient final : public fs::FileSystem {
         bool unsynced = false;  // written since it was opened or synced
         // Those that have set locks through this handle. The server's locks end with the server.
         std::vector<LockOwner> lock_owners;
-        bool has_lost_lock = false;
         fs::PathReport report;
     };
     // For a request: the mount, and the server's handle of the file.
@@ -188,8 +187,14 @@ class LinkClient final : public fs::FileSystem {
                                   FileBody file, ConstBytes payload,
                                   std::span<const uint32_t> checksums);
     Task<Result<std::optional<object::Lock>>> lock_once(const Call& call, fs::FileHandle handle,
-                                                        object::Lock lock, fs::LockHow how);
-    void forget_locks(const Open& file);
+                                                        const object::Lock& lock, fs::LockHow how);
+    Task<Result<std::optional<object::Lock>>> ask_lock(const Call& call, fs::FileHandle handle,
+                                                       const object::Lock& lock, fs::LockHow how);
+    static Task<> restore_lock(LinkClient& self, fs::FileHandle handle, NodeId node,
+                               object::Lock lock);
+    void set_own(NodeId node, const object::Lock& lock);
+    [[nodiscard]] bool has_lost_lock(const Open& file) const;
+    void end_locks(const Open& file, bool are_lost);
     Task<Result<uint64_t>> read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                      uint64_t offset);
     // A request about names: sends the body with the mount's number. Returns where it was done.
@@ -221,7 +226,8 @@ class LinkClient final : public fs::FileSystem {
     session::MountLocator& locator_;
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
-    std::set<std::pair<NodeId, LockOwner>> locked_;  // the owners that may have locks of a node
+    std::map<std::pair<NodeId, LockOwner>, std::vector<object::Lock>> locked_;
+    std::set<std::pair<NodeId, LockOwner>> lost_;  // those that have lost locks
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;

@@ -91,7 +91,7 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
     const bool waits = found->second.unsynced;
-    forget_locks(found->second);
+    end_locks(found->second, false);
     open_.erase(found);
     Result<> closed;
     if (waits) closed = co_await close_there(call, place, there);
@@ -230,8 +230,7 @@ Task<Result<>> LinkClient::open_again(const Call& call, fs::FileHandle handle) {
         (*still)->there = again->opened.handle;
         (*still)->place = again->place;
         (*still)->cookie_base = (*still)->cookie_most;
-        (*still)->has_lost_lock = !(*still)->lock_owners.empty();
-        forget_locks(**still);
+        end_locks(**still, true);
     }
 }
 

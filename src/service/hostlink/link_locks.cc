@@ -5,6 +5,7 @@
 
 #include "link_ask.h"
 #include "ros2s/fs/lock_wait.h"
+#include "ros2s/object/locks.h"
 
 namespace ros2s::hostlink {
 
@@ -18,23 +19,8 @@ Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHan
                                          [&] { return lock_once(call, handle, lock, once); });
 }
 
-Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::FileHandle handle,
-                                                        Lock lock, fs::LockHow how) {
-    ROS2S_CO_TRY_ASSIGN(Open* const file, opened(handle));
-    const LockOwner owner{lock.space, lock.owner};
-    const std::pair known{file->node, owner};
-    const bool unlocks = lock.mode == LockMode::none;
-    const bool is_whole = lock.first == 0 && lock.last == UINT64_MAX;
-    if (unlocks && is_whole && std::erase(file->lock_owners, owner) > 0) {
-        file->has_lost_lock = file->has_lost_lock && !file->lock_owners.empty();
-    }
-    if (unlocks && !locked_.contains(known)) co_return std::nullopt;
-    // If no answer comes, it may have been set all the same.
-    if (!unlocks && how == fs::LockHow::now) {
-        locked_.insert(known);
-        if (std::ranges::find(file->lock_owners, owner) == file->lock_owners.end())
-            file->lock_owners.push_back(owner);
-    }
+Task<Result<std::optional<Lock>>> LinkClient::ask_lock(const Call& call, fs::FileHandle handle,
+                                                       const Lock& lock, fs::LockHow how) {
     Buffer body;
     ReadAs<std::optional<Lock>> reader;
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::lock),
@@ -45,12 +31,73 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
             LockBody{.mount = at.place.mount, .handle = at.handle, .how = how, .lock = lock});
     };
     ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
-    if (unlocks && is_whole) locked_.erase(known);
     co_return reader.value;
 }
 
-void LinkClient::forget_locks(const Open& file) {
-    for (const LockOwner& owner : file.lock_owners) locked_.erase({file.node, owner});
+Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::FileHandle handle,
+                                                        const Lock& lock, fs::LockHow how) {
+    ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
+    const NodeId node = file->node;
+    const LockOwner owner{lock.space, lock.owner};
+    const bool unlocks = lock.mode == LockMode::none;
+    if (unlocks && how == fs::LockHow::test) co_return std::nullopt;
+    if (unlocks && lock.first == 0 && lock.last == UINT64_MAX) lost_.erase({node, owner});
+    if (unlocks && !locked_.contains({node, owner})) co_return std::nullopt;
+    // From here on it is not the owner's. If no answer comes, the server may have it still.
+    if (unlocks) set_own(node, lock);
+    auto done = co_await ask_lock(call, handle, lock, how);
+    if (how == fs::LockHow::test) co_return done;
+    if (!done) {
+        if (!opened(handle)) co_return done;
+        (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
+        co_return done;
+    }
+    if (unlocks || done->has_value()) co_return done;
+    const auto still = opened(handle);
+    if (!still) co_return done;
+    set_own(node, lock);
+    auto& owners = (*still)->lock_owners;
+    if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
+    co_return done;
+}
+
+// Until the server has what the owner has here, or the file is closed.
+Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId node, Lock lock) {
+    constexpr Duration pause = std::chrono::milliseconds(100);
+    while (self.opened(handle) && !self.is_closing()) {
+        const Call call{.deadline = self.reactor_.now() + self.options_.close_within};
+        const auto found = self.locked_.find({node, LockOwner{lock.space, lock.owner}});
+        const auto own = found == self.locked_.end() ? std::vector<Lock>{} : found->second;
+        bool is_done = true;
+        for (const Lock& step : object::steps_back(own, lock)) {
+            const auto done = co_await self.ask_lock(call, handle, step, fs::LockHow::now);
+            is_done = is_done && (done || done.error().code == Code::io);
+        }
+        if (is_done) co_return;
+        co_await sleep_for(self.reactor_, pause);
+    }
+}
+
+void LinkClient::set_own(NodeId node, const Lock& lock) {
+    const std::pair key{node, LockOwner{lock.space, lock.owner}};
+    auto& own = locked_[key];
+    object::set_range(own, lock);
+    if (own.empty()) locked_.erase(key);
+}
+
+bool LinkClient::has_lost_lock(const Open& file) const {
+    return !lost_.empty() && std::ranges::any_of(file.lock_owners, [&](const LockOwner& owner) {
+        return lost_.contains({file.node, owner});
+    });
+}
+
+// The handle is closed, or was opened again at another place.
+void LinkClient::end_locks(const Open& file, bool are_lost) {
+    for (const LockOwner& owner : file.lock_owners) {
+        const bool had = locked_.erase({file.node, owner}) > 0;
+        if (had && are_lost) lost_.insert({file.node, owner});
+        if (!are_lost) lost_.erase({file.node, owner});
+    }
 }
 
 }  // namespace ros2s::hostlink

@@ -291,6 +291,14 @@ Task<StoredReplies::Reply> LinkServer::apply(rpc::Request& request, const MountI
     }
     const bool keeps_size = request.method() == static_cast<uint16_t>(Method::allocate_inside);
     if (keeps_size || request.method() == static_cast<uint16_t>(Method::allocate)) {
+        if (file.length > fs::allocated_bytes_max) {
+            co_return StoredReplies::Reply{.status =
+                                               fail(Code::too_large, fs::allocated_bytes_max)};
+        }
+        // The bytes are read and written.
+        using admission::Work;
+        request.charge(admission::cost_ns_of(Work::read, file.length) +
+                       admission::cost_ns_of(Work::write, file.length));
         co_return StoredReplies::Reply{
             .status =
                 co_await fs.allocate(call, file.handle, file.offset, file.length, keeps_size)};

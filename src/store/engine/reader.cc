@@ -298,6 +298,9 @@ Task<Result<std::optional<object::Lock>>> Reader::lock(const Call& call,
                                                        const object::LockRequest& request) {
     ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
+    if (call.entries_looked != nullptr) {
+        *call.entries_looked += locks_.count_of(container, request.object);
+    }
     co_return locks_.lock(container, holder, request, cores_.home().env.reactor.now());
 }
 

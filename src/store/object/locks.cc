@@ -41,11 +41,25 @@ void set_range(std::vector<Lock>& locks, const Lock& lock) {
     if (lock.mode != LockMode::none) locks.push_back(joined);
 }
 
+std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown) {
+    std::vector<Lock> steps{unknown};
+    steps.front().mode = LockMode::exclusive;
+    for (Lock each : own) {
+        each.mode = LockMode::none;
+        set_range(steps, each);
+    }
+    for (Lock& step : steps) step.mode = LockMode::none;
+    for (const Lock& each : own) {
+        if (overlap(each, unknown)) steps.push_back(each);
+    }
+    return steps;
+}
+
 std::optional<Lock> LockTable::conflict(const Locks& locks, const HolderName& holder,
                                         const Lock& wanted, Time now) const {
     for (const Held& held : locks) {
         if (held.is_of(holder, wanted) || !exclude_each_other(held.lock, wanted)) continue;
-        if (sessions_.at(held.session).until <= now) continue;
+        if (is_over(held, now)) continue;
         Lock found = held.lock;
         // A process id means nothing elsewhere.
         if (held.holder != holder) found.mount = found.owner = found.pid = 0;
@@ -80,11 +94,12 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     const Locks& locks = found == objects_.end() ? none : found->second;
     if (request.how == LockRequest::How::claim) {
         const bool has = std::ranges::any_of(locks, [&](const Held& held) {
-            return held.is_of(name, request.lock) && held.lock.mode == request.lock.mode &&
-                   held.lock.first <= request.lock.first && request.lock.last <= held.lock.last;
+            return held.is_of(name, request.lock) && !is_over(held, now) &&
+                   held.lock.mode == request.lock.mode && held.lock.first <= request.lock.first &&
+                   request.lock.last <= held.lock.last;
         });
         if (has) {
-            move(key, name, holder.session);
+            move(key, name, holder.session, now);
             return std::nullopt;
         }
         if (!pins_.awaits(container, holder, now)) return fail(Code::stale);
@@ -97,7 +112,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     if (request.lock.mode == LockMode::none && found == objects_.end()) return std::nullopt;
     std::vector<Lock> own;
     for (const Held& held : locks) {
-        if (held.is_of(name, request.lock)) own.push_back(held.lock);
+        if (held.is_of(name, request.lock) && !is_over(held, now)) own.push_back(held.lock);
     }
     const size_t had = own.size();
     set_range(own, request.lock);
@@ -106,12 +121,13 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     return std::nullopt;
 }
 
-void LockTable::move(const Key& key, const HolderName& holder, uint64_t session) {
+void LockTable::move(const Key& key, const HolderName& holder, uint64_t session, Time now) {
     for (Held& held : objects_.at(key)) {
-        if (held.holder != holder || held.session == session) continue;
-        discount(held, key);
+        if (held.holder != holder || held.session == session || is_over(held, now)) continue;
+        const Held before = held;
         held.session = session;
-        count(held, key);
+        count(held, key, 1);
+        discount(before, key, 1);
     }
 }
 
@@ -119,37 +135,39 @@ void LockTable::replace(const Key& key, const Holder& holder, const Lock& owned_
                         const std::vector<Lock>& own) {
     const HolderName name = name_of(key.first, holder);
     Locks& locks = objects_[key];
+    // Nearly always one session.
+    std::map<uint64_t, std::pair<Held, size_t>> removed;
     std::erase_if(locks, [&](const Held& held) {
         if (!held.is_of(name, owned_as)) return false;
-        discount(held, key);
+        ++removed.try_emplace(held.session, held, 0).first->second.second;
         return true;
     });
-    for (const Lock& each : own) {
-        count(locks.emplace_back(Held{each, name, holder.session}), key);
-    }
+    for (const Lock& each : own) locks.push_back({each, name, holder.session});
+    if (!own.empty()) count(locks.back(), key, own.size());
+    for (const auto& [session, each] : removed) discount(each.first, key, each.second);
     if (locks.empty()) objects_.erase(key);
 }
 
-void LockTable::count(const Held& held, const Key& key) {
+void LockTable::count(const Held& held, const Key& key, size_t locks) {
     Session& session = sessions_[held.session];
     session.owner = held.holder.owner;
-    ++session.objects[key];
-    ++session.locks;
-    ++owners_[held.holder.owner];
-    ++count_;
+    session.objects[key] += locks;
+    session.locks += locks;
+    owners_[held.holder.owner] += locks;
+    count_ += locks;
 }
 
-void LockTable::discount(const Held& held, const Key& key) {
+void LockTable::discount(const Held& held, const Key& key, size_t locks) {
     const auto session = sessions_.find(held.session);
     const auto object = session->second.objects.find(key);
-    if (--object->second == 0) session->second.objects.erase(object);
-    if (--session->second.locks == 0) {
+    if ((object->second -= locks) == 0) session->second.objects.erase(object);
+    if ((session->second.locks -= locks) == 0) {
         ended_.erase({session->second.until, session->first});
         sessions_.erase(session);
     }
     const auto owner = owners_.find(held.holder.owner);
-    if (--owner->second == 0) owners_.erase(owner);
-    --count_;
+    if ((owner->second -= locks) == 0) owners_.erase(owner);
+    count_ -= locks;
 }
 
 void LockTable::session_ended(uint64_t ended, Time now, Time until) {
@@ -161,19 +179,25 @@ void LockTable::session_ended(uint64_t ended, Time now, Time until) {
     drop_ended(now);
 }
 
-// One object at a time: each has a bounded number of locks.
 void LockTable::drop_ended(Time now) {
-    if (ended_.empty() || ended_.begin()->first > now) return;
-    const uint64_t number = ended_.begin()->second;
-    const Key key = sessions_.at(number).objects.begin()->first;
+    size_t dropped = 0;
+    while (dropped < slice_of_locks && !ended_.empty() && ended_.begin()->first <= now) {
+        dropped += drop_one(ended_.begin()->second);
+    }
+}
+
+size_t LockTable::drop_one(uint64_t session) {
+    const Key key = sessions_.at(session).objects.begin()->first;
     const auto found = objects_.find(key);
     Locks& locks = found->second;
     const auto gone =
-        std::ranges::partition(locks, [&](const Held& held) { return held.session != number; });
-    const Locks dropped(std::make_move_iterator(gone.begin()), std::make_move_iterator(gone.end()));
+        std::ranges::partition(locks, [&](const Held& held) { return held.session != session; });
+    const Held one = gone.front();
+    const size_t count = gone.size();
     locks.erase(gone.begin(), gone.end());
     if (locks.empty()) objects_.erase(found);
-    for (const Held& held : dropped) discount(held, key);
+    discount(one, key, count);
+    return count;
 }
 
 }  // namespace ros2s::object

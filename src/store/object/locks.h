@@ -28,12 +28,15 @@ namespace ros2s::object {
 // `locks` is what one owner has of an object in one space. `lock` replaces what is in its range,
 // and is joined with locks of its mode that it touches.
 void set_range(std::vector<Lock>& locks, const Lock& lock);
+// What to set so that an owner has `own` again, if it is unknown whether `unknown` was set.
+[[nodiscard]] std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown);
 
 class LockTable {
   public:
     static constexpr size_t locks_max = size_t{1} << 18;
     static constexpr size_t session_locks_max = size_t{1} << 16;
-    static constexpr size_t object_locks_max = 4096;
+    static constexpr size_t object_locks_max = 1024;
+    static constexpr size_t slice_of_locks = 256;
 
     // `pins` knows which holders are awaited. It outlives this.
     explicit LockTable(PinTable& pins) : pins_(pins) {}
@@ -43,6 +46,10 @@ class LockTable {
     // As PinTable::session_ended().
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] size_t count_of(ContainerId container, ObjectId object) const {
+        const auto found = objects_.find({container, object});
+        return found == objects_.end() ? 0 : found->second.size();
+    }
 
   private:
     using Key = std::pair<ContainerId, ObjectId>;
@@ -66,13 +73,17 @@ class LockTable {
                                                const Lock& wanted, Time now) const;
     [[nodiscard]] Result<> check_room(const Locks& locks, const Holder& holder, size_t more) const;
     // The holder's session has changed.
-    void move(const Key& key, const HolderName& holder, uint64_t session);
+    void move(const Key& key, const HolderName& holder, uint64_t session, Time now);
+    [[nodiscard]] bool is_over(const Held& held, Time now) const {
+        return sessions_.at(held.session).until <= now;
+    }
     // What the owner of a lock has of the object becomes `own`.
     void replace(const Key& key, const Holder& holder, const Lock& owned_as,
                  const std::vector<Lock>& own);
-    void count(const Held& held, const Key& key);
-    void discount(const Held& held, const Key& key);
+    void count(const Held& held, const Key& key, size_t locks);
+    void discount(const Held& held, const Key& key, size_t locks);
     void drop_ended(Time now);
+    size_t drop_one(uint64_t session);  // of its objects
 
     PinTable& pins_;
     size_t count_ = 0;

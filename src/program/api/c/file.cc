@@ -8,6 +8,7 @@
 #include "handles.h"
 #include "owner_of_new.h"
 #include "ros2s/fs/flock.h"
+#include "ros2s/fs/lock_wait.h"
 #include "walk.h"
 
 using namespace ros2s;
@@ -61,11 +62,17 @@ Task<Result<>> close_file(ros2s_file& file) {
 
 uint64_t lock_owner(const ros2s_file& file) { return file.core.handle.value; }
 
+Task<Result<std::optional<object::Lock>>> wait_for(ros2s_file& file, const object::Lock& lock,
+                                                   fs::LockHow how) {
+    co_return co_await fs::wait_for_lock(file.fs.instance().reactor(), file.fs.call, how, [&] {
+        return file.fs.file_system().lock(file.fs.call, file.core.handle, lock, how);
+    });
+}
+
 Result<std::optional<object::Lock>> ask_for_lock(ros2s_file& file, object::Lock lock,
                                                  fs::LockHow how) {
     lock.pid = static_cast<uint32_t>(::getpid());
-    return file.fs.run(
-        [&] { return file.fs.file_system().lock(file.fs.call, file.core.handle, lock, how); });
+    return file.fs.run([&] { return wait_for(file, lock, how); });
 }
 
 int refuse_lock(const ros2s_file& file, const Error& error) {
@@ -192,7 +199,8 @@ int ros2s_lock(ros2s_file* file, int command, struct flock* range) {
     if (range == nullptr) return refuse(EINVAL, "lock: the range is NULL");
     const bool tests = command == F_OFD_GETLK, waits = command == F_OFD_SETLKW;
     if ((!tests && !waits && command != F_OFD_SETLK) || range->l_whence != SEEK_SET ||
-        range->l_start < 0 || range->l_len < 0) {
+        range->l_start < 0 || range->l_len < 0 ||
+        (range->l_type != F_RDLCK && range->l_type != F_WRLCK && range->l_type != F_UNLCK)) {
         return refuse(EINVAL, "lock '" + file->path +
                                   "': the command is F_OFD_GETLK, F_OFD_SETLK or "
                                   "F_OFD_SETLKW, and the range starts at l_start with SEEK_SET");
