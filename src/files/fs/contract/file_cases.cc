@@ -445,7 +445,7 @@ constexpr Case file_table[] = {
          if (!first) GTEST_SKIP_CO("it cannot allocate");
          EXPECT_FAILS(invalid, co_await f.fs.allocate(f.call, handle, 0, 0, false));
          EXPECT_FAILS(invalid,
-                      co_await f.fs.allocate(f.call, handle, 1, uint64_t{INT64_MAX}, false));
+                      co_await f.fs.allocate(f.call, handle, uint64_t{INT64_MAX}, 2, false));
          const FileHandle reader = co_await f.open(node, f.reading);
          EXPECT_FAILS(denied, co_await f.fs.allocate(f.call, reader, 0, 1, false));
          EXPECT_EQ(co_await f.read(handle, 0, 10), "abc");
