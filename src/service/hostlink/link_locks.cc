@@ -12,6 +12,16 @@ namespace ros2s::hostlink {
 using object::Lock;
 using object::LockMode;
 
+namespace {
+
+// The server may have done it.
+bool is_unknown(const Error& error) {
+    return error.code == Code::disconnected || error.code == Code::closed ||
+           error.code == Code::cancelled || error.code == Code::deadline;
+}
+
+}  // namespace
+
 Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHandle handle,
                                                    const Lock& lock, fs::LockHow how) {
     const auto once = how == fs::LockHow::test ? how : fs::LockHow::now;
@@ -42,17 +52,20 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     const bool unlocks = lock.mode == LockMode::none;
     if (unlocks && how == fs::LockHow::test) co_return std::nullopt;
     if (unlocks && lock.first == 0 && lock.last == UINT64_MAX) lost_.erase({node, owner});
-    if (unlocks && !locked_.contains({node, owner})) co_return std::nullopt;
-    // From here on it is not the owner's. If no answer comes, the server may have it still.
+    const auto found = locked_.find({node, owner});
+    if (unlocks && found == locked_.end()) co_return std::nullopt;
+    // A lock that the owner sets meanwhile is not part of the unlock.
+    const auto before = unlocks ? found->second : std::vector<Lock>{};
     if (unlocks) set_own(node, lock);
     auto done = co_await ask_lock(call, handle, lock, how);
     if (how == fs::LockHow::test) co_return done;
-    if (!done) {
-        if (!opened(handle)) co_return done;
+    if (!done && !opened(handle)) co_return done;
+    if (!done && is_unknown(done.error())) {
         (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
-        co_return done;
+    } else if (!done) {
+        for (const Lock& each : before) set_own(node, each);
     }
-    if (unlocks || done->has_value()) co_return done;
+    if (!done || unlocks || done->has_value()) co_return done;
     const auto still = opened(handle);
     if (!still) co_return done;
     set_own(node, lock);
@@ -71,7 +84,7 @@ Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId 
         bool is_done = true;
         for (const Lock& step : object::steps_back(own, lock)) {
             const auto done = co_await self.ask_lock(call, handle, step, fs::LockHow::now);
-            is_done = is_done && (done || done.error().code == Code::io);
+            is_done = is_done && (done || !is_unknown(done.error()));
         }
         if (is_done) co_return;
         co_await sleep_for(self.reactor_, pause);
