@@ -206,20 +206,6 @@ def times_that_were_cut_are_logged():
                 seconds != became for seconds, became in zip(wanted, kept, strict=True)), said
 
 
-@test.each(*SERVED)
-def locks_are_refused_where_others_share_the_mount(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        for top in (pool.mount_point, pool.mount_second()):
-            with open(f"{top}/f", "w") as file:
-                for lock in (fcntl.flock, fcntl.lockf):
-                    try:
-                        lock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                        raise AssertionError(f"{lock.__name__} was granted")
-                    except OSError as error:
-                        assert error.errno == errno.ENOLCK, error
-
-
 @test
 def a_mount_without_caches_keeps_its_locks():
     with Pool("64MiB") as pool:
