@@ -280,10 +280,12 @@ class DfsMount final : public Dfs {
     void restore_later(NodeState& state);
     static Task<> restore_in_time(DfsMount& self, NodeState& state);
     Task<> release_locks(OpenFile& file);
+    // Two that are called where files are read and written. Inlined, they would make those frames
+    // larger than the pool's (frame_pool.h).
     // In a new era. A lock that the store does not grant again is lost.
-    Task<Result<>> claim_locks(const Call& call, NodeState& state);
+    [[gnu::noinline]] Task<Result<>> claim_locks(const Call& call, NodeState& state);
     // For a handle through which locks were set. Errors: io (one is lost).
-    Task<Result<>> check_locks(const Call& call, const OpenFile& file);
+    [[gnu::noinline]] Task<Result<>> check_locks(const Call& call, const OpenFile& file);
     [[nodiscard]] static bool has_lost_lock(const OpenFile& file);
 
     // ---- dfs_orphans.cc
