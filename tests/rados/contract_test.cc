@@ -131,7 +131,8 @@ class ClusterSubject final : public fs::contract::Subject {
 };
 
 const bool registered = fs::contract::register_contract(
-    "DfsOnCluster", {.exact_space = false, .property_runs = 3, .property_steps = 100},
+    "DfsOnCluster",
+    {.exact_space = false, .locks = false, .property_runs = 3, .property_steps = 100},
     [](uint64_t seed) { return std::make_unique<ClusterSubject>(seed); });
 
 }  // namespace
