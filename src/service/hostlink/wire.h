@@ -20,8 +20,9 @@
 namespace ros2s::hostlink {
 
 // The service number in a hello for a LinkServer. 2: requests had no user. 3: openings had no flag
-// `execute`. 4: nothing said whether set-id bits are kept.
-inline constexpr uint32_t file_service = 5;
+// `execute`. 4: nothing said whether set-id bits are kept. 5: attributes had no
+// time of creation and no flags.
+inline constexpr uint32_t file_service = 6;
 
 enum class Method : uint16_t {
     read = 1,
