@@ -4,9 +4,11 @@
 Mounts one container twice, behind an engine and behind a DPU daemon. Locks by fcntl(2) and flock(2) hold across
 both. The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
+import contextlib
 import errno
 import fcntl
 import os
+import select
 import signal
 import sqlite3
 import struct
@@ -46,7 +48,8 @@ def is_granted(lock, *arguments):
 
 
 class Child:
-    """A process that calls `function`, and then waits until it is ended."""
+    """A process that calls `function`, and then waits until it is ended. It is ended also if the test fails:
+    otherwise it would keep the mounts busy."""
 
     def __init__(self, function):
         self.ready, ready = os.pipe()
@@ -64,13 +67,21 @@ class Child:
         return int(os.read(self.ready, 20))
 
     def is_done(self):
-        import select  # pylint: disable=import-outside-toplevel
         return bool(select.select([self.ready], [], [], 0)[0])
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.end()
+
     def end(self):
+        if self.pid is None:
+            return
         os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
         os.close(self.ready)
+        self.pid = None
 
 
 class TwoMounts:
@@ -103,9 +114,9 @@ def locks_exclude_those_of_the_other_mount(scheme):
         assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 10, 10)
         assert not is_granted(fcntl.lockf, other, fcntl.LOCK_SH | NOW, 1, 9)
         assert get_lock(other, fcntl.F_WRLCK, 0, 1) == (fcntl.F_WRLCK, 0, 10, 0)
-        child = Child(lambda: get_lock(one, fcntl.F_WRLCK)[3])
-        assert child.result() == os.getpid(), "the process of a lock of the same mount"
-        child.end()
+        # Not of the bytes that the other mount has locked: one of both would be found.
+        with Child(lambda: get_lock(one, fcntl.F_WRLCK, 0, 10)[3]) as child:
+            assert child.result() == os.getpid(), "the process of a lock of the same mount"
         fcntl.lockf(one, fcntl.LOCK_UN)
         assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW)
         fcntl.lockf(other, fcntl.LOCK_UN)
@@ -146,10 +157,9 @@ def killed_process_has_no_locks(scheme):
             file = os.open(mounts.path, os.O_RDWR)
             fcntl.flock(file, fcntl.LOCK_EX)
             fcntl.lockf(file, fcntl.LOCK_EX)
-        child = Child(lock)
-        child.result()
-        assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
-        child.end()
+        with Child(lock) as child:
+            child.result()
+            assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
         wait_until(lambda: is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW), "the end of its flock")
         wait_until(lambda: is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW), "the end of its lockf")
 
@@ -177,21 +187,22 @@ def waiting_lock_is_granted_or_interrupted(scheme):
     mounts = TwoMounts(scheme)
     with mounts as (one, _, other):
         fcntl.lockf(one, fcntl.LOCK_EX)
-        interrupted = Child(lambda: interrupted_wait(mounts.second_path))
-        assert interrupted.result() == errno.EINTR
-        interrupted.end()
-        waiting = [Child(lambda: wait_for_lock(mounts.second_path)) for _ in range(200)]
-        time.sleep(1)
-        assert not any(child.is_done() for child in waiting)
-        os.pwrite(other, b"served", 0)  # although more wait than the mount has requests
-        waiting.pop().end()
-        fcntl.lockf(one, fcntl.LOCK_UN)
-        while waiting:
-            wait_until(lambda: any(child.is_done() for child in waiting), "a waiting lock")
-            done = [child for child in waiting if child.is_done()]
-            assert len(done) == 1, "two have the lock"
-            waiting.remove(done[0])
-            done[0].end()
+        with Child(lambda: interrupted_wait(mounts.second_path)) as interrupted:
+            assert interrupted.result() == errno.EINTR
+        children = contextlib.ExitStack()
+        waiting = [children.enter_context(Child(lambda: wait_for_lock(mounts.second_path))) for _ in range(200)]
+        with children:
+            time.sleep(1)
+            assert not any(child.is_done() for child in waiting)
+            os.pwrite(other, b"served", 0)  # although more wait than the mount has requests
+            waiting.pop().end()
+            fcntl.lockf(one, fcntl.LOCK_UN)
+            while waiting:
+                wait_until(lambda: any(child.is_done() for child in waiting), "a waiting lock")
+                done = [child for child in waiting if child.is_done()]
+                assert len(done) == 1, "two have the lock"
+                waiting.remove(done[0])
+                done[0].end()
         wait_until(lambda: is_granted(fcntl.lockf, one, fcntl.LOCK_EX | NOW), "the end of the last lock")
 
 
