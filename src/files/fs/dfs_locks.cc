@@ -20,15 +20,9 @@ LockOwner owner_of(const Lock& lock) { return {lock.space, lock.mount, lock.owne
 
 bool is_whole(const Lock& lock) { return lock.first == 0 && lock.last == UINT64_MAX; }
 
-// The store may have done it.
-bool is_unknown(const Error& error) {
-    switch (error.code) {
-        case Code::disconnected:
-        case Code::closed:
-        case Code::cancelled:
-        case Code::deadline: return true;
-        default: return false;
-    }
+Lock unlocked_by(const LockOwner& owner) {
+    return {
+        .space = owner.space, .mode = LockMode::none, .mount = owner.mount, .owner = owner.number};
 }
 
 // An owner whose last lock ends is not kept.
@@ -109,7 +103,7 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
         co_return co_await ask_lock(call, state.node, lock, LockRequest::How::test);
     }
     auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
-    if (!done && is_unknown(done.error())) {
+    if (!done && may_be_done(done.error())) {
         if (unlocks) set_own(locks, lock);
         locks.uncertain.push_back(lock);
         turn.reset();
@@ -131,7 +125,7 @@ Task<Result<>> DfsMount::restore_locks(const Call& call, NodeState& state) {
         const auto own = found == locks.by_owner.end() ? std::vector<Lock>{} : found->second;
         for (const Lock& step : object::steps_back(own, unknown)) {
             const auto done = co_await ask_lock(call, state.node, step, LockRequest::How::set);
-            if (!done && (is_unknown(done.error()) || done.error().code == Code::busy)) {
+            if (!done && (may_be_done(done.error()) || done.error().code == Code::busy)) {
                 co_return fail(done.error());
             }
             const bool is_refused = !done || done->has_value();
@@ -166,7 +160,7 @@ Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
             if (state.era == self.store_.pins_era()) {
                 if (co_await self.restore_locks(call, state)) break;
             }
-        } else if (!is_unknown(done.error())) {
+        } else if (!may_be_done(done.error())) {
             break;  // the node is gone
         }
         co_await sleep_for(self.reactor_, pause);
@@ -178,11 +172,8 @@ Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
 Task<> DfsMount::release_locks(OpenFile& file) {
     const auto owners = file.lock_owners;
     for (const LockOwner& owner : owners) {
-        const Lock all{.space = owner.space,
-                       .mode = LockMode::none,
-                       .mount = owner.mount,
-                       .owner = owner.number};
-        (void)co_await lock_file({.deadline = unpin_until_}, file, all, LockHow::now);
+        (void)co_await lock_file({.deadline = unpin_until_}, file, unlocked_by(owner),
+                                 LockHow::now);
     }
 }
 
@@ -195,7 +186,7 @@ Task<Result<>> DfsMount::claim_locks(const Call& call, NodeState& state) {
     for (const auto& [owner, own] : all) {
         for (const Lock& lock : own) {
             const auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::claim);
-            if (!done && is_unknown(done.error())) co_return fail(done.error());
+            if (!done && may_be_done(done.error())) co_return fail(done.error());
             if (done && !done->has_value()) continue;
             ROS2S_CO_TRY(co_await lose_locks(call, state, owner));
             break;
@@ -206,10 +197,9 @@ Task<Result<>> DfsMount::claim_locks(const Call& call, NodeState& state) {
 
 // The owner has none of its locks any more.
 Task<Result<>> DfsMount::lose_locks(const Call& call, NodeState& state, LockOwner owner) {
-    const Lock all{
-        .space = owner.space, .mode = LockMode::none, .mount = owner.mount, .owner = owner.number};
-    const auto done = co_await ask_lock(call, state.node, all, LockRequest::How::set);
-    if (!done && is_unknown(done.error())) co_return fail(done.error());
+    const auto done =
+        co_await ask_lock(call, state.node, unlocked_by(owner), LockRequest::How::set);
+    if (!done && may_be_done(done.error())) co_return fail(done.error());
     NodeLocks& locks = *state.locks;
     locks.by_owner.erase(owner);
     if (locks.lost.empty()) {

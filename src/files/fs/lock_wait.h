@@ -9,6 +9,17 @@
 
 namespace ros2s::fs {
 
+// After this error of a lock's request the server may have done it.
+[[nodiscard]] inline bool may_be_done(const Error& error) {
+    switch (error.code) {
+        case Code::disconnected:
+        case Code::closed:
+        case Code::cancelled:
+        case Code::deadline: return true;
+        default: return false;
+    }
+}
+
 // For a mount's process: `once` sets or tests the lock, and returns a lock in the way. Its error
 // `busy` means that the store has just been opened and awaits other mounts.
 template <class Once>

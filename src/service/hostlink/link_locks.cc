@@ -12,16 +12,6 @@ namespace ros2s::hostlink {
 using object::Lock;
 using object::LockMode;
 
-namespace {
-
-// The server may have done it.
-bool is_unknown(const Error& error) {
-    return error.code == Code::disconnected || error.code == Code::closed ||
-           error.code == Code::cancelled || error.code == Code::deadline;
-}
-
-}  // namespace
-
 Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHandle handle,
                                                    const Lock& lock, fs::LockHow how) {
     const auto once = how == fs::LockHow::test ? how : fs::LockHow::now;
@@ -60,7 +50,7 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     auto done = co_await ask_lock(call, handle, lock, how);
     if (how == fs::LockHow::test) co_return done;
     if (!done && !opened(handle)) co_return done;
-    if (!done && is_unknown(done.error())) {
+    if (!done && fs::may_be_done(done.error())) {
         (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
     } else if (!done) {
         for (const Lock& each : before) set_own(node, each);
@@ -84,7 +74,7 @@ Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId 
         bool is_done = true;
         for (const Lock& step : object::steps_back(own, lock)) {
             const auto done = co_await self.ask_lock(call, handle, step, fs::LockHow::now);
-            is_done = is_done && (done || !is_unknown(done.error()));
+            is_done = is_done && (done || !fs::may_be_done(done.error()));
         }
         if (is_done) co_return;
         co_await sleep_for(self.reactor_, pause);
