@@ -327,6 +327,8 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
             field_text<bool>(s::refused_a_punch_fields)),
         row("14 lock", field_text<ContainerId, Uuid, LockRequest>(s::lock_request_fields),
             lock_reply),
+        row("15 listen", field_text<ContainerId, Uuid, Listening>(s::listen_fields),
+            field_text<LeaseNews>(s::news_fields)),
 
         row("user", field_text<fs::UserClaim>(f::user_fields)),
         row("1 read", file, moved),

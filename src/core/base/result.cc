@@ -43,6 +43,7 @@ std::string_view describe(Code code) noexcept {
         case Code::expired:
             return "the stored reply has expired; it is unknown whether the request was done";
         case Code::over_cap: return "the container, or its tenant, has used all the space it may";
+        case Code::leased: return "others keep what the request changes, and have not answered yet";
     }
     return "unknown error";
 }
@@ -162,6 +163,7 @@ int to_errno(const Error& error) noexcept {
         case Code::read_only: return EROFS;
         case Code::denied: return EPERM;
         case Code::busy: return EBUSY;
+        case Code::leased: return EBUSY;
         case Code::no_attribute: return ENODATA;
         case Code::too_small: return ERANGE;
         case Code::too_large: return EFBIG;

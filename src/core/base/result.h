@@ -46,6 +46,7 @@ enum class Code : uint16_t {
     name_taken,        // another request used this update name; this request was not done
     expired,           // a repetition whose stored reply is gone; it may or may not have been done
     over_cap,          // the container, or its owner, may use no more space
+    leased,            // others keep what the request changes, and were asked to stop; ask again
 };
 
 // "not found", "the pool is full": lower case, without a full stop.

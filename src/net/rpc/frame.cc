@@ -79,6 +79,7 @@ constexpr Code codes[] = {
     Code::no_attribute, Code::too_small,        Code::too_large, Code::stale,
     Code::unsupported,  Code::bad_version,      Code::cancelled, Code::deadline,
     Code::closed,       Code::name_taken,       Code::expired,   Code::over_cap,
+    Code::leased,
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     frame_ = frame;
     body_ = frame.body;
     answered_ = false;
+    left_turn_ = false;
     refusal_.reset();
     refusal_is_reported_ = false;
     charged_ns_ = charged_names_ = entries_looked_ = 0;

@@ -122,6 +122,12 @@ class Request {
     void charge_names(uint64_t names) { charged_names_ += names; }
     // The code that refuses it writes an audit line of its own: Service::refused() is not called.
     void mark_refusal_reported() { refusal_is_reported_ = true; }
+    // From now on it waits for others: it takes no part of what its tenant may have inside, and is
+    // stopped when the server closes.
+    void leave_turn() {
+        if (permit_ != nullptr) permit_->release();
+        left_turn_ = true;
+    }
     [[nodiscard]] Time arrived() const { return arrived_; }
     // From its arrival until its reply was queued. Call it after that.
     [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
@@ -186,6 +192,8 @@ class Request {
     Time arrived_{}, answered_at_{};
     bool answered_ = false;
     std::optional<Error> refusal_;
+    admission::Permit* permit_ = nullptr;  // while it is served
+    bool left_turn_ = false;
     bool sampled_ = false;
     bool refusal_is_reported_ = false;
     uint64_t cost_ns_ = 0;  // as far as it was known before it began

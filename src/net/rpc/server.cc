@@ -27,8 +27,10 @@ std::vector<std::byte> failure_frame(Error error, std::string_view text) {
 
 // The numbers of docs/formats/rpc.md.
 std::string service_name(uint32_t number) {
-    return number == 1   ? "object store"
-           : number == 2 ? "host link"
+    return number == 7   ? "object store"
+           : number == 1 ? "object store of an older release"
+           : number == 6 ? "host link"
+           : number >= 2 && number <= 5 ? "host link of an older release"
                          : fmt::format("service {}", number);
 }
 

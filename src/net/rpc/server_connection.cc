@@ -40,6 +40,9 @@ Task<> ServerConnection::run(StopToken closing) {
     }
     co_await watching_.spawn(stop_at_end(*this));
     co_await serve_all(closing);
+    for (const auto& request : requests_) {
+        if (request && request->left_turn_) request->give_up();
+    }
     line_->end_rates();
     co_await serving_.join();
     co_await endpoint_->close();
@@ -141,12 +144,17 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     if (!entered) {
         co_await request.fail(entered.error());
     } else {
+        request.permit_ = &permit;
         co_await self.server_.service_.serve(request);
+        request.permit_ = nullptr;
     }
     serving.reset();
-    permit.correct_cost(request.charged_ns_);
+    if (permit) permit.correct_cost(request.charged_ns_);
     self.line_->use_names(request.charged_names_);
-    self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
+    // Others made it wait: its time says nothing of this server.
+    if (!request.left_turn_) {
+        self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
+    }
     if (const auto& refusal = request.refusal()) {
         self.line_->metrics().refused.add();
         if (!request.refusal_is_reported()) self.server_.service_.refused(request, *refusal);

@@ -46,6 +46,7 @@ constexpr Row rows[] = {
     {Code::name_taken, "name_taken"},
     {Code::expired, "expired"},
     {Code::over_cap, "over_cap"},
+    {Code::leased, "leased"},
 };
 
 // A new Code fails to compile here. It also needs a name above.
@@ -63,6 +64,7 @@ StatusCode status_of(Code code) {
         case Code::loop:
         case Code::read_only:
         case Code::busy:
+        case Code::leased:
         case Code::bad_version: return StatusCode::FAILED_PRECONDITION;
         case Code::no_space:
         case Code::over_cap:

@@ -37,7 +37,7 @@ ContainerRecord record_of(object::ContainerId id, const State::Container& contai
 }  // namespace
 
 Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-                       const Journal& journal)
+                       const Journal& journal, object::LeaseTable& leases)
     : turn(cores.home().env.reactor, 1),
       purges_(cores.home().env.reactor, purges_max),
       cores_(cores),
@@ -45,6 +45,7 @@ Containers::Containers(Cores& cores, State& state, Committer& committer, Checkpo
       committer_(committer),
       checkpointer_(checkpointer),
       journal_(journal),
+      leases_(leases),
       home_(cores.home()),
       reactor_(home_.env.reactor) {}
 
@@ -108,8 +109,11 @@ Task<Result<ContainerRecord>> Containers::set(const Call& call, object::Containe
 
 Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
     const RequestCount::Hold hold(home_.requests);
-    ROS2S_CO_TRY_ASSIGN(const bool is_done, co_await retire(call, container));
-    if (is_done) co_return Result<>();
+    co_await leases_.end_all(container);
+    const auto is_done = co_await retire(call, container);
+    leases_.reopen(container);
+    ROS2S_CO_TRY(is_done);
+    if (*is_done) co_return Result<>();
     // It is invisible to all; its space is freed step by step. A crash in between leaves a retired
     // container. The next opening continues to purge it.
     co_await purges_.acquire();

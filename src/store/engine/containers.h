@@ -9,13 +9,14 @@
 #include <vector>
 
 #include "checkpointer.h"
+#include "ros2s/object/leases.h"
 
 namespace ros2s::engine {
 
 class Containers {
   public:
     Containers(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-               const Journal& journal);
+               const Journal& journal, object::LeaseTable& leases);
 
     // ObjectStore::create_container() and so on. A call with an update name (Call::update)
     // takes effect once.
@@ -48,6 +49,7 @@ class Containers {
     Committer& committer_;
     Checkpointer& checkpointer_;
     const Journal& journal_;
+    object::LeaseTable& leases_;
     Core& home_;
     Reactor& reactor_;
 };

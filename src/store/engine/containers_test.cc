@@ -7,7 +7,9 @@ namespace ros2s::engine {
 namespace {
 
 struct ContainersBench : CommitBench {
-    Containers all{cores, state, committer, checkpointer, journal};
+    object::PinTable pins;
+    object::LeaseTable leases{env.reactor, pins};
+    Containers all{cores, state, committer, checkpointer, journal, leases};
 };
 
 Task<> make_and_destroy(ContainersBench& bench) {

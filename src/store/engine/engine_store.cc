@@ -142,7 +142,8 @@ object::Features EngineStore::features() const {
             .chains = true,
             .caps = true,
             .seals = true,
-            .locks = true};
+            .locks = true,
+            .leases = true};
 }
 
 std::string EngineStore::path() const {
@@ -267,6 +268,18 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
     return at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder,
                    request);
 }
+Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call,
+                                                    object::ContainerId container,
+                                                    const object::Holder& holder,
+                                                    const object::Listening& listening) {
+    return at_home(pool_->base->cores, pool_->reader, &Reader::listen, call, container, holder,
+                   listening);
+}
+Task<Result<uint64_t>> EngineStore::lease(const Call& call, object::ContainerId container,
+                                          const object::Holder& holder, object::ObjectId object) {
+    return at_home(pool_->base->cores, pool_->reader, &Reader::lease, call, container, holder,
+                   object);
+}
 void EngineStore::session_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
     const Time until = now + pool_->base->options.pin_grace;
@@ -314,6 +327,12 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_engine_pins", "Open files that mounts have pinned.", pool_->pins.count());
     visit("ros2store_engine_locks", "Locks by fcntl and flock that mounts have.",
           pool_->locks.count());
+    visit("ros2store_engine_leases", "Nodes that mounts may keep in their caches.",
+          pool_->leases.count());
+    visit("ros2store_engine_lease_recalls_total", "Leases that were asked back.",
+          pool_->leases.recalls());
+    visit("ros2store_engine_lease_cuts_total", "Mounts cut off because they answered too late.",
+          pool_->leases.cuts());
     counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
             &Of::partial_blocks);
     counted("ros2store_engine_lists_total", "List requests.", &Of::lists);

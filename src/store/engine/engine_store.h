@@ -116,6 +116,11 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
+    Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
+                                           const object::Holder& holder,
+                                           const object::Listening& listening) override;
+    Task<Result<uint64_t>> lease(const Call& call, object::ContainerId container,
+                                 const object::Holder& holder, object::ObjectId object) override;
     void session_ended(uint64_t session) override;
 
   private:

@@ -28,6 +28,7 @@ struct FileShape {
 
 class FileSetup final : public object::contract::Setup {
   public:
+    [[nodiscard]] bool is_in_real_time() const override { return true; }
     FileSetup(const Needs& needs, FileShape shape) : device_options_{.buffered = shape.in_memory} {
         // Beside the program: /tmp may be a file system without O_DIRECT.
         const std::filesystem::path parent =

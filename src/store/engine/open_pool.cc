@@ -12,12 +12,13 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       checkpointer(base->env, *base->index, *base->devices[0], base->cores, base->publisher,
                    base->state, base->journal, committer, base->superblock.pool,
                    base->superblock.checkpoint_first, recovered.checkpoint_number),
+      leases(base->env.reactor, pins),
       holders(base->env, base->options, pins),
-      reader(base->cores, base->state, base->publisher, pins, locks, holders),
+      reader(base->cores, base->state, base->publisher, pins, locks, leases, holders),
       lister(base->cores, base->state),
-      writer(base->cores, base->state, committer, checkpointer, pins, holders,
-             base->options.staging_share()),
-      containers(base->cores, base->state, committer, checkpointer, base->journal),
+      writer(base->cores, base->state, committer, checkpointer, pins, leases,
+             holders, base->options.staging_share()),
+      containers(base->cores, base->state, committer, checkpointer, base->journal, leases),
       cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
               base->options) {
     base->publisher.reads_moved = [this] { committer.release_space(); };
@@ -43,6 +44,7 @@ Task<> EngineStore::OpenPool::start() {
 }
 
 Task<bool> EngineStore::OpenPool::stop() {
+    leases.close();
     co_await holders.stop();
     if (!background_) co_return false;
     closing_.request_stop();

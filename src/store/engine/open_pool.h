@@ -10,6 +10,7 @@
 #include "opening.h"
 #include "pin_holders.h"
 #include "reader.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/object/locks.h"
 #include "writer.h"
 
@@ -25,6 +26,7 @@ class EngineStore::OpenPool {
     Checkpointer checkpointer;
     object::PinTable pins;
     object::LockTable locks{pins};
+    object::LeaseTable leases;
     PinHolders holders;
     Reader reader;
     Lister lister;

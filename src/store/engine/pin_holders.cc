@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "pin_list.h"
+#include "ros2s/object/leases.h"
 
 namespace ros2s::engine {
 namespace {
@@ -89,7 +90,7 @@ void PinHolders::session_ended(uint64_t session, Time now, Time until) {
     for (auto& [name, entry] : entries_) {
         if (entry.session != session) continue;
         entry.session = 0;
-        entry.until = pins_.has_pins(name) ? until : now;
+        entry.until = pins_.has_pins(name) ? until : now + object::lease_time;
     }
 }
 

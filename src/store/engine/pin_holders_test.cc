@@ -2,6 +2,7 @@
 #include "pin_holders.h"
 
 #include "pin_list.h"
+#include "ros2s/object/leases.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -166,6 +167,8 @@ Task<Result<>> sessions_end(PinBench& bench) {
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(2, 2), 2));
     ROS2S_CO_TRY(co_await bench.store->unpin(bench.call, bench.container, holder(2, 2), {1, 2}));
     bench.store->session_ended(2);
+    // It may have leases until then.
+    co_await sleep_for(bench.world.core(), object::lease_time);
     ROS2S_CO_TRY(co_await bench.end_and_open());
     // The one that had pins is awaited.
     EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(1, 1))});

@@ -304,6 +304,21 @@ Task<Result<std::optional<object::Lock>>> Reader::lock(const Call& call,
     co_return locks_.lock(container, holder, request, cores_.home().env.reactor.now());
 }
 
+Task<Result<object::LeaseNews>> Reader::listen(const Call& call, object::ContainerId container,
+                                               const object::Holder& holder,
+                                               const object::Listening& listening) {
+    ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
+    if (!state_.has_container(container)) co_return fail(Code::not_found);
+    if (!holders_.has(container, holder)) ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    co_return co_await leases_.listen(call, container, holder, listening);
+}
+
+Task<Result<uint64_t>> Reader::lease(const Call&, object::ContainerId container,
+                                     const object::Holder& holder, object::ObjectId object) {
+    if (!state_.has_container(container)) co_return uint64_t{0};
+    co_return leases_.grant(container, object, holder);
+}
+
 // A trace belongs to one core at a time: items of other cores, which are fetched meanwhile, are not
 // traced.
 Task<> Reader::fetch_items(Core& from, Trace* trace, object::ContainerId container,

@@ -13,6 +13,7 @@
 
 #include "pin_holders.h"
 #include "publisher.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/object/locks.h"
 #include "ros2s/runtime/trace.h"
 
@@ -22,12 +23,13 @@ class Reader {
   public:
     // pin() stores its pins in `pins`, and their holders in `holders`.
     Reader(Cores& cores, const State& state, Publisher& publisher, object::PinTable& pins,
-           object::LockTable& locks, PinHolders& holders)
+           object::LockTable& locks, object::LeaseTable& leases, PinHolders& holders)
         : cores_(cores),
           state_(state),
           publisher_(publisher),
           pins_(pins),
           locks_(locks),
+          leases_(leases),
           holders_(holders) {}
 
     // ObjectStore::fetch(), on any core of the pool.
@@ -44,6 +46,12 @@ class Reader {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request);
+    // ObjectStore::listen() and lease(), on core 0.
+    Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
+                                           const object::Holder& holder,
+                                           const object::Listening& listening);
+    Task<Result<uint64_t>> lease(const Call& call, object::ContainerId container,
+                                 const object::Holder& holder, object::ObjectId object);
 
   private:
     Task<> fetch_item(Core& from, Trace* trace, object::ContainerId container,
@@ -61,6 +69,7 @@ class Reader {
     Publisher& publisher_;
     object::PinTable& pins_;
     object::LockTable& locks_;
+    object::LeaseTable& leases_;
     PinHolders& holders_;
 };
 

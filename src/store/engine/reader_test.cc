@@ -85,9 +85,10 @@ struct Shelf {
     Publisher publisher{env, cores, state};
     object::PinTable pins;
     object::LockTable locks{pins};
+    object::LeaseTable leases{env.reactor, pins};
     const EngineOptions options{};
     PinHolders holders{env, options, pins};
-    Reader reader{cores, state, publisher, pins, locks, holders};
+    Reader reader{cores, state, publisher, pins, locks, leases, holders};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;
     bool has_grown = false;

@@ -56,12 +56,14 @@ class BlocksHeld {
 }  // namespace
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-               object::PinTable& pins, PinHolders& holders, uint64_t staging_bytes)
+               object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
+               uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
       checkpointer_(checkpointer),
       pins_(pins),
+      leases_(leases),
       holders_(holders),
       reactor_(cores.home().env.reactor),
       staging_blocks_(std::max<uint64_t>(staging_bytes / block_bytes, 64)),
@@ -110,6 +112,8 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
                                          const object::Transaction& transaction, UpdateName id) {
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
+    // stage() asks once more. Now is less work.
+    ROS2S_CO_TRY(leases_.ask(container, transaction));
     const object::Holder& holder = transaction.holder;
     if (pins_anything(transaction) && !holders_.has(container, holder)) {
         ROS2S_CO_TRY(co_await holders_.add(container, holder));
@@ -393,6 +397,7 @@ Result<> Writer::stage(Update& update) {
     // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
     // object during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
+    ROS2S_TRY(leases_.admit(update.container, update.transaction));
     object::Amount& reserved = draft.record().reserved;
     if (update.has_caps) {
         const auto admitted = state_.reserve(update.container, draft.growth());
@@ -407,6 +412,7 @@ Result<> Writer::stage(Update& update) {
         return staged;
     }
     pins_.take(update.container, update.transaction);
+    leases_.begin(update.container, update.transaction);
     for (const Draft::Need& need : draft.needs()) {
         state_.space.unreserve(need.device, need.blocks_max - need.staged);
         cores_.home().metrics.update_bytes.add(need.staged * block_bytes);
@@ -454,7 +460,9 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    co_return co_await committer_.commit(std::move(draft.record()), update.call.trace);
+    auto commit = co_await committer_.commit(std::move(draft.record()), update.call.trace);
+    leases_.end(update.container, update.transaction);
+    co_return commit;
 }
 
 }  // namespace ros2s::engine

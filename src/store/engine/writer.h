@@ -16,6 +16,7 @@
 #include "checkpointer.h"
 #include "draft.h"
 #include "pin_holders.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/runtime/trace.h"
 
 namespace ros2s::engine {
@@ -25,7 +26,8 @@ class Writer {
     // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for
     // payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-           object::PinTable& pins, PinHolders& holders, uint64_t staging_bytes);
+           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
+           uint64_t staging_bytes);
 
     // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
@@ -60,6 +62,7 @@ class Writer {
     Committer& committer_;
     Checkpointer& checkpointer_;
     object::PinTable& pins_;
+    object::LeaseTable& leases_;
     PinHolders& holders_;
     Reactor& reactor_;
     const uint64_t staging_blocks_;

@@ -18,9 +18,10 @@ struct WriterBench : CommitBench {
         co_return co_await writer.update(call, Twenty::id, transaction);
     }
     object::PinTable pins;
+    object::LeaseTable leases{env.reactor, pins};
     const EngineOptions pin_options{};
     PinHolders holders{env, pin_options, pins};
-    Writer writer{cores, state, committer, checkpointer, pins, holders, 1 << 20};
+    Writer writer{cores, state, committer, checkpointer, pins, leases, holders, 1 << 20};
 };
 
 Task<> write_a_block(WriterBench& bench) {

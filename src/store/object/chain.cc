@@ -49,8 +49,13 @@ Task<Result<>> fetch_in_turn(ObjectStore& store, const Call& call, ContainerId c
         FetchItem& item = items[i];
         clear(item);
         links[i].facts = {};
+        links[i].lease = 0;
         item.status = resolve(items, links, i);
         if (!item.status) continue;
+        if (links[i].wants_lease) {
+            ROS2S_CO_TRY_ASSIGN(links[i].lease,
+                                co_await store.lease(call, container, holder, item.object));
+        }
         switch (links[i].kind) {
             case Link::Kind::fetch:
                 ROS2S_CO_TRY(co_await store.fetch(call, container, {&item, 1}));

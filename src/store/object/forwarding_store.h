@@ -65,6 +65,14 @@ class ForwardingStore : public ObjectStore {
                                            const LockRequest& request) override {
         return below_.lock(call, container, holder, request);
     }
+    Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
+                                   const Listening& listening) override {
+        return below_.listen(call, container, holder, listening);
+    }
+    Task<Result<uint64_t>> lease(const Call& call, ContainerId container, const Holder& holder,
+                                 ObjectId object) override {
+        return below_.lease(call, container, holder, object);
+    }
     [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
     void session_ended(uint64_t session) override { below_.session_ended(session); }
 

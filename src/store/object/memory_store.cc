@@ -1,6 +1,7 @@
 #include "memory_store.h"
 
 #include "chain.h"
+#include "leases.h"
 #include "memory_state.h"
 #include "ros2s/base/check.h"
 #include "validate.h"
@@ -11,7 +12,8 @@ MemoryStore::MemoryStore(Reactor& reactor) : MemoryStore(reactor, Options{}) {}
 MemoryStore::MemoryStore(Reactor& reactor, Options options)
     : reactor_(reactor),
       options_(options),
-      state_(std::make_unique<MemoryState>(options.capacity_bytes)) {}
+      state_(std::make_unique<MemoryState>(options.capacity_bytes)),
+      leases_(std::make_unique<LeaseTable>(reactor, state_->pins())) {}
 MemoryStore::~MemoryStore() = default;
 
 Features MemoryStore::features() const {
@@ -22,7 +24,8 @@ Features MemoryStore::features() const {
             .durable = false,
             .chains = true,
             .seals = true,
-            .locks = true};
+            .locks = true,
+            .leases = true};
 }
 
 Task<> MemoryStore::delay() {
@@ -56,6 +59,7 @@ Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container
     ROS2S_CO_TRY(call.check(reactor_));
     if (read_only_) co_return fail(Code::read_only);
     if (!state_->has(container)) co_return fail(Code::not_found);
+    ROS2S_CO_TRY(leases_->admit(container, transaction));
     Result<Commit> commit =
         state_->update(container, transaction, reactor_.now(), reactor_.wall_time());
     co_await delay();
@@ -97,6 +101,8 @@ Task<Result<>> MemoryStore::destroy_container(const Call& call, ContainerId cont
     co_await delay();
     ROS2S_CO_TRY(call.check(reactor_));
     if (read_only_) co_return fail(Code::read_only);
+    co_await leases_->end_all(container);
+    leases_->reopen(container);
     co_return state_->destroy(container);
 }
 
@@ -128,6 +134,19 @@ Task<Result<>> MemoryStore::fetch_chain(const Call& call, ContainerId container,
                                         const Holder& holder, std::span<FetchItem> items,
                                         std::span<Link> links) {
     return fetch_in_turn(*this, call, container, holder, items, links);
+}
+
+Task<Result<LeaseNews>> MemoryStore::listen(const Call& call, ContainerId container,
+                                            const Holder& holder, const Listening& listening) {
+    co_await delay();
+    ROS2S_CO_TRY(call.check(reactor_));
+    if (!state_->has(container)) co_return fail(Code::not_found);
+    co_return co_await leases_->listen(call, container, holder, listening);
+}
+
+Task<Result<uint64_t>> MemoryStore::lease(const Call&, ContainerId container, const Holder& holder,
+                                          ObjectId object) {
+    co_return leases_->grant(container, object, holder);
 }
 
 Task<Result<bool>> MemoryStore::unpin(const Call&, ContainerId container, const Holder& holder,

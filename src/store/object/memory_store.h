@@ -16,6 +16,7 @@
 
 namespace ros2s::object {
 
+class LeaseTable;
 class MemoryState;
 
 class MemoryStore final : public ObjectStore {
@@ -58,6 +59,10 @@ class MemoryStore final : public ObjectStore {
     Task<Result<std::optional<Lock>>> lock(const Call& call, ContainerId container,
                                            const Holder& holder,
                                            const LockRequest& request) override;
+    Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
+                                   const Listening& listening) override;
+    Task<Result<uint64_t>> lease(const Call& call, ContainerId container, const Holder& holder,
+                                 ObjectId object) override;
     void session_ended(uint64_t session) override;
 
   private:
@@ -68,6 +73,7 @@ class MemoryStore final : public ObjectStore {
     Options options_;
     bool read_only_ = false;
     std::unique_ptr<MemoryState> state_;
+    std::unique_ptr<LeaseTable> leases_;
 };
 
 }  // namespace ros2s::object

@@ -213,7 +213,11 @@ struct Link {
     Reference when{};
     uint8_t mask = 0;
     uint8_t value = 0;
+    // The holder wants a lease of the object, which covers the item and all later ones of the
+    // object (Features::leases).
+    bool wants_lease = false;
 
+    uint64_t lease = 0;  // its number; 0: none. Set by the store
     QueryReply facts;  // query: set by the store where the item's status is not an error
 };
 
@@ -271,6 +275,7 @@ struct Features {
     bool caps = false;            // ContainerProperties::caps are enforced
     bool seals = false;           // Operation::seals are kept; else such a write is `unsupported`
     bool locks = false;           // lock()
+    bool leases = false;          // listen(), and Link::wants_lease
     // Set by a store that several clients open at once: what does not hold across these clients.
     bool own_epochs = false;  // epochs of different clients are ordered only within an object
     bool own_pins = false;    // a pin is visible only to the users of this instance
@@ -296,7 +301,8 @@ class ObjectStore {
     // condition_failed the object may be pinned. Errors: condition_failed (detail = the first that
     // fails), no_space, read_only, corrupt (the window's bytes do not match `checksums`), invalid,
     // too_large, over_cap (the container or its owner would use more than it may; never for an
-    // update that frees more than it needs), stale (an update name older than the last one of its
+    // update that frees more than it needs), leased (another holder was asked to give a lease back:
+    // ask again), stale (an update name older than the last one of its
     // slot), name_taken (another transaction used this update name), expired (it may have been
     // done: its client's replies were dropped), busy (no room for more replies of this owner's
     // clients), no_memory (also: the limit of pins), io, not_found (the container).
@@ -359,6 +365,22 @@ class ObjectStore {
                                                    const Holder& /*holder*/,
                                                    const LockRequest& /*request*/) {
         co_return fail(Code::unsupported);
+    }
+    // Leases (leases.h): a holder that listens may get leases with fetch_chain(). It hears here
+    // which of them others wait for, drops what it keeps under these, and gives them back with its
+    // next call. The reply comes after listening_max at the latest. What the holder keeps is valid
+    // for lease_use_time from the beginning of the last call that was answered without `lost`.
+    // Errors: not_found (the container), no_memory (a limit of holders), unsupported.
+    virtual Task<Result<LeaseNews>> listen(const Call& /*call*/, ContainerId /*container*/,
+                                           const Holder& /*holder*/,
+                                           const Listening& /*listening*/) {
+        co_return fail(Code::unsupported);
+    }
+    // For fetch_chain(): the number of the holder's lease of an object that is read after this; 0:
+    // none.
+    virtual Task<Result<uint64_t>> lease(const Call& /*call*/, ContainerId /*container*/,
+                                         const Holder& /*holder*/, ObjectId /*object*/) {
+        co_return uint64_t{0};
     }
     // For servers: the session with this number has ended.
     virtual void session_ended(uint64_t session) = 0;

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/inline_vector.h"
@@ -155,6 +156,23 @@ struct LockRequest {
     ObjectId object{};
     Lock lock;
     How how{};
+};
+
+// A lease of an object (leases.h), as recalls name it.
+struct Lease {
+    ObjectId object{};
+    uint64_t number = 0;
+    friend bool operator==(const Lease&, const Lease&) = default;
+};
+struct Listening {
+    bool begins = false;  // the holder has no leases, and begins or begins again
+    bool waits = true;    // for news, for a while
+    std::vector<Lease> given_back{};
+};
+struct LeaseNews {
+    std::vector<Lease> recalled;  // to be given back
+    bool lost = false;            // the holder has no leases any more: it should begin again
+    friend bool operator==(const LeaseNews&, const LeaseNews&) = default;
 };
 
 }  // namespace ros2s::object

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ros2s/base/fields.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/object/lock_fields.h"
 #include "ros2s/rpc/body.h"
 #include "wire.h"
@@ -113,6 +114,25 @@ inline constexpr auto lock_request_fields = [](auto& io, auto& container, auto& 
     io.part("lock", request.lock, object::lock_fields);
 };
 
+// ---- listen ---------------------------------------------------------------------------------
+
+inline constexpr auto lease_fields = [](auto& io, auto& lease) {
+    io.part("object", lease.object, object_fields);
+    io("number", lease.number);
+};
+inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder,
+                                         auto& listening) {
+    io("container", container.uuid);
+    io("holder", holder);
+    io("begins", listening.begins);
+    io("waits for news", listening.waits);
+    io.list("leases given back", listening.given_back, object::lease_news_max, lease_fields);
+};
+inline constexpr auto news_fields = [](auto& io, auto& news) {
+    io("all leases are lost", news.lost);
+    io.list("leases asked back", news.recalled, object::lease_news_max, lease_fields);
+};
+
 // ---- chain ----------------------------------------------------------------------------------
 
 inline constexpr auto link_fields = [](auto& io, auto& link) {
@@ -123,6 +143,7 @@ inline constexpr auto link_fields = [](auto& io, auto& link) {
     io("offset there", link.when.offset);
     io("mask", link.mask);
     io("value", link.value);
+    io("a lease is wanted", link.wants_lease);
 };
 // Items and links are as many.
 inline constexpr auto chain_fields = []<class Io>(Io& io, auto& container, auto& holder,
@@ -169,9 +190,6 @@ inline bool carry_seals(std::span<const object::Operation> operations) {
     return std::ranges::any_of(operations,
                                [](const auto& operation) { return !operation.seals.empty(); });
 }
-inline bool names_holder(const object::Transaction& transaction) {
-    return std::ranges::any_of(transaction.conditions, &object::Condition::is_about_pins);
-}
 // Client, slot and sequence of the update name are in the frame's header. Its digest and owner are
 // here.
 inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto& transaction) {
@@ -185,9 +203,7 @@ inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto
     io("digest of the request (0: the transaction's)", transaction.id.digest);
     io.list("conditions", transaction.conditions, most, condition_fields);
     io.list("operations", transaction.operations, most, operation_fields);
-    if (io.has("where a condition is about pins (kinds 5 to 7)", names_holder(transaction))) {
-        io("holder", transaction.holder.client);
-    }
+    io("holder", transaction.holder.client);
     if (io.more("where writes have seals", carry_seals(transaction.operations))) {
         io.each(transaction.operations, seals_fields);
         io.refuse_when(!carry_seals(transaction.operations));
@@ -252,6 +268,9 @@ inline constexpr auto queried_fields = [](auto& io, auto& reply) {
 };
 
 inline constexpr auto link_result_fields = [](auto& io, auto& link) {
+    if (io.has("where a lease was wanted", link.wants_lease)) {
+        io("number of the lease (0: none)", link.lease);
+    }
     if (io.has("of a query", link.kind == object::Link::Kind::query)) {
         queried_fields(io, link.facts);
     }
@@ -319,6 +338,7 @@ inline constexpr FeatureBit feature_bits[] = {
     {&object::Features::caps, 64},
     {&object::Features::seals, 128},
     {&object::Features::locks, 256},
+    {&object::Features::leases, 512},
 };
 inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
     uint64_t bits = 0;

@@ -121,6 +121,7 @@ class Cores final : public testing::EmptyTestEventListener {
 
 class ProviderSetup final : public object::contract::Setup {
   public:
+    [[nodiscard]] bool is_in_real_time() const override { return true; }
     ProviderSetup(const Needs& needs, Cores& cores, const WireOptions& options)
         : cores_(cores), options_(options) {
         char name[] = "/tmp/ros2store-test-XXXXXX";

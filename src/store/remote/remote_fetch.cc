@@ -145,6 +145,7 @@ Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes
     }
     for (const Link& link : links) {
         if (link.kind == Link::Kind::query) reply += facts_bytes_max();
+        if (link.wants_lease) reply += sizeof link.lease;
     }
     FetchReader reader(items, links);
     const rpc::CallRequest request{.method = number(method),

@@ -139,6 +139,18 @@ Task<Result<std::optional<Lock>>> RemoteStore::lock(const Call& call, ContainerI
         object::lock_reply_fields);
 }
 
+// A repetition at another connection would be of another session.
+Task<Result<LeaseNews>> RemoteStore::listen(const Call& call, ContainerId container,
+                                            const Holder& holder, const Listening& listening) {
+    if (!channel_.is_connected()) co_return fail(Code::disconnected);
+    Buffer body;
+    co_return co_await ask<LeaseNews>(
+        channel_, call,
+        {.method = number(Method::listen),
+         .body = rpc::build(body, listen_fields, container, holder.client, listening)},
+        news_fields);
+}
+
 // ---- containers, space ----------------------------------------------------------------------
 
 namespace {

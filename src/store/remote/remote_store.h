@@ -58,6 +58,9 @@ class RemoteStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
+    Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
+                                           const object::Holder& holder,
+                                           const object::Listening& listening) override;
     [[nodiscard]] uint64_t pins_era() const override {
         return channel_.metrics().connections.value();
     }

@@ -220,6 +220,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
         case Method::unpin: return unpin(request, work);
         case Method::pinned_again: return pinned_again(request, work);
         case Method::lock: return lock(request, work);
+        case Method::listen: return listen(request, work);
         default: return refuse(Code::unsupported, request.method());
     }
 }
@@ -346,6 +347,22 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
     ROS2S_CO_TRY_ASSIGN(const auto in_the_way,
                         co_await store_.lock(request.call(), work.container, holder, wanted));
     co_await request.reply(rpc::build(work.body, object::lock_reply_fields, in_the_way));
+    co_return Result<>{};
+}
+
+Task<Result<>> StoreServer::listen(rpc::Request& request, Workspace& work) {
+    Holder holder = holder_of(request);
+    Listening listening;
+    ROS2S_CO_TRY(read(
+        rpc::read(request.body(), listen_fields, work.container, holder.client, listening)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    request.charge(cost_of_parts(listening.given_back.size()));
+    request.leave_turn();
+    ROS2S_CO_TRY_ASSIGN(
+        const LeaseNews news,
+        co_await store_.listen(request.call(), work.container, holder, listening));
+    co_await request.reply(rpc::build(work.body, news_fields, news));
     co_return Result<>{};
 }
 

@@ -15,7 +15,7 @@
 namespace ros2s::remote {
 
 // The service number in a hello for a StoreServer.
-inline constexpr uint32_t object_service = 1;
+inline constexpr uint32_t object_service = 7;
 
 enum class Method : uint16_t {
     describe = 1,
@@ -32,9 +32,10 @@ enum class Method : uint16_t {
     fetch_chain = 12,
     pinned_again = 13,
     lock = 14,
+    listen = 15,
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 14> method_names{"describe",
+inline constexpr std::array<std::string_view, 15> method_names{"describe",
                                                                "fetch",
                                                                "update",
                                                                "list",
@@ -47,7 +48,8 @@ inline constexpr std::array<std::string_view, 14> method_names{"describe",
                                                                "unpin",
                                                                "fetch_chain",
                                                                "pinned_again",
-                                                               "lock"};
+                                                               "lock",
+                                                               "listen"};
 
 using rpc::Buffer;
 

@@ -34,6 +34,8 @@ class Setup {
     // Closes the store and opens it again on the same media; store() is then another object.
     // Returns false if there is nothing to open again; the case then does not test durability.
     virtual Task<bool> reopen() { co_return false; }
+    // Cases that wait for seconds are for stores in virtual time.
+    [[nodiscard]] virtual bool is_in_real_time() const { return false; }
     // From now on the store refuses updates. Returns false if that is not possible.
     virtual bool make_read_only() { return false; }
 };

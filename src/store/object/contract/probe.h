@@ -95,6 +95,7 @@ struct Case {
 [[nodiscard]] std::vector<Case> reply_cases();
 [[nodiscard]] std::vector<Case> pin_cases();
 [[nodiscard]] std::vector<Case> lock_cases();
+[[nodiscard]] std::vector<Case> lease_cases();
 [[nodiscard]] std::vector<Case> chain_cases();
 [[nodiscard]] std::vector<Case> limit_cases();
 [[nodiscard]] std::vector<Case> list_cases();

@@ -1,0 +1,320 @@
+#include "leases.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::object {
+namespace {
+
+// Others that wait to change an object ask again within this time.
+constexpr Duration wanted_for = std::chrono::milliseconds(200);
+// An object that was recalled so often in a second is not leased for a while, at first so long.
+constexpr uint32_t recalls_max = 3;
+constexpr Duration spared_least = std::chrono::seconds(5);
+constexpr Duration spared_most = std::chrono::seconds(60);
+constexpr Duration looked_every = std::chrono::seconds(1);
+constexpr Duration minute = std::chrono::minutes(1);
+// Others do not count the time of answers that take less.
+constexpr Duration prompt_most = std::chrono::milliseconds(20);
+
+// The objects that it changes. One of several operations may be called several times.
+void each_object(const Transaction& transaction, auto&& visit) {
+    const ObjectId* last = nullptr;
+    for (const Operation& operation : transaction.operations) {
+        if (last != nullptr && *last == operation.object) continue;
+        last = &operation.object;
+        visit(operation.object);
+    }
+}
+
+}  // namespace
+
+size_t LeaseTable::KeyHash::operator()(const Key& key) const noexcept {
+    uint64_t words[4];
+    static_assert(sizeof key.first == 16 && sizeof key.second == 16);
+    std::memcpy(words, &key.first, 16);
+    std::memcpy(words + 2, &key.second, 16);
+    uint64_t hash = 0;
+    for (const uint64_t word : words) {
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15;
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+LeaseTable::HolderState* LeaseTable::find(ContainerId container, const Holder& holder) {
+    if (holders_.empty()) return nullptr;
+    const auto found = holders_.find(name_of(container, holder));
+    return found == holders_.end() ? nullptr : found->second.get();
+}
+
+void LeaseTable::close() {
+    is_closed_ = true;
+    for (const auto& [name, holder] : holders_) holder->wake();
+}
+
+// ---- listening ------------------------------------------------------------------------------
+
+// A holder that begins has dropped everything that it kept.
+LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container,
+                                                      const Holder& holder) {
+    HolderPointer& known = holders_[name_of(container, holder)];
+    if (known != nullptr) {
+        known->wake();
+        known->until = {};
+        ended_.push_back(std::move(known));
+    }
+    known = std::make_shared<HolderState>(name_of(container, holder));
+    known->session = holder.session;
+    return known;
+}
+
+Task<Result<LeaseNews>> LeaseTable::listen(const Call& call, ContainerId container,
+                                           const Holder& holder, const Listening& listening) {
+    drop_some_ended();
+    HolderPointer self;
+    if (listening.begins) {
+        self = begin_listening(container, holder);
+    } else if (const auto found = holders_.find(name_of(container, holder));
+               found != holders_.end()) {
+        self = found->second;
+    }
+    // Leases of a holder whose time is over may have ended without a recall.
+    const auto is_over = [&] {
+        return self->is_cut || self->session != holder.session ||
+               (self->until <= reactor_.now() && !listening.begins);
+    };
+    if (self == nullptr || is_over()) co_return LeaseNews{.lost = true};
+    for (const Lease& each : listening.given_back) {
+        give_back(*self, {container, each.object}, each.number);
+    }
+    self->wake();
+    if (listening.waits && self->untold == 0 && !is_closed_) {
+        StopSource end;
+        const ForwardedStop stopped(call.stop, end);
+        self->listening = &end;
+        (void)co_await sleep_for(reactor_, listening_max, end.token());
+        if (self->listening == &end) self->listening = nullptr;
+    }
+    const auto now_known = holders_.find(self->name);
+    const bool is_replaced = now_known == holders_.end() || now_known->second != self;
+    if (is_over() || is_replaced) co_return LeaseNews{.lost = true};
+    co_return news_for(*self);
+}
+
+LeaseNews LeaseTable::news_for(HolderState& holder) {
+    LeaseNews news;
+    for (auto& [number, recall] : holder.recalls) {
+        if (holder.untold == 0 || news.recalled.size() == lease_news_max) break;
+        if (std::exchange(recall.is_told, true)) continue;
+        --holder.untold;
+        news.recalled.push_back({recall.key.second, number});
+    }
+    holder.until = std::max(holder.until, reactor_.now() + lease_time);
+    return news;
+}
+
+// ---- grants ---------------------------------------------------------------------------------
+
+bool LeaseTable::has_room(const HolderState& holder) const {
+    if (count_ >= leases_max || holder.leases.size() >= session_leases_max) return false;
+    const auto owner = owners_.find(holder.name.owner);
+    const size_t own = owner == owners_.end() ? 0 : owner->second.leases;
+    return own < (leases_max - (count_ - own)) / 2;
+}
+
+uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder& holder) {
+    HolderState* const state = find(container, holder);
+    if (state == nullptr || state->session != holder.session || state->is_cut) return 0;
+    const Time now = reactor_.now();
+    if (now >= state->until) return 0;
+    const Key key{container, object};
+    if (const auto held = state->leases.find(key); held != state->leases.end()) {
+        return state->recalls.contains(held->second) ? 0 : held->second;
+    }
+    if (ending_.contains(container)) return 0;
+    const Bucket& bucket = bucket_of(key);
+    if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
+    if (!has_room(*state)) return 0;
+    Owner& owner = owners_[state->name.owner];
+    if (now < owner.banned_until) return 0;
+    const uint64_t number = ++last_number_;
+    state->leases.emplace(key, number);
+    objects_[key].push_back({state, number});
+    ++owner.leases;
+    ++count_;
+    return number;
+}
+
+void LeaseTable::drop(HolderState& holder, Key key) {
+    const auto held = holder.leases.find(key);
+    if (held == holder.leases.end()) return;
+    const uint64_t number = held->second;
+    holder.leases.erase(held);
+    if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
+        if (!recall->second.is_told) --holder.untold;
+        holder.recalls.erase(recall);
+    }
+    const auto object = objects_.find(key);
+    std::erase_if(object->second, [&](const Granted& each) { return each.number == number; });
+    if (object->second.empty()) objects_.erase(object);
+    --owners_.at(holder.name.owner).leases;
+    --count_;
+}
+
+// Holders that have ended may have very many leases.
+void LeaseTable::drop_some_ended() {
+    constexpr size_t slice = 4096;
+    const Time now = reactor_.now();
+    if (now >= looked_ + looked_every) {
+        looked_ = now;
+        for (auto each = holders_.begin(); each != holders_.end();) {
+            const HolderPointer& holder = each->second;
+            if (holder->until > now || holder->listening != nullptr) {
+                ++each;
+                continue;
+            }
+            ended_.push_back(holder);
+            each = holders_.erase(each);
+        }
+        std::erase_if(owners_, [&](const auto& each) {
+            const Owner& owner = each.second;
+            return owner.leases == 0 && owner.banned_until <= now && owner.minute + minute <= now;
+        });
+    }
+    for (size_t left = slice; left > 0 && !ended_.empty();) {
+        HolderState& holder = *ended_.back();
+        for (; left > 0 && !holder.leases.empty(); --left) drop(holder, holder.leases.begin()->first);
+        if (holder.leases.empty()) ended_.pop_back();
+    }
+}
+
+// ---- recalls --------------------------------------------------------------------------------
+
+bool LeaseTable::awaits_another(ContainerId container, const Holder& holder) const {
+    const Time now = reactor_.now();
+    return now < opened_ + lease_time && pins_.awaits_another(container, holder, now);
+}
+
+Result<> LeaseTable::admit(ContainerId container, const Transaction& transaction) {
+    if (awaits_another(container, transaction.holder)) return fail(Code::leased);
+    return ask(container, transaction);
+}
+
+Result<> LeaseTable::ask(ContainerId container, const Transaction& transaction) {
+    if (objects_.empty()) return {};
+    const HolderState* const by = find(container, transaction.holder);
+    bool waits = false;
+    each_object(transaction, [&](ObjectId object) {
+        if (ask_back({container, object}, by)) waits = true;
+    });
+    return waits ? fail(Code::leased) : Result<>();
+}
+
+bool LeaseTable::ask_all_back(ContainerId container) {
+    bool waits = false;
+    for (const auto& [name, holder] : holders_) {
+        if (name.container != container) continue;
+        std::vector<Key> keys;
+        for (const auto& [key, number] : holder->leases) keys.push_back(key);
+        for (const Key& key : keys) {
+            if (ask_back(key, nullptr)) waits = true;
+        }
+    }
+    return waits;
+}
+
+Task<> LeaseTable::end_all(ContainerId container) {
+    constexpr Duration pause = std::chrono::milliseconds(2);
+    ending_.insert(container);
+    while (ask_all_back(container)) co_await sleep_for(reactor_, pause);
+}
+
+bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
+    const auto found = objects_.find(key);
+    if (found == objects_.end()) return false;
+    const Time now = reactor_.now();
+    bool waits = false;
+    std::vector<HolderState*> over;
+    for (const Granted& each : found->second) {
+        HolderState& holder = *each.holder;
+        if (&holder == by) continue;
+        if (holder.until <= now) {
+            over.push_back(&holder);
+            continue;
+        }
+        const auto recall = holder.recalls.find(each.number);
+        if (recall == holder.recalls.end()) {
+            begin_recall(each, key);
+        } else if (recall->second.is_told && now >= recall->second.begun + lease_time) {
+            cut_off(holder);
+            over.push_back(&holder);
+            continue;
+        }
+        waits = true;
+    }
+    for (HolderState* const each : over) drop(*each, key);
+    if (waits) bucket_of(key).wanted_until = now + wanted_for;
+    return waits;
+}
+
+void LeaseTable::begin_recall(const Granted& granted, const Key& key) {
+    const Time now = reactor_.now();
+    HolderState& holder = *granted.holder;
+    holder.recalls.emplace(granted.number, Recall{.key = key, .begun = now});
+    ++holder.untold;
+    ++recalls_;
+    holder.wake();
+    Bucket& bucket = bucket_of(key);
+    if (now >= bucket.second + std::chrono::seconds(1)) {
+        bucket.second = now;
+        bucket.recalls = 0;
+    }
+    if (++bucket.recalls < recalls_max) return;
+    if (now >= bucket.spared_until + spared_most) bucket.backoffs = 0;
+    const auto spared = std::min<Duration>(spared_least * (1 << std::min(bucket.backoffs, 4U)),
+                                           spared_most);
+    ++bucket.backoffs;
+    bucket.spared_until = now + spared;
+}
+
+void LeaseTable::note_answer(const HolderName& holder, Duration took) {
+    if (took < prompt_most) return;
+    const Time now = reactor_.now();
+    Owner& owner = owners_[holder.owner];
+    if (now >= owner.minute + minute) {
+        owner.minute = now;
+        owner.waited = {};
+    }
+    owner.waited += took;
+    if (owner.waited < lease_time) return;
+    owner.banned_until = now + banned_for;
+    for (const auto& [name, each] : holders_) {
+        if (name.owner != holder.owner || each->is_cut) continue;
+        each->is_cut = true;
+        ++cuts_;
+        each->wake();
+    }
+}
+
+void LeaseTable::cut_off(HolderState& holder) { note_answer(holder.name, lease_time); }
+
+void LeaseTable::give_back(HolderState& holder, const Key& key, uint64_t number) {
+    const auto held = holder.leases.find(key);
+    if (held == holder.leases.end() || held->second != number) return;
+    if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
+        note_answer(holder.name, reactor_.now() - recall->second.begun);
+    }
+    drop(holder, key);
+}
+
+void LeaseTable::count_in_flight(ContainerId container, const Transaction& transaction,
+                                 int more) {
+    each_object(transaction, [&](ObjectId object) {
+        bucket_of({container, object}).in_flight += static_cast<uint32_t>(more);
+    });
+}
+
+}  // namespace ros2s::object

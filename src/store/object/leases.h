@@ -1,0 +1,165 @@
+// LeaseTable: the read leases of a store's objects. A holder (a mount) that has one may keep what
+// it has read of the object. An update by another holder is refused with `leased` until the lease
+// has ended; its sender asks again after a moment. Nothing waits here for others.
+//
+//     listen ──► granted, with a fetch ──► recalled, by the first update that is refused
+//                  ──► given back; or the holder's time is over ──► the update is done
+//
+// Time. The leases of a holder last until lease_time after the last answer to its listening, and it
+// stops using them lease_use_time after it sent the request that was answered. A holder that does
+// not give a recalled lease back within lease_time is cut off: nothing is extended any more, its
+// owner gets no leases for a while, and its others end by their time. So is an owner for whose slow
+// answers others have waited that long in a minute.
+//
+// A grant must not fall between a conflicting update's check and the moment at which readers see
+// it. So updates that have been admitted are counted by object until then, and there is no grant
+// meanwhile. Nor is there one for an object that others wait to change, or that is recalled often.
+//
+// Leases exist in memory only. A store that was just opened admits no update of a container in
+// which another holder than its sender is awaited (PinTable), for lease_time.
+//
+// Used on one core. Bounded in all, per session and per owner, as PinTable.
+#pragma once
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ros2s/object/object_store.h"
+#include "ros2s/object/pins.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
+
+namespace ros2s::object {
+
+inline constexpr Duration lease_time = std::chrono::seconds(2);
+inline constexpr Duration lease_use_time = std::chrono::milliseconds(1600);
+// Listening is answered after this time without news.
+inline constexpr Duration listening_max = std::chrono::milliseconds(500);
+// In one answer, and in one request to give back.
+inline constexpr size_t lease_news_max = 512;
+
+class LeaseTable {
+  public:
+    static constexpr size_t leases_max = size_t{1} << 20;
+    static constexpr size_t session_leases_max = size_t{1} << 18;
+    static constexpr Duration banned_for = std::chrono::seconds(60);
+
+    // `pins` knows which holders are awaited since `opened`. It outlives this.
+    LeaseTable(Reactor& reactor, PinTable& pins)
+        : reactor_(reactor), pins_(pins), opened_(reactor.now()) {}
+    LeaseTable(const LeaseTable&) = delete;
+    LeaseTable& operator=(const LeaseTable&) = delete;
+
+    // As ObjectStore::listen().
+    Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
+                                   const Listening& listening);
+    // The number of the holder's lease of the object; 0: none now. What is read after this is
+    // covered.
+    [[nodiscard]] uint64_t grant(ContainerId container, ObjectId object, const Holder& holder);
+    // Asks for leases back that the transaction conflicts with. Errors: leased.
+    [[nodiscard]] Result<> ask(ContainerId container, const Transaction& transaction);
+    // The same just before begin(), also for holders of which nothing is known yet.
+    [[nodiscard]] Result<> admit(ContainerId container, const Transaction& transaction);
+    // Before a container is destroyed: grants nothing there any more, and asks everything back.
+    // Returns when all leases have ended, within lease_time.
+    Task<> end_all(ContainerId container);
+    // The container was not destroyed, or is gone.
+    void reopen(ContainerId container) { ending_.erase(container); }
+    // Between these the transaction takes effect. Nothing may suspend between admit() and begin().
+    void begin(ContainerId container, const Transaction& transaction) {
+        count_in_flight(container, transaction, 1);
+    }
+    void end(ContainerId container, const Transaction& transaction) {
+        count_in_flight(container, transaction, -1);
+    }
+    // Ends all listening, for the end of the store.
+    void close();
+    [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] uint64_t recalls() const { return recalls_; }
+    [[nodiscard]] uint64_t cuts() const { return cuts_; }
+
+  private:
+    using Key = std::pair<ContainerId, ObjectId>;
+    struct KeyHash {
+        size_t operator()(const Key& key) const noexcept;
+    };
+    struct Recall {
+        Key key;
+        Time begun{};
+        bool is_told = false;
+    };
+    struct HolderState {
+        explicit HolderState(HolderName named) : name(named) {}
+        const HolderName name;
+        uint64_t session = 0;
+        Time until{};
+        bool is_cut = false;
+        std::unordered_map<Key, uint64_t, KeyHash> leases;  // their numbers
+        std::map<uint64_t, Recall> recalls;                 // outstanding, by those numbers
+        size_t untold = 0;
+        StopSource* listening = nullptr;  // ends the wait of its last request
+        void wake() {
+            if (listening != nullptr) std::exchange(listening, nullptr)->request_stop();
+        }
+    };
+    using HolderPointer = std::shared_ptr<HolderState>;
+    struct Granted {
+        HolderState* holder = nullptr;
+        uint64_t number = 0;
+    };
+    struct Owner {
+        size_t leases = 0;
+        Time minute{};      // when the count of the next one began
+        Duration waited{};  // by others for its slow answers, in this minute
+        Time banned_until{};
+    };
+    // Of the objects with one hash.
+    struct Bucket {
+        uint32_t in_flight = 0;
+        uint32_t recalls = 0;   // in this second
+        uint32_t backoffs = 0;  // in a row
+        Time second{};
+        Time wanted_until{};  // others wait to change one
+        Time spared_until{};  // one was recalled often
+    };
+    static constexpr size_t bucket_count = 4096;
+
+    [[nodiscard]] Bucket& bucket_of(const Key& key) {
+        return buckets_[KeyHash()(key) % bucket_count];
+    }
+    [[nodiscard]] HolderState* find(ContainerId container, const Holder& holder);
+    HolderPointer begin_listening(ContainerId container, const Holder& holder);
+    [[nodiscard]] LeaseNews news_for(HolderState& holder);
+    [[nodiscard]] bool has_room(const HolderState& holder) const;
+    [[nodiscard]] bool ask_all_back(ContainerId container);
+    [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder) const;
+    // True: the object may not be changed yet.
+    [[nodiscard]] bool ask_back(const Key& key, const HolderState* by);
+    void begin_recall(const Granted& granted, const Key& key);
+    void note_answer(const HolderName& holder, Duration took);
+    void cut_off(HolderState& holder);
+    void give_back(HolderState& holder, const Key& key, uint64_t number);
+    void drop(HolderState& holder, Key key);
+    void drop_some_ended();
+    void count_in_flight(ContainerId container, const Transaction& transaction, int more);
+
+    Reactor& reactor_;
+    PinTable& pins_;
+    const Time opened_;
+    uint64_t last_number_ = 0;
+    size_t count_ = 0;
+    uint64_t recalls_ = 0, cuts_ = 0;
+    bool is_closed_ = false;
+    Time looked_{};  // for holders that do not listen any more
+    std::unordered_map<Key, std::vector<Granted>, KeyHash> objects_;
+    std::map<HolderName, HolderPointer> holders_;
+    std::vector<HolderPointer> ended_;  // their leases are dropped in slices
+    std::map<Uuid, Owner> owners_;
+    std::set<ContainerId> ending_;
+    std::vector<Bucket> buckets_ = std::vector<Bucket>(bucket_count);
+};
+
+}  // namespace ros2s::object
