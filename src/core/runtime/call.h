@@ -2,6 +2,7 @@
 // user and trace. Owned by the outermost caller. Layers pass it by reference.
 #pragma once
 #include <cstdint>
+#include <vector>
 
 #include "ros2s/base/result.h"
 #include "ros2s/base/update_name.h"
@@ -17,6 +18,13 @@ struct Caller;
 struct PayloadChecksums;
 }  // namespace fs
 
+// A lease that covers what a reply says of a node (fs/leases.h).
+struct Leased {
+    uint64_t node = 0;
+    uint64_t number = 0;  // of the lease; never 0
+    friend bool operator==(const Leased&, const Leased&) = default;
+};
+
 struct Call {
     Time deadline = Time::max();
     StopToken stop{};
@@ -31,6 +39,9 @@ struct Call {
     // Counters of what the request makes others look at. Null: they are not counted.
     uint64_t* names_walked = nullptr;    // names of paths
     uint64_t* entries_looked = nullptr;  // keys of a store, of lists and queries and conditions
+    // For a caller that keeps results: the file system adds the leases that cover them. Null: it
+    // takes no leases.
+    std::vector<Leased>* leases = nullptr;
 
     // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {

@@ -43,6 +43,9 @@ struct DfsOptions {
     // If set and true, this mount is ending: it keeps an unlinked file at the last close, so that
     // clients can reopen the file in the next mount.
     const bool* leaves_orphans = nullptr;
+    // Replies come with leases for callers that keep them (FileSystem::leases()), if the store has
+    // leases. A store with one user needs none.
+    bool takes_leases = false;
     // False: a mount for reading only. It never punches anything.
     bool reaps = true;
     // For the names that open directories keep. Null: the mount's own.

@@ -49,9 +49,23 @@ Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlag
 
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
     NodeState& state = co_await pin(node);
-    auto opened = co_await open_pinned(call, state, flags);
+    auto opened = flags.leased ? open_leased(call, state, flags)
+                               : co_await open_pinned(call, state, flags);
     if (!opened) co_await unpin(state);  // otherwise the handle has the pin
     co_return opened;
+}
+
+// The lease keeps the file as a pin in the store would.
+Result<Opened> DfsMount::open_leased(const Call& call, NodeState& state, OpenFlags flags) {
+    if (!state.held && state.handles == 0) state.era = store_.pins_era();
+    return add_handle(call, state, flags, {.node = state.node, .mode = S_IFREG});
+}
+
+Task<Result<>> DfsMount::hold(const Call& call, FileHandle handle) {
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    if (!file->node.held) ROS2S_CO_TRY(co_await hold(call, file->node));
+    co_return Result<>{};
 }
 
 Task<Result<Opened>> DfsMount::create_nameless(const Call& call, NodeId parent, mode_t mode,

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "ros2s/object/lease_wait.h"
+
 namespace ros2s::fs {
 namespace {
 
@@ -175,9 +177,10 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       node_lease_(reactor, 1),
       directory_renames_(reactor, 1),
       holder_(slots_.holder()),
+      leases_(reactor),
       reaper_(reactor, 1),
       room_maker_(reactor, 1),
-      reaping_(reactor, 4),
+      reaping_(reactor, 5),
       letting_go_(reactor, 64) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
@@ -207,6 +210,11 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::HeldSlot
 
 Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot& slot,
                                       Result<Commit> done) {
+    if (done.error().code == Code::leased) {
+        done = co_await object::await_leases(store_, reactor_, call, container_,
+                                             slot.transaction(), done);
+        if (done) co_return done;
+    }
     const Code code = done.error().code;
     const bool is_short = code == Code::no_space || code == Code::over_cap;
     if (is_short && co_await make_room(call)) {
@@ -217,7 +225,9 @@ Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot
 
 Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
-    co_return committed(slot, co_await store_.update(call, container_, slot.transaction()));
+    const auto first = co_await store_.update(call, container_, slot.transaction());
+    co_return committed(slot, co_await object::await_leases(store_, reactor_, call, container_,
+                                                            slot.transaction(), first));
 }
 
 Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<Commit>& done) {

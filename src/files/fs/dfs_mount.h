@@ -1,6 +1,7 @@
 // DfsMount: a mounted DFS. It is one class with functions in several files: dfs_mount.cc (format,
 // mount, transactions), dfs_names.cc, dfs_rename.cc, dfs_removal.cc, dfs_attributes.cc,
 // dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_locks.cc,
+// dfs_leases.cc (what may be kept),
 // dfs_orphans.cc (nodes without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc,
 // dfs_exactly_once.cc (repeated calls).
 //
@@ -50,6 +51,7 @@ class DfsMount final : public Dfs {
              DfsOptions options, const Superblock& superblock);
     ~DfsMount() override;
     Task<> close_all() override;
+    LeaseSet* leases() override { return takes_leases() ? &leases_ : nullptr; }
     Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
     // Starts the background work of a mount. Errors: of reaping.
@@ -92,6 +94,7 @@ class DfsMount final : public Dfs {
     Task<Result<Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
                                 OpenFlags flags, Owner owner) override;
     Task<Result<>> close(const Call&, FileHandle handle) override;
+    Task<Result<>> hold(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
@@ -265,6 +268,13 @@ class DfsMount final : public Dfs {
                                      NodeState& state, uint32_t part = 0);
     static Task<> hold_again(DfsMount& self);
 
+    // ---- dfs_leases.cc
+    [[nodiscard]] bool takes_leases() const {
+        return options_.takes_leases && store_.features().leases;
+    }
+    [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
+    static Task<> listen(DfsMount& self);
+
     // ---- dfs_locks.cc
     using LockResult = Result<std::optional<object::Lock>>;
     // Without waiting. Errors also: busy (the store awaits other mounts).
@@ -354,7 +364,9 @@ class DfsMount final : public Dfs {
                                                            const ChainWhole& node);
     // The same, also for a directory that was removed while it is open here; it then has no link.
     Task<Result<InodeAndContents>> fetch_known(const Call& call, NodeId node);
+    // With leases, if the caller keeps what is returned.
     Task<Result<>> fetch(const Call& call, RecordChain& chain) {
+        if (call.leases != nullptr && takes_leases()) return fetch_leased(call, chain);
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
@@ -396,6 +408,7 @@ class DfsMount final : public Dfs {
     Task<Result<Opened>> create_nameless(const Call& call, NodeId parent, mode_t mode,
                                          OpenFlags flags, Owner owner);
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
+    Result<Opened> open_leased(const Call& call, NodeState& state, OpenFlags flags);
     // The handle gets the node's pin. Errors: no_memory (too many handles).
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
                               const Attributes& attributes);
@@ -491,6 +504,7 @@ class DfsMount final : public Dfs {
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
     const object::Holder holder_;
+    LeaseSet leases_;
     static constexpr size_t orphans_max = size_t{1} << 16;
     std::multimap<Time, Orphan> orphans_;  // by spared_until()
     uint64_t orphan_bytes_ = 0;

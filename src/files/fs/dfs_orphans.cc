@@ -271,6 +271,7 @@ Task<bool> DfsMount::is_space_short(const Call& call) {
 
 Task<Result<>> DfsMount::begin(const Call& call) {
     if (store_.pins_era() != 0) co_await reaping_.spawn(hold_again(*this));
+    if (takes_leases()) co_await reaping_.spawn(listen(*this));
     if (!options_.reaps) co_return Result<>();
     if (options_.orphan_grace == Duration{}) co_return co_await reap_listed(call, Which::due);
     if (store_.features().own_pins) {

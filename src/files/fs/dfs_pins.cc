@@ -100,9 +100,11 @@ Task<> DfsMount::hold_again(DfsMount& self) {
         era = now;
         for (const NodeId node : self.nodes_.all()) {
             const NodeState* const known = self.nodes_.find(node);
-            if (known == nullptr || !known->held || known->era == now) continue;
+            // One that is open without a pin had a lease.
+            if (known == nullptr || (!known->held && known->handles == 0)) continue;
+            if (known->era == now) continue;
             NodeState& state = co_await self.pin(node);
-            if (state.held) {
+            if (state.held || state.handles > 0) {
                 const auto held = co_await self.hold(call, state);
                 // If the node is gone, its users get `stale`. All other nodes are pinned again.
                 if (!held && held.error().code != Code::stale) era = 0;

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/fs/leases.h"
 #include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/task.h"
@@ -30,11 +31,6 @@ namespace ros2s::fs {
 
 using object::Window;
 
-// A file, directory or link; also its st_ino. Never reused within a file system.
-struct NodeId {
-    uint64_t value = 0;
-    friend auto operator<=>(const NodeId&, const NodeId&) = default;
-};
 inline constexpr NodeId root_node{1};
 
 struct FileHandle {
@@ -150,6 +146,9 @@ struct OpenFlags {
     // the user of the call is not in the group (fs/caller.h). Views for users grant it to root
     // only.
     bool keeps_set_ids = false;
+    // Of open() of a regular file for reading only: the caller has a lease of the node, and calls
+    // hold() before it gives the lease back. It needs no request.
+    bool leased = false;
 };
 
 struct Opened {
@@ -340,7 +339,14 @@ class FileSystem : public Namespace {
     // Closes handles that are still open. Then the file system may be destroyed. Must be called.
     virtual Task<> close_all() = 0;
 
+    // The leases that its replies come with (Call::leases). Null: it has none, and nothing that it
+    // returns may be kept.
+    [[nodiscard]] virtual LeaseSet* leases() { return nullptr; }
+
     // ---- the bytes of files
+    // The caller loses the lease with which the handle was opened (OpenFlags::leased). From now on
+    // the file stays while the handle is open, as with any other.
+    virtual Task<Result<>> hold(const Call&, FileHandle /*handle*/) { co_return Result<>{}; }
     // Bytes read: less than the window only at the end of the file. If the call has checksums
     // (payload_checksums.h), its caller passes the bytes on to a process that verifies them. If the
     // store has their checksums, `whole` is computed from these, and this side does not verify the

@@ -47,12 +47,14 @@ class RecordChain {
     }
     void add(ChainNode parent, std::string_view name, ChainName& into) {
         into.at = size();
+        inodes_.push_back(into.at);
         add_record(parent, record_dkey(), inode_akey(), into.parent);
         add_record(parent, name_dkey(name), entry_akey(), into.entry);
     }
     // `kind`: fetch, or pin.
     void add(ChainNode node, ChainWhole& into, Link::Kind kind = Link::Kind::fetch) {
         into.at = size();
+        inodes_.push_back(into.at);
         add_record(node, record_dkey(), inode_akey(), into.inode, kind);
         add_query(node, data_akey(), into.at, S_IFREG);
         add_query(node, entry_akey(), into.at, S_IFDIR);
@@ -68,6 +70,12 @@ class RecordChain {
     [[nodiscard]] std::span<FetchItem> items() { return items_; }
     [[nodiscard]] std::span<Link> links() { return links_; }
     [[nodiscard]] const FetchItem& item(uint32_t index) const { return items_[index]; }
+
+    // Asks for a lease of each node.
+    void want_leases() {
+        for (const uint32_t index : inodes_) links_[index].wants_lease = true;
+    }
+    [[nodiscard]] std::span<const uint32_t> inodes() const { return inodes_; }  // their items
 
     // After the fetch: the facts. Empty for a node without such contents.
     [[nodiscard]] Result<QueryReply> contents_of(const ChainWhole& node, mode_t mode) const {
@@ -98,6 +106,7 @@ class RecordChain {
 
     std::vector<FetchItem> items_;
     std::vector<Link> links_;
+    InlineVector<uint32_t, 8> inodes_;
 };
 
 }  // namespace ros2s::fs

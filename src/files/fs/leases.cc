@@ -1,0 +1,57 @@
+#include "ros2s/fs/leases.h"
+
+#include <algorithm>
+
+namespace ros2s::fs {
+
+bool LeaseSet::holds(const Leased& lease) const {
+    const auto found = held_.find(lease.node);
+    return found != held_.end() && found->second == lease.number && reactor_.now() < until_;
+}
+
+uint64_t LeaseSet::held(std::span<const Leased> leases, NodeId node) const {
+    for (const Leased& each : leases) {
+        if (each.node == node.value && holds(each)) return each.number;
+    }
+    return 0;
+}
+
+Task<> LeaseSet::begin(uint64_t era) {
+    co_await lose_all();
+    era_ = era;
+    std::ranges::fill(recalled_, 0);
+}
+
+void LeaseSet::extend(uint64_t era, Time until) {
+    if (era == era_) until_ = std::max(until_, until);
+}
+
+bool LeaseSet::take(uint64_t era, const Leased& lease) {
+    if (era != era_ || lease.number <= recalled_[bucket_of(lease.node)]) return false;
+    if (held_.size() >= leases_max && !held_.contains(lease.node)) return false;
+    uint64_t& number = held_[lease.node];
+    number = std::max(number, lease.number);
+    return number == lease.number;
+}
+
+Task<> LeaseSet::recall(std::vector<Leased> leases) {
+    std::vector<NodeId> nodes;
+    nodes.reserve(leases.size());
+    for (const Leased& each : leases) {
+        uint64_t& recalled = recalled_[bucket_of(each.node)];
+        recalled = std::max(recalled, each.number);
+        const auto found = held_.find(each.node);
+        if (found != held_.end() && found->second <= each.number) held_.erase(found);
+        nodes.push_back({each.node});
+    }
+    for (LeaseObserver* const each : observers_) co_await each->lost(nodes);
+}
+
+Task<> LeaseSet::lose_all() {
+    held_.clear();
+    until_ = {};
+    era_ = 0;
+    for (LeaseObserver* const each : observers_) co_await each->lost_all();
+}
+
+}  // namespace ros2s::fs

@@ -1,0 +1,88 @@
+// LeaseSet: the leases of a client's file system. A lease permits to keep what a reply said of a
+// node: its attributes; of a directory also its names, present and absent. The server asks for a
+// lease back (a recall) before a change by another client takes effect, and awaits the answer. The
+// client's own changes do not end its leases.
+//
+//     call with Call::leases ──► reply ──► kept, and used while holds() is true
+//     recall ──► not held any more ──► observers drop what they keep ──► the server is answered
+//
+// Leases end by themselves if the server does not extend them in time (leases.md).
+//
+// Used on the file system's core.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::fs {
+
+// A file, directory or link; also its st_ino. Never reused within a file system.
+struct NodeId {
+    uint64_t value = 0;
+    friend auto operator<=>(const NodeId&, const NodeId&) = default;
+};
+
+// Keeps what leases cover, for example in the kernel. Outlives its registration.
+class LeaseObserver {
+  public:
+    virtual ~LeaseObserver() = default;
+    // These nodes, or all, may be changed by others when the task is done. It must not wait for
+    // requests to the file system that wait for other clients.
+    virtual Task<> lost(std::span<const NodeId> nodes) = 0;
+    virtual Task<> lost_all() = 0;
+};
+
+class LeaseSet {
+  public:
+    static constexpr size_t leases_max = size_t{1} << 20;
+
+    explicit LeaseSet(Reactor& reactor) : reactor_(reactor) {}
+    LeaseSet(const LeaseSet&) = delete;
+    LeaseSet& operator=(const LeaseSet&) = delete;
+
+    // ---- for users of the file system
+    [[nodiscard]] bool holds(const Leased& lease) const;
+    // holds() one of these for the node: its number, or 0.
+    [[nodiscard]] uint64_t held(std::span<const Leased> leases, NodeId node) const;
+    // Until then leases that are not recalled are held.
+    [[nodiscard]] Time until() const { return until_; }
+    void observe(LeaseObserver& observer) { observers_.push_back(&observer); }
+    void unobserve(LeaseObserver& observer) { std::erase(observers_, &observer); }
+
+    // ---- for the file system. The era is one of connections to one server: numbers of leases of
+    // different eras are not compared. No leases are held at the beginning of an era.
+    [[nodiscard]] uint64_t era() const { return era_; }
+    // Replies of the era come with leases from now on.
+    [[nodiscard]] Task<> begin(uint64_t era);
+    // The server has answered a request of the era that was sent `lifetime` before `until`.
+    void extend(uint64_t era, Time until);
+    // A reply of the era came with the lease. False: it was recalled meanwhile, or is of no use.
+    bool take(uint64_t era, const Leased& lease);
+    // The server asks for these leases, and older ones of the nodes.
+    Task<> recall(std::vector<Leased> leases);
+    // All leases have ended, or may have.
+    Task<> lose_all();
+    [[nodiscard]] size_t count() const { return held_.size(); }
+
+  private:
+    // A reply that comes after a recall may bring a lease that was recalled. Nodes of one bucket
+    // share the greatest number.
+    static constexpr size_t buckets = 4096;
+    [[nodiscard]] static size_t bucket_of(uint64_t node) {
+        return (node * 0x9E3779B97F4A7C15) >> 52;
+    }
+
+    Reactor& reactor_;
+    uint64_t era_ = 0;
+    Time until_{};
+    std::unordered_map<uint64_t, uint64_t> held_;  // numbers, by node
+    std::vector<uint64_t> recalled_ = std::vector<uint64_t>(buckets);
+    std::vector<LeaseObserver*> observers_;
+};
+
+}  // namespace ros2s::fs
