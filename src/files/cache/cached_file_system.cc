@@ -1,0 +1,247 @@
+// What is kept, and the changes that end it.
+#include "cached_file_system.h"
+
+namespace ros2s::cache {
+
+CachedFileSystem::CachedFileSystem(Reactor& reactor, fs::FileSystem& below, Options options)
+    : reactor_(reactor),
+      below_(below),
+      options_(std::move(options)),
+      leases_(below.leases()),
+      changes_(reactor, options_.unknown_for) {
+    ROS2S_CHECK(options_.nodes_max > 0 && options_.names_max > 0);
+    if (options_.user) {
+        user_ = fs::Caller{
+            .uid = options_.user->uid, .gid = options_.user->gid, .groups = options_.user->groups};
+    }
+    if (leases_ != nullptr) leases_->observe(*this);
+}
+
+CachedFileSystem::~CachedFileSystem() {
+    ROS2S_CHECK(nodes_.size() == 0);  // close_all()
+    if (leases_ != nullptr) leases_->unobserve(*this);
+}
+
+Task<> CachedFileSystem::close_all() {
+    lazy_.clear();
+    unopened_.clear();
+    while (nodes_.size() > 0) drop(nodes_.oldest().node);
+    names_.clear();
+    return below_.close_all();
+}
+
+// ---- requests -------------------------------------------------------------------------------
+
+CachedFileSystem::Request::Request(CachedFileSystem& files, const Call& call)
+    : files_(files),
+      wanted_(call.leases),
+      call_(call),
+      since_(files.changes_.now()),
+      entries_(files.last_entry_) {
+    call_.leases = &leases_;
+}
+
+CachedFileSystem::Request::~Request() {
+    if (wanted_ != nullptr) wanted_->insert(wanted_->end(), leases_.begin(), leases_.end());
+}
+
+// The reply of a repeated change may be that of its first execution.
+bool CachedFileSystem::Request::is_newest(NodeId node) const {
+    if (change_ == nullptr) return files_.changes_.quiet(node, since_);
+    return !call_.repeated && change_->may_keep(node);
+}
+bool CachedFileSystem::Request::is_newest(NodeId directory, std::string_view name) const {
+    if (change_ == nullptr) return files_.changes_.quiet(directory, name, since_);
+    return !call_.repeated && change_->may_keep(directory, name);
+}
+
+// Of two leases of one node the first has been recalled, and part of the reply may be older.
+uint64_t CachedFileSystem::Request::lease_of(NodeId node) {
+    if (by_node_.size() != leases_.size()) {
+        by_node_ = leases_;
+        std::ranges::sort(by_node_, {}, &Leased::node);
+    }
+    const auto found = std::ranges::equal_range(by_node_, node.value, {}, &Leased::node);
+    if (!found.empty()) {
+        const bool is_held = std::ranges::all_of(
+            found, [this](const Leased& each) { return files_.leases_->holds(each); });
+        return is_held ? found.front().number : 0;
+    }
+    const Node* const kept = files_.held(node);
+    return kept != nullptr && kept->number <= entries_ ? kept->lease : 0;
+}
+
+// ---- what is kept ---------------------------------------------------------------------------
+
+CachedFileSystem::Node* CachedFileSystem::held(NodeId node) {
+    Node* const kept = nodes_.find(node.value);
+    if (kept == nullptr || leases_->holds({node.value, kept->lease})) return kept;
+    drop(node);
+    return nullptr;
+}
+
+CachedFileSystem::Node* CachedFileSystem::known(NodeId node) {
+    Node* const kept = held(node);
+    const bool is_known =
+        kept != nullptr && kept->has_attributes && changes_.used_since(kept->kept);
+    return is_known ? kept : nullptr;
+}
+
+bool CachedFileSystem::permits(const Call& call, const Node& node, uint32_t wanted) const {
+    const fs::Caller* const user = user_of(call);
+    if (user == nullptr) return true;
+    const Attributes& rights = node.attributes;
+    return node.has_rights && fs::allows(*user, rights.mode, rights.uid, rights.gid, wanted);
+}
+
+std::optional<Result<fs::Attributes>> CachedFileSystem::find(const Call& call, NodeId parent,
+                                                             std::string_view name, bool is_whole) {
+    const Node* const directory = held(parent);
+    if (directory == nullptr || !permits(call, *directory, fs::Wanted::search)) return {};
+    const Name* const kept = names_.find({parent, name});
+    if (kept == nullptr || kept->entry != directory->number) return {};
+    if (kept->node == NodeId{}) {
+        cover(call, *directory);
+        metrics_.hits.add();
+        return fail(Code::not_found);
+    }
+    const Node* const node = is_whole ? known(kept->node) : held(kept->node);
+    if (node == nullptr || !node->has_rights || !node->is_referenced) return {};
+    cover(call, *directory);
+    cover(call, *node);
+    ++given_[node->node.value];
+    metrics_.hits.add();
+    return node->attributes;
+}
+
+CachedFileSystem::Node& CachedFileSystem::entry(NodeId node, uint64_t lease) {
+    Node* const kept = nodes_.find(node.value);
+    if (kept != nullptr && kept->lease == lease) return *kept;
+    drop(node);
+    while (nodes_.size() >= options_.nodes_max) drop(nodes_.oldest().node);
+    return nodes_.add({.node = node, .lease = lease, .number = ++last_entry_});
+}
+
+CachedFileSystem::Node* CachedFileSystem::keep(Request& request, const Attributes& node,
+                                               bool is_whole) {
+    if (node.links == 0 && is_whole) return nullptr;
+    const uint64_t lease = request.lease_of(node.node);
+    if (lease == 0 || !request.is_newest(node.node)) return nullptr;
+    Node& kept = entry(node.node, lease);
+    if (is_whole || !known(node.node)) kept.attributes = node;
+    kept.has_rights = true;
+    if (is_whole) {
+        kept.has_attributes = true;
+        kept.kept = changes_.now();
+    }
+    return &kept;
+}
+
+void CachedFileSystem::keep_name(Request& request, NodeId parent, std::string_view name,
+                                 NodeId node) {
+    const uint64_t lease = request.lease_of(parent);
+    if (lease == 0 || !request.is_newest(parent, name) || !fs::check_name(name)) return;
+    const uint64_t directory = entry(parent, lease).number;
+    if (Name* const kept = names_.find({parent, name})) {
+        kept->entry = directory;
+        kept->node = node;
+        return;
+    }
+    while (names_.size() >= options_.names_max) names_.erase(names_.oldest().key());
+    names_.add({.directory = parent, .name = std::string(name), .entry = directory, .node = node});
+}
+
+void CachedFileSystem::keep_found(Request& request, NodeId parent, std::string_view name,
+                                  const Result<Attributes>& found, bool is_whole) {
+    if (!found) {
+        if (found.error().code == Code::not_found) keep_name(request, parent, name, {});
+        return;
+    }
+    Node* const kept = keep(request, *found, is_whole);
+    if (kept == nullptr) return;
+    if (!kept->is_referenced) {  // the reply's reference stays here
+        kept->is_referenced = true;
+        ++given_[found->node.value];
+    }
+    keep_name(request, parent, name, found->node);
+}
+
+void CachedFileSystem::drop(NodeId node) {
+    const Node* const kept = nodes_.find(node.value);
+    if (kept == nullptr) return;
+    const bool is_referenced = kept->is_referenced;
+    nodes_.erase(node.value);
+    if (is_referenced) release(node);
+}
+
+void CachedFileSystem::release(NodeId node) {
+    const auto given = given_.find(node.value);
+    if (given == given_.end()) return below_.forget(node, 1);
+    if (--given->second == 0) given_.erase(given);
+}
+
+// The references from the cache are dropped first, so that the last one is one of those below.
+void CachedFileSystem::forget(NodeId node, uint64_t count) {
+    if (const auto given = given_.find(node.value); given != given_.end()) {
+        const uint64_t dropped = std::min(count, given->second);
+        count -= dropped;
+        given->second -= dropped;
+        if (given->second == 0) given_.erase(given);
+    }
+    if (count > 0) below_.forget(node, count);
+}
+
+// ---- own changes ----------------------------------------------------------------------------
+
+CachedFileSystem::Old CachedFileSystem::old_of(NodeId parent, std::string_view name) {
+    const Node* const directory = held(parent);
+    if (directory == nullptr) return {};
+    const Name* const kept = names_.find({parent, name});
+    if (kept == nullptr || kept->entry != directory->number) return {};
+    return {.is_known = true, .node = kept->node, .entry = kept->entry};
+}
+
+void CachedFileSystem::touch(Change& change, NodeId node) {
+    if (Node* const kept = nodes_.find(node.value)) kept->has_attributes = false;
+    change.touch(node);
+}
+
+void CachedFileSystem::touch(Change& change, NodeId parent, std::string_view name) {
+    if (Node* const kept = nodes_.find(parent.value)) kept->has_attributes = false;
+    names_.erase({parent, name});
+    change.touch(parent, name);
+}
+
+void CachedFileSystem::touch(Change& change, const Old& old) {
+    if (!old.is_known) return change.touch_any();
+    if (old.node != NodeId{}) touch(change, old.node);
+}
+
+// ---- leases that are lost -------------------------------------------------------------------
+
+// Nothing waits before everything is dropped: a lease may be given again meanwhile.
+Task<> CachedFileSystem::lost(std::span<const NodeId> nodes) {
+    std::vector<LazyFile> files;
+    for (const NodeId node : nodes) {
+        drop(node);
+        changes_.lost(node);
+        for (LazyFile& file : unopened(node)) files.push_back(std::move(file));
+    }
+    co_await open_lost(std::move(files));
+}
+
+Task<> CachedFileSystem::lost_all() {
+    while (nodes_.size() > 0) drop(nodes_.oldest().node);
+    names_.clear();
+    changes_.lost_all();
+    co_await open_lost(unopened());
+}
+
+// What cannot be opened in time is opened by its next call, if it still exists then.
+Task<> CachedFileSystem::open_lost(std::vector<LazyFile> files) {
+    if (files.empty()) co_return;
+    const Call call{.deadline = reactor_.now() + options_.opens_within};
+    (void)co_await open_all(call, std::move(files), Opening::whole);
+}
+
+}  // namespace ros2s::cache

@@ -1,0 +1,62 @@
+// Caches over one Dfs in memory, for tests: clients whose leases a LeaseTable joins.
+#pragma once
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "cached_file_system.h"
+#include "ros2s/access/checked_file_system.h"
+#include "ros2s/fs/dfs.h"
+#include "ros2s/object/memory_store.h"
+#include "ros2s/runtime/sim/world.h"
+#include "test_support/lending_file_system.h"
+
+namespace ros2s::cache {
+
+// A Dfs, and the same with the rights of callers.
+class OneDfs {
+  public:
+    explicit OneDfs(uint64_t seed, Duration delay_max = {}, fs::Owner owner_of_root = {})
+        : world(seed), store_(world.core(), {.delay_max = delay_max}) {
+        world.run(start(owner_of_root));
+    }
+    OneDfs(const OneDfs&) = delete;
+    OneDfs& operator=(const OneDfs&) = delete;
+    ~OneDfs() { world.run(checked->close_all()); }
+
+    sim::World world;
+
+  private:
+    object::MemoryStore store_;
+    Task<> start(fs::Owner owner_of_root) {
+        const Call call;
+        Report report;
+        const auto container = co_await store_.create_container(call, {.label = "c"});
+        EXPECT_TRUE(container.has_value());
+        EXPECT_TRUE(co_await fs::Dfs::format(call, store_, container->id, world.core(),
+                                             owner_of_root, report));
+        auto mounted =
+            co_await fs::Dfs::mount(call, store_, container->id, world.core(), {}, report);
+        EXPECT_TRUE(mounted.has_value()) << report.text();
+        dfs = mounted->get();
+        checked = std::make_unique<access::CheckedFileSystem>(world.core(), std::move(*mounted));
+    }
+
+  public:
+    fs::FileSystem* dfs = nullptr;
+    std::unique_ptr<access::CheckedFileSystem> checked;
+};
+
+struct CacheClient {
+    CacheClient(sim::World& world, LeaseTable& table, fs::FileSystem& below,
+                CachedFileSystem::Options options = {})
+        : lending(world.core(), table, below) {
+        world.run(lending.start());
+        cached = std::make_unique<CachedFileSystem>(world.core(), lending, std::move(options));
+    }
+    LendingFileSystem lending;
+    std::unique_ptr<CachedFileSystem> cached;
+};
+
+}  // namespace ros2s::cache
