@@ -37,9 +37,9 @@ Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node, bool wi
         if (const auto removed = removed_directory(server, node, found.error())) found = *removed;
     }
     if (found && with_birth_time) {
-        reply_statx(request, *found);
+        reply_statx(request, user, *found);
     } else {
-        reply_attributes(request, found);
+        reply_attributes(request, user, found);
     }
 }
 void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
@@ -54,7 +54,7 @@ Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Set
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
     }
-    reply_attributes(request, changed);
+    reply_attributes(request, user, changed);
 }
 void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
     Server& server = server_of(request);

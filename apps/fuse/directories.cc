@@ -87,9 +87,8 @@ Task<Result<Entries>> read_names(Server& server, fs::FileHandle handle, uint64_t
 }
 
 // With attributes, which `ls -l` and `find` need next: one request.
-Task<Result<Entries>> read_attributes(Server& server, fuse_req_t request, fs::NodeId node,
+Task<Result<Entries>> read_attributes(Server& server, const UserCall& user, fs::NodeId node,
                                       fs::FileHandle handle, uint64_t cookie, size_t limit) {
-    const UserCall user(server, request);
     co_return co_await server.file_system().readdir_many(user.call, node, handle, cookie, limit);
 }
 
@@ -114,6 +113,7 @@ void drop_what_does_not_fit(Server& server, const Listing& listing, Entries& ent
 
 Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileHandle handle,
                     size_t room, uint64_t offset, bool plus) {
+    const UserCall user(server, request);
     Listing listing(request, room, plus);
     bool full = false;
     if (offset == 0) full = !listing.add_dot(".", node, 1);
@@ -122,7 +122,7 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     if (!full) {
         const uint64_t cookie = offset <= dots ? 0 : offset - dots;
         const size_t limit = std::max<size_t>(1, room / listing.needs("12345678"));
-        auto read = plus ? co_await read_attributes(server, request, node, handle, cookie, limit)
+        auto read = plus ? co_await read_attributes(server, user, node, handle, cookie, limit)
                          : co_await read_names(server, handle, cookie, limit);
         if (!read) {
             reply_error(request, read.error());
@@ -134,7 +134,7 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     for (const auto& [name, attributes] : entries) {
         fuse_entry_param entry{};
         if (attributes) {
-            entry = to_entry(server, *attributes);
+            entry = to_entry(server, user, node, *attributes);
         } else {  // only a name; also if the node was removed meanwhile
             entry.attr.st_ino = name.node.value;
             entry.attr.st_mode = name.type;

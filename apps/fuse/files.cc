@@ -87,10 +87,10 @@ bool is_nameless(const fuse_file_info& file) noexcept {
     return (file.flags & O_TMPFILE) == O_TMPFILE;
 }
 
-Task<> reply_created(Server& server, fuse_req_t request, const fs::Caller& user,
+Task<> reply_created(Server& server, fuse_req_t request, const UserCall& user, fs::NodeId parent,
                      fs::OpenFlags flags, fs::Opened opened, fuse_file_info file) {
-    fill_opened(server, user, flags, opened, file);
-    const fuse_entry_param entry = to_entry(server, opened.attributes);
+    fill_opened(server, user.caller, flags, opened, file);
+    const fuse_entry_param entry = to_entry(server, user, parent, opened.attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
         std::ignore = co_await close(server, opened.attributes.node, file);
@@ -107,7 +107,7 @@ Task<> create_nameless_task(Server& server, fuse_req_t request, fs::NodeId paren
         reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
         co_return;
     }
-    co_await reply_created(server, request, user.caller, flags, *opened, file);
+    co_await reply_created(server, request, user, parent, flags, *opened, file);
 }
 
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
@@ -145,7 +145,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         reply_error(request, co_await error_in(server, user.call, parent, opened.error()));
         co_return;
     }
-    co_await reply_created(server, request, user.caller, flags, *opened, file);
+    co_await reply_created(server, request, user, parent, flags, *opened, file);
 }
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* file) {

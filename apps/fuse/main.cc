@@ -133,6 +133,7 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     api::DeploymentOptions how;
     how.through_owner = false;
     how.read_only = options.read_only;
+    how.caches = options.caching;
     how.embedded = {.program = "ros2store-fuse",
                     .mount_point = mount_point,
                     .container = options.uri.container};

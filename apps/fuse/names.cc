@@ -13,13 +13,15 @@ Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     const UserCall user(server, request);
     const auto result = co_await named_in(
         server, user.call, parent, co_await server.file_system().lookup(user.call, parent, name));
-    if (!result && result.error().code == Code::not_found && server.cache_seconds() > 0) {
+    if (!result && result.error().code == Code::not_found) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
-        absent.entry_timeout = server.cache_seconds();
-        fuse_reply_entry(request, &absent);
-        co_return;
+        absent.entry_timeout = server.cache_times(parent, {}, user.leases).name;
+        if (absent.entry_timeout > 0) {
+            fuse_reply_entry(request, &absent);
+            co_return;
+        }
     }
-    reply_entry(request, result);
+    reply_entry(request, user, parent, result);
 }
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     run(request, lookup_task, node_of(parent), name);
@@ -41,7 +43,7 @@ Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
     const UserCall user(server, request);
     const auto made = co_await server.file_system().mknod(user.call, parent, name, mode, device,
                                                           owner_of(request, parent));
-    reply_entry(request, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
 }
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
     run(request, mknod_task, node_of(parent), name, mode, device);
@@ -53,7 +55,7 @@ Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::st
     if (server.inherited_group(parent)) mode |= S_ISGID;
     const auto made = co_await server.file_system().mkdir(user.call, parent, name, mode,
                                                           owner_of(request, parent));
-    reply_entry(request, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
 }
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
     run(request, mkdir_task, node_of(parent), name, mode);
@@ -82,7 +84,7 @@ Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::
     const UserCall user(server, request);
     const auto made = co_await server.file_system().symlink(user.call, parent, name, target,
                                                             owner_of(request, parent));
-    reply_entry(request, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
 }
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
     run(request, symlink_task, target, node_of(parent), name);
@@ -92,7 +94,7 @@ Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId
                  std::string name) {
     const UserCall user(server, request);
     const auto made = co_await server.file_system().link(user.call, node, parent, name);
-    reply_entry(request, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
     run(request, link_task, node_of(node), node_of(parent), name);

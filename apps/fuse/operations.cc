@@ -56,30 +56,35 @@ struct stat to_stat(const Server& server, const fs::Attributes& attributes) noex
 
 }  // namespace
 
-fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes) {
+fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId directory,
+                          const fs::Attributes& attributes) {
     server.note_attributes(attributes, true);
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
     entry.attr = to_stat(server, attributes);
-    entry.attr_timeout = server.cache_seconds();
-    entry.entry_timeout = server.cache_seconds();
+    const CacheTimes times = server.cache_times(directory, attributes.node, user.leases);
+    entry.attr_timeout = times.attributes;
+    entry.entry_timeout = times.name;
     return entry;
 }
 
-void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept {
+void reply_entry(fuse_req_t request, const UserCall& user, fs::NodeId directory,
+                 const Result<fs::Attributes>& result) {
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
-    const fuse_entry_param entry = to_entry(server, *result);
+    const fuse_entry_param entry = to_entry(server, user, directory, *result);
     // Not delivered (the caller was killed): the kernel has no reference, either.
     if (fuse_reply_entry(request, &entry) != 0) server.file_system().forget(result->node, 1);
 }
 
-void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept {
+void reply_attributes(fuse_req_t request, const UserCall& user,
+                      const Result<fs::Attributes>& result) {
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
     server.note_attributes(*result, false);
     const struct stat status = to_stat(server, *result);
-    fuse_reply_attr(request, &status, server.cache_seconds());
+    fuse_reply_attr(request, &status,
+                    server.cache_times({}, result->node, user.leases).attributes);
 }
 
 namespace {
@@ -114,13 +119,17 @@ StatxTime to_statx(const timespec& time) noexcept {
 
 }  // namespace
 
-void reply_statx(fuse_req_t request, const fs::Attributes& attributes) noexcept {
+void reply_statx(fuse_req_t request, const UserCall& user, const fs::Attributes& attributes) {
     Server& server = server_of(request);
     server.note_attributes(attributes, false);
     const struct stat status = to_stat(server, attributes);
     const bool has_birth_time = attributes.created != WallTime{};
+    const double valid = server.cache_times({}, attributes.node, user.leases).attributes;
+    const auto valid_seconds = static_cast<uint64_t>(valid);
     StatxReply reply{
-        .valid_seconds = static_cast<uint64_t>(server.cache_seconds()),
+        .valid_seconds = valid_seconds,
+        .valid_nanoseconds =
+            static_cast<uint32_t>((valid - static_cast<double>(valid_seconds)) * 1e9),
         .mask = STATX_BASIC_STATS | (has_birth_time ? STATX_BTIME : 0U),
         .io_bytes = static_cast<uint32_t>(status.st_blksize),
         .links = static_cast<uint32_t>(status.st_nlink),

@@ -21,14 +21,15 @@ DURABILITY
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages
-  in its own caches. O_DIRECT works. --no-cache asks the file system every time, as mounts over a
-  network and of a Ceph cluster (`rados`) always do, because others may change files there. Reads and writes then bypass the page
-  cache. A mapped file shows what it held when its pages were first touched; a shared mapping needs
-  Linux 6.6.
+  in its own caches. O_DIRECT works. A mount of an engine (ros2s) keeps names and attributes, too, until
+  another mount changes them: that mount waits until this one has dropped what is old. Mounts behind a
+  DPU and of a Ceph cluster (`rados`), and --no-cache, ask the file system every time. Reads and writes of all
+  of these bypass the page cache. A mapped file shows what it held when its pages were first touched; a
+  shared mapping needs Linux 6.6.
 
 LOCKS
-  With ros2s+local and `dir`, flock(2) and fcntl(2) locks hold among all programs that use the mount.
-  Elsewhere they fail with ENOLCK, because programs on other mounts would not see them.
+  flock(2) and fcntl(2) locks hold among all programs that use the mount; with daemons of ros2store also
+  among all mounts of the container. In a Ceph cluster they fail with ENOLCK.
 
 UNMOUNTING
   fusermount3 -u MOUNT_POINT, or SIGINT or SIGTERM to the process. A signal also unmounts while

@@ -37,12 +37,13 @@ struct UserCall {
           caller{.uid = fuse_req_ctx(request)->uid,
                  .gid = fuse_req_ctx(request)->gid,
                  .groups = groups},
-          call{.caller = &caller} {}
+          call{.caller = &caller, .leases = server.takes_leases() ? &leases : nullptr} {}
     UserCall(const UserCall&) = delete;
     UserCall& operator=(const UserCall&) = delete;
 
     const std::vector<uint32_t> groups;
     const fs::Caller caller;
+    mutable std::vector<Leased> leases;  // that the reply came with
     const Call call;
 };
 
@@ -60,12 +61,15 @@ Task<Result<T>> named_in(Server& server, const Call& call, fs::NodeId directory,
 
 void reply_error(fuse_req_t request, const Error& error) noexcept;
 void reply(fuse_req_t request, const Result<>& result) noexcept;
-// Replies with the node of a name. The kernel gets one more reference to it.
-void reply_entry(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
-void reply_attributes(fuse_req_t request, const Result<fs::Attributes>& result) noexcept;
+// Replies with the node of a name in the directory. The kernel gets one more reference to it.
+void reply_entry(fuse_req_t request, const UserCall& user, fs::NodeId directory,
+                 const Result<fs::Attributes>& result);
+void reply_attributes(fuse_req_t request, const UserCall& user,
+                      const Result<fs::Attributes>& result);
 // To FUSE_STATX.
-void reply_statx(fuse_req_t request, const fs::Attributes& attributes) noexcept;
-[[nodiscard]] fuse_entry_param to_entry(Server& server, const fs::Attributes& attributes);
+void reply_statx(fuse_req_t request, const UserCall& user, const fs::Attributes& attributes);
+[[nodiscard]] fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId directory,
+                                        const fs::Attributes& attributes);
 
 // The parts of the table, one per file.
 void add_name_operations(fuse_lowlevel_ops& table) noexcept;       // names.cc

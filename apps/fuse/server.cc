@@ -68,8 +68,6 @@ ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexce
     return ::read(descriptor, into, bytes);
 }
 
-// A year. The kernel drops entries under memory pressure, or after a change through this mount.
-constexpr double cached_seconds = 365.0 * 24 * 3600;
 // Requests taken at once before everything else on the core gets its turn.
 constexpr int requests_per_turn = 16;
 // The mount is idle after this time without requests.
@@ -90,7 +88,8 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions opti
       receive_buffers_(16),
       read_buffers_(16),
       write_handles_(file_system),
-      cached_pages_(reactor, options_.cached_pages_bytes_max) {}
+      cached_pages_(reactor, options_.cached_pages_bytes_max),
+      kernel_caches_(file_system, reactor) {}
 
 Server::~Server() {
     unmount();
@@ -175,8 +174,6 @@ void Server::unmount() noexcept {
     fuse_session_unmount(session_);
 }
 
-double Server::cache_seconds() const noexcept { return caches() ? cached_seconds : 0; }
-
 void Server::connected(fuse_conn_info& connection) noexcept {
     const auto want = [&](unsigned capability, bool wanted) {
         if (wanted && (connection.capable & capability) != 0) {
@@ -185,6 +182,9 @@ void Server::connected(fuse_conn_info& connection) noexcept {
             connection.want &= ~capability;
         }
     };
+    if (options_.sharing == Sharing::shared && options_.caching) {
+        kernel_caches_.start(fuse_session_fd(session_), connection.proto_minor);
+    }
     connection.max_write = transfer_bytes_max;
     connection.max_read = transfer_bytes_max;
     connection.max_readahead = transfer_bytes_max;
@@ -205,12 +205,13 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_EXPORT_SUPPORT, true);
     // Attributes that come with names are for the kernel's cache. Without it, the kernel would drop
     // them at once and ask again.
-    want(FUSE_CAP_READDIRPLUS, caches());
-    want(FUSE_CAP_READDIRPLUS_AUTO, caches());
+    const bool keeps = caches() || takes_leases();
+    want(FUSE_CAP_READDIRPLUS, keeps);
+    want(FUSE_CAP_READDIRPLUS_AUTO, keeps);
     // Our own writes change the modification time, which must not drop the pages that they left.
     want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
     want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
-    want(FUSE_CAP_CACHE_SYMLINKS, caches());
+    want(FUSE_CAP_CACHE_SYMLINKS, keeps);
     // The kernel then leaves set-id bits to us, and says who may keep them. And it does not look
     // for file capabilities before each write.
     const uint64_t wanted = handle_killpriv | (caches() ? 0 : direct_io_allow_mmap);
@@ -248,7 +249,7 @@ bool Server::clears_set_ids() const noexcept {
 
 void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
     constexpr off_t attributes_only = -1;  // it does not wait for pages
-    if (!caches() || !has_set_ids(node)) return;
+    if ((!caches() && !takes_leases()) || !has_set_ids(node)) return;
     (void)fuse_lowlevel_notify_inval_inode(session_, node.value, attributes_only, 0);
 }
 
@@ -399,6 +400,7 @@ Task<> Server::serve() {
     co_await nursery_.join();
     waits_end_.request_stop();
     co_await waits_.join();
+    kernel_caches_.stop();
     ready_.set();
 }
 

@@ -24,6 +24,7 @@
 #include "buffers.h"
 #include "cached_pages.h"
 #include "fuse_api.h"
+#include "kernel_caches.h"
 #include "known_directories.h"
 #include "page_reads.h"
 #include "poll_wait.h"
@@ -44,8 +45,9 @@ enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
-    // Others write, too: nothing is kept beyond its request, and reads and writes bypass the page
-    // cache. The file system has the locks.
+    // Others write, too: names and attributes are kept under leases (kernel_caches.h), if the file
+    // system has these, else nothing. Reads and writes bypass the page cache. The file system has
+    // the locks.
     shared,
 };
 
@@ -54,7 +56,7 @@ struct ServerOptions {
     std::string source;       // what `mount` and `df` show as the device
     int device = -1;          // of /dev/fuse, if it is mounted already (RootMount); the server's
     Sharing sharing = Sharing::shared;
-    bool caching = true;  // false: an exclusive mount keeps nothing, either
+    bool caching = true;  // false: the kernel keeps nothing
     bool read_only = false;
     bool allow_other = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
@@ -127,7 +129,14 @@ class Server {
     [[nodiscard]] bool caches() const noexcept {
         return options_.sharing == Sharing::exclusive && options_.caching;
     }
-    [[nodiscard]] double cache_seconds() const noexcept;
+    [[nodiscard]] KernelCaches& kernel_caches() noexcept { return kernel_caches_; }
+    // The caller keeps leases for the kernel.
+    [[nodiscard]] bool takes_leases() const noexcept { return kernel_caches_.is_used(); }
+    // How long the kernel may keep what a reply with these leases says.
+    [[nodiscard]] CacheTimes cache_times(fs::NodeId directory, fs::NodeId node,
+                                         std::span<const Leased> leases) {
+        return caches() ? KernelCaches::always : kernel_caches_.times(directory, node, leases);
+    }
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept;
@@ -204,6 +213,7 @@ class Server {
     WriteHandles write_handles_;
     CachedPages cached_pages_;  // used if the kernel's pages are bypassed
     PageReads page_reads_;      // likewise
+    KernelCaches kernel_caches_;  // used if others change the file system
     KnownDirectories directories_;
     SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide

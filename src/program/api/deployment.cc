@@ -14,6 +14,7 @@
 
 #include "ros2s/api/server_address.h"
 #include "ros2s/api/service_paths.h"
+#include "ros2s/cache/cached_file_system.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/config/units.h"
 #include "ros2s/connection/direct_pool.h"
@@ -186,7 +187,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     co_return opened;
 }
 
-// Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
+// CachedFileSystem → Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
 Task<Result<>> Deployment::direct(const Call& call, Uri uri, Report& report) {
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess engine, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
@@ -218,10 +219,15 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
     ROS2S_CO_TRY_ASSIGN(file_system_, stack_.push("Dfs", co_await fs::open_container(
                                                              call, environment_.reactor, *store_,
                                                              std::move(where), uri_.container,
-                                                             {.reaps = !options_.read_only,
+                                                             {.takes_leases = options_.caches,
+                                                              .reaps = !options_.read_only,
                                                               .layers = store_layers_.get(),
                                                               .log = environment_.log},
                                                              report)));
+    if (file_system_->leases() != nullptr) {
+        file_system_ = stack_.push("CachedFileSystem", std::make_unique<cache::CachedFileSystem>(
+                                                           environment_.reactor, *file_system_));
+    }
     co_return Result<>{};
 }
 

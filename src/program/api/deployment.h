@@ -6,7 +6,7 @@
 //                     of the same container; or ros2s:// over shm, if the owner is the engine that
 //                     `ros2store up` started. path() reports it
 //                     With `rados`: Dfs → CountedStore → RadosStore ~> a Ceph cluster
-//     ros2s://        Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
+//     ros2s://        CachedFileSystem → Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
 //
 // The server of a URI: `dir` is a directory in which `ros2store up` started the daemons
@@ -51,6 +51,7 @@ struct DeploymentOptions {
     // threads for the whole process, which a child lacks. It can only use a mount.
     bool in_forked_child = false;
     bool read_only = false;  // nothing is changed; a DPU enforces it
+    bool caches = true;      // names and attributes are kept under leases
     // Empty RADOS pools are made a pool of ros2store. Otherwise they are not_found.
     bool formats = false;
 };

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""usage: leases_test.py BUILD_DIRECTORY [NAME…]
+
+Mounts one container twice, behind an engine. A mount keeps names and attributes in its caches, and shows no
+old ones when the other mount has changed them. The last line is "N passed, N failed". Exit status 77 where
+this machine cannot mount.
+"""
+import contextlib
+import os
+import random
+import signal
+import stat
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+import mounted_pool  # noqa: E402
+import runner  # noqa: E402
+from mounted_pool import DIRECT, Pool, write  # noqa: E402
+
+test = runner.Tests()
+# The longest time for which a mount that does not answer delays others, and some for this machine.
+OTHERS_WAIT_SECONDS = 2 + 6
+
+
+@contextlib.contextmanager
+def two_mounts(*options):
+    with Pool(scheme=DIRECT) as pool:
+        pid = pool.mount(*options)
+        yield pool, pid, pool.mount_second()
+
+
+@contextlib.contextmanager
+def stopped(pid):
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def seconds_of(change):
+    begun = time.monotonic()
+    change()
+    return time.monotonic() - begun
+
+
+def shown(path):
+    """What a program sees of a name; None: nothing."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    kind = stat.S_IFMT(status.st_mode)
+    size = status.st_size if stat.S_ISREG(status.st_mode) else None
+    return (status.st_ino, kind, stat.S_IMODE(status.st_mode), status.st_nlink, size,
+            status.st_mtime_ns, status.st_ctime_ns)
+
+
+@test
+def names_and_attributes_are_answered_without_the_engine():
+    with two_mounts() as (pool, _, _):
+        for i in range(100):
+            write(pool.path(f"f{i}"), b"x" * i)
+        names = [f"f{i}" for i in range(100)] + ["absent"]
+        time.sleep(0.3)
+        before = [shown(pool.path(name)) for name in names]
+        with stopped(pool.daemon("ros2store-engine")):
+            took = seconds_of(lambda: [shown(pool.path(name)) for name in names])
+        assert took < 0.5, took
+        assert [shown(pool.path(name)) for name in names] == before
+        assert before[99][4] == 99 and before[100] is None, before
+
+
+@test
+def mount_without_caches_asks_the_engine():
+    with two_mounts("--no-cache") as (pool, _, _):
+        write(pool.path("f"), b"x")
+        time.sleep(0.3)
+        shown(pool.path("f"))
+        engine = pool.daemon("ros2store-engine")
+        with stopped(engine):
+            child = os.fork()
+            if child == 0:
+                shown(pool.path("f"))
+                os._exit(0)
+            time.sleep(0.5)
+            assert os.waitpid(child, os.WNOHANG) == (0, 0), "it was answered from a cache"
+        os.waitpid(child, 0)
+
+
+class Changes:
+    """Changes files at random through one mount, and returns the names that it touched."""
+
+    def __init__(self, top, seed):
+        self.top, self.random, self.turn = top, random.Random(seed), 0
+
+    def path(self, name):
+        return f"{self.top}/{name}"
+
+    def name(self):
+        return self.random.choice("abcdef")
+
+    def make(self):
+        name = self.name()
+        with open(self.path(name), "wb") as file:
+            file.write(b"x" * self.random.randrange(5000))
+        return [name]
+
+    def change(self):
+        name = self.name()
+        os.chmod(self.path(name), self.random.choice((0o600, 0o644, 0o755)))
+        return [name]
+
+    def cut(self):
+        name = self.name()
+        os.truncate(self.path(name), self.random.randrange(9000))
+        return [name]
+
+    def remove(self):
+        name = self.name()
+        os.unlink(self.path(name))
+        return [name]
+
+    def move(self):
+        names = [self.name(), self.name()]
+        os.rename(*map(self.path, names))
+        return names
+
+    def link(self):
+        names = [self.name(), self.name()]
+        os.link(*map(self.path, names))
+        return names
+
+    def one(self):
+        self.turn += 1
+        work = self.random.choice((self.make, self.make, self.change, self.cut, self.remove, self.move,
+                                   self.link))
+        try:
+            return work()
+        except (FileNotFoundError, FileExistsError):
+            return []
+
+
+@test
+def changes_by_the_other_mount_are_seen_at_once():
+    seed = random.randrange(1 << 32)
+    with two_mounts() as (pool, _, second):
+        changes = Changes(second, seed)
+        end = time.monotonic() + 6
+        while changes.turn < 30 or time.monotonic() < end:
+            for name in "abcdef":  # they are kept now, unless they are changed too often
+                shown(pool.path(name))
+            if changes.turn % 7 == 0:
+                time.sleep(0.25)
+            changes.one()
+            for name in "abcdef":
+                here, there = shown(pool.path(name)), shown(f"{second}/{name}")
+                assert here == there, f"seed {seed}, turn {changes.turn}, {name}: {here} and {there}"
+            assert sorted(os.listdir(pool.mount_point)) == sorted(os.listdir(second))
+
+
+@test
+def own_changes_are_seen_at_once():
+    seed = random.randrange(1 << 32)
+    with two_mounts() as (pool, _, second):
+        changes = Changes(pool.mount_point, seed)
+        for _ in range(300):
+            changes.one()
+            for name in "abcdef":
+                here, there = shown(pool.path(name)), shown(f"{second}/{name}")
+                assert here == there, f"seed {seed}, turn {changes.turn}, {name}: {here} and {there}"
+
+
+@test
+def stopped_mount_delays_others_for_two_seconds():
+    with two_mounts() as (pool, pid, second):
+        write(pool.path("f"), b"x")
+        time.sleep(0.3)
+        shown(pool.path("f"))
+        with stopped(pid):
+            took = seconds_of(lambda: os.chmod(f"{second}/f", 0o600))
+            assert took < OTHERS_WAIT_SECONDS, took
+            assert seconds_of(lambda: write(f"{second}/g", b"x")) < OTHERS_WAIT_SECONDS
+        assert shown(pool.path("f")) == shown(f"{second}/f")
+        assert shown(pool.path("g")) == shown(f"{second}/g")
+
+
+@test
+def killed_mount_delays_others_for_two_seconds():
+    with two_mounts() as (pool, pid, second):
+        write(pool.path("f"), b"x")
+        time.sleep(0.3)
+        shown(pool.path("f"))
+        os.kill(pid, signal.SIGKILL)
+        took = seconds_of(lambda: os.unlink(f"{second}/f"))
+        assert took < OTHERS_WAIT_SECONDS, took
+
+
+@test
+def restarted_engine_shows_nothing_old():
+    with two_mounts() as (pool, _, second):
+        write(pool.path("f"), b"x")
+        time.sleep(0.3)
+        shown(pool.path("f"))
+        os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        for mode in (0o600, 0o644, 0o640):
+            took = seconds_of(lambda: os.chmod(f"{second}/f", mode))  # noqa: B023
+            assert took < OTHERS_WAIT_SECONDS + 10, took
+            assert shown(pool.path("f")) == shown(f"{second}/f")
+
+
+@test
+def tailed_log_is_written_without_delay():
+    with two_mounts() as (pool, _, second):
+        log = os.open(f"{second}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        times = []
+        for i in range(200):
+            times.append(seconds_of(lambda: os.write(log, b"line\n")))
+            assert os.stat(pool.path("log")).st_size == 5 * (i + 1)
+        os.close(log)
+        assert sorted(times)[100] < 0.05, times
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
+
+
+if __name__ == "__main__":
+    sys.exit(main())
