@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "open_pool.h"
+#include "pool_check.h"
 #include "ros2s/object/chain.h"
 
 namespace ros2s::engine {
@@ -102,6 +103,16 @@ Task<Result<>> EngineStore::checkpoint() {
     }
     if (checkpointer.counters.checkpoints.value() == before) co_return fail(Code::read_only);
     co_return Result<>();
+}
+
+Task<Result<CheckedPool>> EngineStore::check(const Call& call, const CheckOptions& options) {
+    RecoveredPool& base = *pool_->base;
+    const RequestCount::Hold hold(base.cores.home().requests);
+    const Recovered& recovered = pool_->recovered;
+    if (recovered.is_damaged) options.problem({}, recovered.read_only_reason);
+    ROS2S_CO_TRY_ASSIGN(CheckedPool checked, co_await PoolCheck(base, call, options).run());
+    checked.replayed_groups = recovered.replayed_groups;
+    co_return checked;
 }
 
 // ---- what it is ----------------------------------------------------------------------------

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "ros2s/device/block_device.h"
+#include "ros2s/engine/check.h"
 #include "ros2s/engine/options.h"
 #include "ros2s/object/object_store.h"
 
@@ -53,6 +54,10 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<>> grow(std::unique_ptr<device::BlockDevice> device, Report& report);
     // Writes a checkpoint now.
     Task<Result<>> checkpoint();
+    // Compares the index, the space map, the summaries and the counts with each other, and with the
+    // journal that was replayed (pool_check.h). Changes nothing; no update may run meanwhile.
+    // Errors: cancelled, deadline, those of the index other than corrupt.
+    Task<Result<CheckedPool>> check(const Call& call, const CheckOptions& options);
 
     // Sets owner and caps. Updates in progress may still exceed a cap where there was none. Errors:
     // not_found, read_only, name_too_long (the owner).

@@ -11,7 +11,16 @@ namespace {
 constexpr uint64_t bad_value_lines_max = 100;
 constexpr uint64_t segment_bytes = segment_blocks * block_bytes;
 
-// The fault of an entry of the index, apart from its checksum. Empty: none.
+constexpr size_t page_limit = 512;
+constexpr uint64_t few_segments = 16;
+constexpr size_t summary_key_bytes = 128;  // memory of one, about
+// Nodes in memory that a scan looks at, beside its limit: about 0.1 ms of the core.
+constexpr size_t nodes_more = 1024;
+
+Task<Result<>> nothing() { co_return Result<>(); }
+
+}  // namespace
+
 std::string_view fault_of(const EntryValue& entry, const std::optional<EntryKey>& key,
                           const DataAreas& areas) {
     if (!key) return "its key is none";
@@ -23,20 +32,12 @@ std::string_view fault_of(const EntryValue& entry, const std::optional<EntryKey>
 
 std::string place_of(const std::optional<EntryKey>& key) {
     if (!key) return "an entry";
-    const object::FetchItem item{.object = key->object, .dkey = {key->dkey}, .akey = {key->akey}};
-    return object::location_text(key->container, item,
-                                 {key->segment * segment_bytes, segment_bytes});
+    return place_of(*key, {key->segment * segment_bytes, segment_bytes});
 }
-
-constexpr size_t page_limit = 512;
-constexpr uint64_t few_segments = 16;
-constexpr size_t summary_key_bytes = 128;  // memory of one, about
-// Nodes in memory that a scan looks at, beside its limit: about 0.1 ms of the core.
-constexpr size_t nodes_more = 1024;
-
-Task<Result<>> nothing() { co_return Result<>(); }
-
-}  // namespace
+std::string place_of(const EntryKey& key, object::Extent bytes) {
+    const object::FetchItem item{.object = key.object, .dkey = {key.dkey}, .akey = {key.akey}};
+    return object::location_text(key.container, item, bytes);
+}
 
 // The value of a node of the table that its key belongs to. The first bad ones are logged: a reader
 // gets the code alone.

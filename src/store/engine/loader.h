@@ -51,6 +51,13 @@ class Pins {
     Nodes nodes_;
 };
 
+// The fault of an entry of the index, apart from its checksum. Empty: none.
+[[nodiscard]] std::string_view fault_of(const EntryValue& entry, const std::optional<EntryKey>& key,
+                                        const DataAreas& areas);
+// The entry, or a range of its array's bytes, for sentences.
+[[nodiscard]] std::string place_of(const std::optional<EntryKey>& key);
+[[nodiscard]] std::string place_of(const EntryKey& key, object::Extent bytes);
+
 class Loader {
   public:
     Loader(const Env& env, Index& index, NodeCache& cache, const Partition& partition,

@@ -384,6 +384,7 @@ Task<Result<Recovered>> Recovery::run(Report& report) {
             "{}: the journal record of group {} is damaged, and group {} was committed after it. "
             "The pool is read-only, as it was before that group. Copy out what you need",
             devices_[0]->name(), next_.sequence, proven);
+        out.is_damaged = true;
     }
     ROS2S_CO_TRY(co_await accept(slot, proven, out, report));
     co_return out;

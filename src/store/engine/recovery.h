@@ -31,6 +31,7 @@ struct Recovered {
     // Empty: the pool may be written to. Otherwise a sentence for people. If the journal is
     // damaged, the state is the one before the damage.
     std::string read_only_reason;
+    bool is_damaged = false;  // the journal, by read_only_reason
 };
 
 class Recovery {

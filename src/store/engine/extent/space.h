@@ -36,6 +36,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -84,6 +85,10 @@ class SpaceMap {
     void make_available(uint32_t device);
 
     [[nodiscard]] bool contains(BlockAddress address) const;
+    // Bit n of word n / 64 is set if block n of the device is in use.
+    [[nodiscard]] std::span<const uint64_t> used_bits(uint32_t device) const {
+        return devices_[device].used_bits;
+    }
     // Without the reserved last blocks.
     [[nodiscard]] uint64_t total_blocks() const;
     [[nodiscard]] uint64_t used_blocks() const;
