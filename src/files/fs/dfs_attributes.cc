@@ -47,15 +47,6 @@ Task<Result<DfsMount::InodeAndContents>> DfsMount::fetch_known(const Call& call,
     co_return whole;
 }
 
-Task<Result<std::vector<object::ListEntry>>> DfsMount::next_page(const Call& call,
-                                                                 Listing& listing) {
-    ROS2S_CO_TRY_ASSIGN(object::ListReply reply,
-                        co_await store_.list(call, container_, listing.request));
-    if (!reply.entries.empty()) listing.request.after = reply.entries.back().key;
-    listing.more = reply.more;
-    co_return std::move(reply.entries);
-}
-
 Task<Result<QueryReply>> DfsMount::query_contents(const Call& call, NodeId node, mode_t mode) {
     if (!S_ISREG(mode) && !S_ISDIR(mode)) co_return QueryReply{};
     const Akey akey = S_ISDIR(mode) ? entry_akey() : data_akey();

@@ -19,6 +19,7 @@
 
 #include "dfs.h"
 #include "handle_table.h"
+#include "listing.h"
 #include "node_table.h"
 #include "operation_slots.h"
 #include "record_chain.h"
@@ -334,11 +335,6 @@ class DfsMount final : public Dfs {
     static Task<> sweep(DfsMount& self);
 
     // ---- dfs_check.cc
-    struct Inspected {
-        std::vector<NodeId> leaks;  // neither an inode nor an orphan record
-        std::vector<NodeId> directories;
-    };
-    Task<Result<Inspected>> inspect(const Call& call, std::span<const NodeId> nodes);
     // The number of keys in the directory that are not entries. `free`: removes them.
     Task<Result<uint64_t>> check_entries(const Call& call, NodeId directory, bool free);
     Task<Result<>> free_leak(const Call& call, NodeId node);
@@ -370,12 +366,10 @@ class DfsMount final : public Dfs {
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }
     Task<Result<QueryReply>> query_contents(const Call& call, NodeId node, mode_t mode);
-    // A listing that is read page by page.
-    struct Listing {
-        object::ListRequest request;
-        bool more = true;
-    };
-    Task<Result<std::vector<object::ListEntry>>> next_page(const Call& call, Listing& listing);
+    // Of this container.
+    Task<Result<std::vector<object::ListEntry>>> next_page(const Call& call, Listing& listing) {
+        return fs::next_page(call, store_, container_, listing);
+    }
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
     Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
