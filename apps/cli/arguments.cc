@@ -31,6 +31,7 @@ std::vector<std::string> places_of(const WhyOptions& options) {
 std::vector<std::string> places_of(const GrowOptions& options) { return {options.location}; }
 std::vector<std::string> places_of(const StatusOptions& options) { return {options.location}; }
 std::vector<std::string> places_of(const PoolOptions& options) { return {options.directory}; }
+std::vector<std::string> places_of(const CheckOptions& options) { return {options.directory}; }
 std::vector<std::string> places_of(const ContainerOptions& options) { return {options.location}; }
 
 template <class Options>
@@ -212,7 +213,8 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
 }
 
 void add_pool(CLI::App& app, Arguments& arguments) {
-    CLI::App& pool = *app.add_subcommand("pool", "create, list, query, grow or destroy pools");
+    CLI::App& pool =
+        *app.add_subcommand("pool", "create, list, query, check, grow or destroy pools");
     pool.require_subcommand(1);
     Command<UpOptions> create(pool, arguments, "create", "make an empty pool", pool_create);
     add_creation(create, false);
@@ -227,6 +229,18 @@ void add_pool(CLI::App& app, Arguments& arguments) {
     add("list", "list the pools in a directory and its subdirectories", pool_list,
         "the directory to search, or a URI of the pool");
     add("query", "show a pool's devices, space and containers", pool_query, pool_help);
+    Command<CheckOptions> check(pool, arguments, "check",
+                                "compare a pool's index, journal, space, names and counts, "
+                                "without changing anything; status 1: there are problems, 2: it "
+                                "cannot be checked",
+                                pool_check);
+    check.app
+        .add_option("directory", check.options->directory,
+                    "a pool directory that no process has open")
+        ->capture_default_str();
+    check.app.add_flag("--data", check.options->data,
+                       "also read all data, and compare it with its checksums");
+    check.app.parse_complete_callback([&arguments] { arguments.failed_status = 2; });
     Command<GrowOptions> grow(pool, arguments, "grow", "add a device file to a pool", pool_grow);
     grow.app.add_option("place", grow.options->location, pool_help)->required();
     grow.app.add_option("--size", grow.options->size, "size of the new device file: 512M, 4G, 1T");

@@ -17,6 +17,7 @@ struct Arguments {
     // The pools that the command uses: root's command acts as their user (api/acting_user.h). A
     // command that makes something has none.
     std::vector<std::string> used_pools;
+    int failed_status = 1;  // of the process if the command fails
     // Starts the chosen command.
     std::function<Task<Result<>>(CommandContext)> command;
 };

@@ -23,6 +23,8 @@ struct CommandContext {
     Environment environment;
     const Call& call;
     Report& report;
+    // The status of the process if the command fails. Null in a part of a command.
+    int* failed_status = nullptr;
 };
 [[nodiscard]] inline std::chrono::sys_seconds now_by(const CommandContext& context) {
     return std::chrono::floor<std::chrono::seconds>(context.environment.reactor.wall_time());
@@ -73,6 +75,13 @@ Task<Result<>> pool_create(CommandContext context, UpOptions options);
 Task<Result<>> pool_list(CommandContext context, PoolOptions options);
 Task<Result<>> pool_query(CommandContext context, PoolOptions options);
 Task<Result<>> pool_destroy(CommandContext context, PoolOptions options);
+
+struct CheckOptions {
+    std::string directory = ".";
+    bool data = false;
+};
+// Fails with status 1 if the pool has problems, and with 2 if it cannot be checked.
+Task<Result<>> pool_check(CommandContext context, CheckOptions options);
 
 struct GrowOptions {
     std::string location;  // a pool directory or a URI

@@ -1,5 +1,6 @@
 // ros2store: the command line. Parses, composes a reactor with helper threads, and runs one command
-// on it. Exit status: 0 done, 1 the command failed, 2 the arguments are invalid, 130 interrupted.
+// on it. Exit status: 0 done, 1 the command failed (or what CommandContext::failed_status says), 2
+// the arguments are invalid, 130 interrupted.
 #include <sys/resource.h>
 
 #include <csignal>
@@ -80,24 +81,25 @@ constexpr uint64_t own_memory_bytes = uint64_t{16} << 20;
 int run(const Arguments& arguments) {
     const Console console(arguments.json);
     Report report;
+    int failed_status = arguments.failed_status;
     if (!check_address_space(1, own_memory_bytes, "ros2store", report)) {
         console.complain(report.text());
-        return 1;
+        return failed_status;
     }
     const auto user = api::acting_user(arguments.used_pools);
     if (user && !api::act_as(*user, report)) {
         console.complain(report.text());
-        return 1;
+        return failed_status;
     }
     auto reactor = reactor_for(arguments.locations, report);
     if (!reactor) {
         console.complain(report.text());
-        return 1;
+        return failed_status;
     }
     ThreadPool threads(8);
     if (const auto started = threads.start(report); !started) {
         console.complain(report.text());
-        return 1;
+        return failed_status;
     }
     Interrupts interrupts(**reactor);
     const HeldLog held;
@@ -106,11 +108,12 @@ int run(const Arguments& arguments) {
         .console = console,
         .environment = {.reactor = **reactor, .blocking = threads, .log = held.log()},
         .call = call,
-        .report = report};
+        .report = report,
+        .failed_status = &failed_status};
     const Result<> done = (*reactor)->run(arguments.command(context));
     if (done) {
         held.warn(console);
-        return console.finish() ? 0 : 1;
+        return console.finish() ? 0 : arguments.failed_status;
     }
     if (done.error().code == Code::cancelled) {
         // "FILE: cancelled" adds nothing.
@@ -121,7 +124,7 @@ int run(const Arguments& arguments) {
     }
     console.complain(held.with_cause(report.empty() ? describe(done.error()) : report.text()) +
                      (user ? api::acting_as(*user) : ""));
-    return 1;
+    return failed_status;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstring>
+#include <functional>
 
 #include "ros2s/base/descriptor.h"
 #include "ros2s/base/text_parts.h"
@@ -156,17 +157,19 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     return ownership;
 }
 
-Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reactor,
-                                                                   std::string directory,
-                                                                   OwnerRecord self,
-                                                                   OwnerRecord& present,
-                                                                   Report& report) {
+namespace {
+
+using Taken = Result<std::unique_ptr<Ownership>>;
+
+// Repeats `take`, which fills `present`, as long as the owner will probably leave soon.
+Task<Taken> patiently(Reactor& reactor, const std::function<Taken(Report&)>& take,
+                      const OwnerRecord& present, Report& report) {
     const Time began = reactor.now();
     Time owner_since = began;
     pid_t waited_for = -1;
     for (;;) {
         Report attempt;
-        auto taken = take(directory, self, present, attempt);
+        auto taken = take(attempt);
         const Time now = reactor.now();
         // The next owner, or one that is just leaving, gets a waiting time of its own.
         if (!taken && present.pid != waited_for) {
@@ -180,6 +183,24 @@ Task<Result<std::unique_ptr<Ownership>>> Ownership::take_patiently(Reactor& reac
         }
         co_await sleep_for(reactor, std::chrono::milliseconds(2));
     }
+}
+
+}  // namespace
+
+Task<Taken> Ownership::take_patiently(Reactor& reactor, std::string directory, OwnerRecord self,
+                                      OwnerRecord& present, Report& report) {
+    const std::function<Taken(Report&)> attempt = [&](Report& why) {
+        return take(directory, self, present, why);
+    };
+    co_return co_await patiently(reactor, attempt, present, report);
+}
+
+Task<Taken> Ownership::share_patiently(Reactor& reactor, std::string directory,
+                                       OwnerRecord& present, Report& report) {
+    const std::function<Taken(Report&)> attempt = [&](Report& why) {
+        return share(directory, present, why);
+    };
+    co_return co_await patiently(reactor, attempt, present, report);
 }
 
 Result<std::unique_ptr<Ownership>> Ownership::share(const std::string& directory,

@@ -48,17 +48,19 @@ class Ownership {
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(
         Reactor& reactor, std::string directory, OwnerRecord self, OwnerRecord& present,
         Report& report);
-    // On a medium that is mounted read-only, for reading: several processes can have the pool open.
-    // Errors: busy (a process that reaches the medium in another way may write), those of take().
-    [[nodiscard]] static Result<std::unique_ptr<Ownership>> share(const std::string& directory,
-                                                                  OwnerRecord& present,
-                                                                  Report& report);
+    // For reading: several processes can have the pool open, and nothing is written. It waits as
+    // take_patiently() does. Errors: those of take().
+    [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> share_patiently(
+        Reactor& reactor, std::string directory, OwnerRecord& present, Report& report);
     // Releases the directory. Does nothing in a forked child, which does not have the lock.
     ~Ownership();
     Ownership(const Ownership&) = delete;
     Ownership& operator=(const Ownership&) = delete;
 
   private:
+    [[nodiscard]] static Result<std::unique_ptr<Ownership>> share(const std::string& directory,
+                                                                  OwnerRecord& present,
+                                                                  Report& report);
     explicit Ownership(int descriptor) : descriptor_(descriptor) {}
     int descriptor_;
     ForkMark mark_;

@@ -339,6 +339,7 @@ Result<PoolDirectory> read_pool_settings(const std::string& path, Report& report
             may_not_read ? "; run as the user who made the pool, or change its mode" : "");
     }
     PoolDirectory found{.directory = std::move(directory)};
+    found.read_only = is_on_read_only_medium(found.directory);
     ROS2S_TRY_ASSIGN(found.config, PoolConfig::parse(*text, config_path, report));
     return found;
 }

@@ -75,6 +75,8 @@ struct PoolDirectory {
     PoolConfig config;
     std::vector<std::string> devices;  // the device files, in order
     uint64_t device_bytes = 0;         // of all together
+    // Nothing may be written to it: its medium is mounted read-only, or the opener only reads.
+    bool read_only = false;
     // The device file of a growth that is in progress or was interrupted. It may not exist yet, and
     // is not one of `devices`. Empty: none.
     std::string growing;

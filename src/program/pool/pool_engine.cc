@@ -26,7 +26,7 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
     Devices devices;
     for (const auto& path : directory.devices) {
         auto opened = co_await open_device(environment, path, directory.config.page_cache, report,
-                                           is_on_read_only_medium(directory.directory));
+                                           directory.read_only);
         if (!opened) {
             co_await close_all(devices);
             co_return fail(opened.error());
@@ -59,7 +59,7 @@ engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
     constexpr size_t threads_beside = 4;
     const engine::RocksDbOptions options{
         .memory_bytes = options_of(directory.config).index_share(),
-        .read_only = is_on_read_only_medium(directory.directory),
+        .read_only = directory.read_only,
         .open_files_max = static_cast<int>(descriptor_share(4, open_files_most)),
         .log = log};
     return [options, parent = directory.directory](
@@ -110,8 +110,8 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment env
     ROS2S_CO_TRY(keep_to_address_space(directory, environment.log, report));
     auto options = options_in(environment, directory.config);
     options.name = role.name;
+    options.read_only = directory.read_only;
     if (is_on_read_only_medium(directory.directory)) {
-        options.read_only = true;
         options.read_only_reason = "its file system is mounted read-only";
     }
     options.pin_grace = role.pin_grace;
@@ -125,13 +125,14 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment env
 }  // namespace
 
 Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, OwnerRecord self,
-                                  OwnerRecord& present, Report& report) {
+                                  OwnerRecord& present, Report& report, PoolUse use) {
     ROS2S_CO_TRY_ASSIGN(const auto named, read_pool_directory(directory, report));
     self.pid = ::getpid();
     if (self.program.empty()) self.program = ::program_invocation_short_name;
     std::unique_ptr<Ownership> ownership;
-    if (is_on_read_only_medium(named.directory)) {
-        ROS2S_CO_TRY_ASSIGN(ownership, Ownership::share(named.directory, present, report));
+    if (named.read_only || use == PoolUse::reading) {
+        ROS2S_CO_TRY_ASSIGN(ownership, co_await Ownership::share_patiently(reactor, named.directory,
+                                                                           present, report));
     } else {
         ROS2S_CO_TRY_ASSIGN(
             ownership, co_await Ownership::take_patiently(reactor, named.directory, std::move(self),
@@ -139,6 +140,7 @@ Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, Owner
     }
     // Read again, now that this process is the owner.
     ROS2S_CO_TRY_ASSIGN(auto found, read_pool_directory(named.directory, report));
+    found.read_only |= use == PoolUse::reading;
     co_return TakenPool{std::move(ownership), std::move(found)};
 }
 
@@ -181,11 +183,11 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
         directory.device_bytes += device_bytes(added).value_or(0);
         refusal = {};
         engine = co_await open_as_it_is(environment, directory, role, refusal);
-        if (engine) {
+        if (engine && !directory.read_only) {
             environment.log.info("a growth that was interrupted is finished: the pool has {} now",
                                  added);
         }
-    } else if (engine) {
+    } else if (engine && !directory.read_only) {
         if (const auto removed = remove_device(added, Removal::unfinished); !removed) {
             co_await (*engine)->close();
             co_return cannot("remove what an interrupted growth left:", added, removed.error(),
@@ -194,6 +196,7 @@ Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment envir
         environment.log.info("a growth that was interrupted is undone: {} is gone", added);
     }
     if (!engine) co_return report.fail(engine.error(), refusal.text());
+    if (directory.read_only) co_return std::move(engine);
     if (const auto ended = end_growth(directory, report); !ended) {
         co_await (*engine)->close();
         co_return fail(ended.error());

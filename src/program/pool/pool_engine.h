@@ -21,9 +21,13 @@ struct TakenPool {
 };
 // `self` is this process; an empty program is its name. Errors: those of read_pool_directory() and
 // of Ownership::take_patiently(), which fills `present`.
+enum class PoolUse : uint8_t {
+    usual,
+    reading  // as on a read-only medium: others may read, too, and nothing is written
+};
 [[nodiscard]] Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory,
                                                 OwnerRecord self, OwnerRecord& present,
-                                                Report& report);
+                                                Report& report, PoolUse use = PoolUse::usual);
 
 // Each field is the one of EngineOptions with that name.
 struct EngineRole {
@@ -36,8 +40,9 @@ struct EngineRole {
 [[nodiscard]] Task<Result<>> format_engine(Environment environment, PoolDirectory directory,
                                            Report& report);
 
-// Finishes or undoes an interrupted growth (pool_growth.h) and updates `directory`. Errors: those
-// of open_device() and EngineStore::open, and of removing files.
+// Finishes or undoes an interrupted growth (pool_growth.h) and updates `directory`. A read-only
+// pool is opened as the growth has left it. Errors: those of open_device() and EngineStore::open,
+// and of removing files.
 [[nodiscard]] Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(
     Environment environment, PoolDirectory& directory, Report& report, EngineRole role = {});
 
