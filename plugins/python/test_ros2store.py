@@ -1,5 +1,5 @@
-"""Tests the Python module on a real pool, by each kind of URI. ROS2STORE_PROGRAMS is the directory of the
-programs that make the pool and its daemons, LYING_LIBRARY the library of a client whose server lies."""
+"""Tests the Python module on a real pool, by each kind of URI. LYING_LIBRARY is the library of a client whose server
+lies."""
 import errno
 import fcntl
 import multiprocessing
@@ -15,6 +15,7 @@ import time
 import unittest
 
 import ros2store
+from on_pool import OnPool, ros2store_command
 
 
 def in_child(queue, fs, file, uri):
@@ -31,38 +32,8 @@ def in_child(queue, fs, file, uri):
     queue.put(errors)
 
 
-def ros2store_command(*words):
-    done = subprocess.run([os.environ["ROS2STORE_PROGRAMS"] + "/ros2store", *words],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise AssertionError(f"ros2store {words}: {done.stderr}")
-
-
-class Embedded(unittest.TestCase):
-    scheme, further = "ros2s+local", ""
+class Embedded(OnPool):
     path = r"engine, io_uring|engine, threads"  # the path in a file's report
-
-    @classmethod
-    def setUpClass(cls):
-        cls.base = tempfile.mkdtemp(prefix="ros2store-python-")
-        cls.addClassCleanup(shutil.rmtree, cls.base)
-        cls.directory = cls.base + "/pool"
-        cls.uri = f"{cls.scheme}:///pool/main?dir={cls.directory}{cls.further}"
-        daemons = ("--no-daemons",) if cls.scheme == "ros2s+local" else ()
-        if "ucx" in cls.further:
-            daemons = ("--provider", "shm, ucx+tcp", "--trusted-network")
-        cls.addClassCleanup(ros2store_command, "down", cls.directory)
-        ros2store_command("up", *daemons, cls.directory, "--size", "128MiB")
-
-    def setUp(self):
-        self.fs = ros2store.open(self.uri)
-
-    def tearDown(self):
-        self.fs.close()
-
-    def write(self, path, data):
-        with self.fs.open(path, "w") as file:
-            self.assertEqual(file.pwrite(data, 0), len(data))
 
     def test_locks_of_two_files_exclude_each_other(self):
         with self.fs.open("a", "w+") as one, self.fs.open("a", "r+") as other:

@@ -1,0 +1,65 @@
+// Memory of Python objects that the library reads and writes without a copy.
+#pragma once
+#include <pybind11/pybind11.h>
+
+#include <new>
+#include <string>
+#include <utility>
+
+// Memory of an object with the buffer protocol, or of a tensor of torch in the memory of the host,
+// which has no such protocol. Valid for the lifetime of the view.
+class View {
+  public:
+    View(const pybind11::object& object, bool writable) {
+        if (!PyObject_CheckBuffer(object.ptr()) && pybind11::hasattr(object, "data_ptr")) {
+            use_tensor(object);
+            return;
+        }
+        const int flags = PyBUF_C_CONTIGUOUS | (writable ? PyBUF_WRITABLE : 0);
+        if (PyObject_GetBuffer(object.ptr(), &view_, flags) != 0) {
+            throw pybind11::error_already_set();
+        }
+    }
+    View(View&& other) noexcept
+        : view_(std::exchange(other.view_, {})), tensor_(std::move(other.tensor_)) {}
+    View& operator=(View&&) = delete;
+    ~View() { PyBuffer_Release(&view_); }
+    char* data() const { return static_cast<char*>(view_.buf); }
+    size_t size() const { return static_cast<size_t>(view_.len); }
+
+  private:
+    void use_tensor(const pybind11::object& tensor) {
+        if (tensor.attr("device").attr("type").cast<std::string>() != "cpu" ||
+            !tensor.attr("is_contiguous")().cast<bool>()) {
+            throw pybind11::buffer_error(
+                "the tensor is not contiguous memory of the host; copy it with "
+                ".cpu().contiguous()");
+        }
+        tensor_ = tensor;
+        const pybind11::object address = tensor.attr("data_ptr")();
+        view_.buf = PyLong_AsVoidPtr(address.ptr());
+        view_.len = tensor.attr("numel")().cast<Py_ssize_t>() *
+                    tensor.attr("element_size")().cast<Py_ssize_t>();
+    }
+    Py_buffer view_{};
+    pybind11::object tensor_;
+};
+
+// A bytes object whose content is not set yet.
+inline pybind11::object new_bytes(size_t bytes) {
+    if (bytes > PY_SSIZE_T_MAX) throw std::bad_alloc();
+    auto made = pybind11::reinterpret_steal<pybind11::object>(
+        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
+    if (!made) throw pybind11::error_already_set();
+    return made;
+}
+
+// Its first `bytes`, without a copy. Nobody else may have the object yet.
+inline pybind11::bytes shortened(pybind11::object made, size_t bytes) {
+    PyObject* whole = made.release().ptr();
+    if (static_cast<size_t>(PyBytes_GET_SIZE(whole)) != bytes &&
+        _PyBytes_Resize(&whole, static_cast<Py_ssize_t>(bytes)) != 0) {
+        throw pybind11::error_already_set();
+    }
+    return pybind11::reinterpret_steal<pybind11::bytes>(whole);
+}

@@ -1,0 +1,76 @@
+// Names, texts and attributes between Python and the library.
+#pragma once
+#include <pybind11/pybind11.h>
+#include <sys/stat.h>
+
+#include <ros2store/ros2store.hpp>
+#include <string>
+#include <vector>
+
+// A name as the functions of `os` accept it: str, bytes or os.PathLike. Bytes that are not UTF-8
+// are surrogates in a str.
+struct Name : std::string {};
+struct Names : std::vector<std::string> {};
+
+template <>
+struct pybind11::detail::type_caster<Name> {
+    PYBIND11_TYPE_CASTER(Name, const_name("os.PathLike"));
+    bool load(handle from, bool) {
+        const auto path = reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
+        if (!path) return cannot();
+        const auto encoded = PyBytes_Check(path.ptr())
+                                 ? path
+                                 : reinterpret_steal<object>(PyUnicode_EncodeFSDefault(path.ptr()));
+        if (!encoded) return cannot();
+        value.assign(PyBytes_AS_STRING(encoded.ptr()),
+                     static_cast<size_t>(PyBytes_GET_SIZE(encoded.ptr())));
+        return true;
+    }
+
+  private:
+    static bool cannot() {
+        PyErr_Clear();
+        return false;
+    }
+};
+template <>
+struct pybind11::detail::type_caster<Names> {
+    PYBIND11_TYPE_CASTER(Names, const_name("list[os.PathLike]"));
+    bool load(handle from, bool converts) {
+        if (!isinstance<sequence>(from) || isinstance<str>(from) || isinstance<bytes>(from)) {
+            return false;
+        }
+        for (const auto& each : reinterpret_borrow<sequence>(from)) {
+            type_caster<Name> name;
+            if (!name.load(each, converts)) return false;
+            value.push_back(std::move(cast_op<Name&>(name)));
+        }
+        return true;
+    }
+};
+
+// As the functions of `os` do: bytes that are not UTF-8 become surrogates.
+inline pybind11::object text_of(std::string_view text) {
+    return pybind11::reinterpret_steal<pybind11::object>(
+        PyUnicode_DecodeFSDefaultAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+}
+
+// An os.stat_result.
+inline pybind11::object to_stat_result(const struct stat& st) {
+    const auto seconds = [](const timespec& t) {
+        return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+    };
+    const auto ns = [](const timespec& t) { return t.tv_sec * 1'000'000'000 + t.tv_nsec; };
+    static const auto* const type =
+        new pybind11::object(pybind11::module_::import("os").attr("stat_result"));
+    return (*type)(pybind11::make_tuple(st.st_mode, st.st_ino, st.st_dev, st.st_nlink, st.st_uid,
+                                        st.st_gid, st.st_size, st.st_atim.tv_sec, st.st_mtim.tv_sec,
+                                        st.st_ctim.tv_sec, seconds(st.st_atim), seconds(st.st_mtim),
+                                        seconds(st.st_ctim), ns(st.st_atim), ns(st.st_mtim),
+                                        ns(st.st_ctim), st.st_blksize, st.st_blocks, st.st_rdev));
+}
+
+inline ros2store::Error error_of_one(const char* what, const std::string& name, int os_errno) {
+    return {os_errno,
+            std::string(what) + " '" + name + "': " + std::generic_category().message(os_errno)};
+}

@@ -1,0 +1,46 @@
+"""A test case with a pool and its daemons, for each kind of URI. ROS2STORE_PROGRAMS is the directory of their
+programs."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import ros2store
+
+
+def ros2store_command(*words):
+    done = subprocess.run([os.environ["ROS2STORE_PROGRAMS"] + "/ros2store", *words],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AssertionError(f"ros2store {words}: {done.stderr}")
+
+
+class OnPool(unittest.TestCase):
+    scheme, further = "ros2s+local", ""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.base = tempfile.mkdtemp(prefix="ros2store-python-")
+        cls.addClassCleanup(shutil.rmtree, cls.base)
+        cls.directory = cls.base + "/pool"
+        cls.uri = f"{cls.scheme}:///pool/main?dir={cls.directory}{cls.further}"
+        daemons = ("--no-daemons",) if cls.scheme == "ros2s+local" else ()
+        if "ucx" in cls.further:
+            daemons = ("--provider", "shm, ucx+tcp", "--trusted-network")
+        cls.addClassCleanup(ros2store_command, "down", cls.directory)
+        ros2store_command("up", *daemons, cls.directory, "--size", "128MiB")
+
+    def setUp(self):
+        self.fs = ros2store.open(self.uri)
+
+    def tearDown(self):
+        self.fs.close()
+
+    def write(self, path, data):
+        with self.fs.open(path, "wb") as file:
+            self.assertEqual(file.pwrite(data, 0), len(data))
+
+    def read(self, path):
+        with self.fs.open(path, "rb") as file:
+            return file.read()
