@@ -1,9 +1,14 @@
 """An opened container."""
+import errno
+import fnmatch
 import os
+import re
+import stat
 
 from ros2store import _ros2store
 from ros2store.files import File, layered
 
+COPY_BYTES = 8 << 20  # what copy() moves at a time
 _FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 
@@ -44,3 +49,158 @@ class FileSystem(_ros2store.FileSystem):
         name = path if isinstance(path, bytes) else os.fspath(path)
         file = File(native, name, kinds + "b" + ("+" if plus else ""), self.uri)
         return layered(file, mode, buffering, encoding, errors, newline)
+
+    # ---- names
+    remove = _ros2store.FileSystem.unlink
+    replace = _ros2store.FileSystem.rename
+
+    def path(self, *parts):
+        """Returns a ros2store.path.Path of this file system, which is used as a pathlib.Path."""
+        from ros2store.path import Path
+        return Path(self, *parts)
+
+    def isfile(self, path):
+        """Whether the path leads to a regular file."""
+        return stat.S_ISREG(self._mode(self.stat, path))
+
+    def isdir(self, path):
+        """Whether the path leads to a directory."""
+        return stat.S_ISDIR(self._mode(self.stat, path))
+
+    def islink(self, path):
+        """Whether the path is a symbolic link."""
+        return stat.S_ISLNK(self._mode(self.lstat, path))
+
+    def _mode(self, how, path):
+        try:
+            return how(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            return 0
+
+    def makedirs(self, path, mode=0o755, exist_ok=False):
+        """Makes a directory and those above it that are missing. FileExistsError if it exists, with `exist_ok` only if
+        it is no directory."""
+        try:
+            self.mkdir(path, mode)
+        except FileNotFoundError:
+            parent = os.path.dirname(os.fspath(path).rstrip(_like(path, "/")))
+            if not parent:
+                raise
+            self.makedirs(parent, exist_ok=True)
+            self.makedirs(path, mode, exist_ok)
+        except FileExistsError:
+            if not exist_ok or not self.isdir(path):
+                raise
+
+    def walk(self, top="", topdown=True, onerror=None, followlinks=False):
+        """Yields (directory, names of directories, names of other files) as os.walk() does, with a request for 256
+        entries. With `topdown` the caller may remove names of directories from the list. An error of a directory is
+        given to `onerror`, if any, and skips the directory."""
+        try:
+            entries = self.scandir(top)
+        except OSError as error:
+            if onerror is not None:
+                onerror(error)
+            return
+        directories, files, links = [], [], set()
+        for name, attributes in entries:
+            if stat.S_ISLNK(attributes.st_mode):
+                links.add(name)
+            is_directory = stat.S_ISDIR(attributes.st_mode) or (name in links and self.isdir(_join(top, name)))
+            (directories if is_directory else files).append(name)
+        if topdown:
+            yield top, directories, files
+        for name in directories:
+            if followlinks or name not in links:
+                yield from self.walk(_join(top, name), topdown, onerror, followlinks)
+        if not topdown:
+            yield top, directories, files
+
+    def glob(self, pattern, directory=""):
+        """Returns the sorted paths that match, as glob.glob(…, recursive=True) does: `*`, `?` and `[…]` match within a
+        name, and none that begins with a dot; `**` matches directories at any depth. Paths are relative to
+        `directory`, as the pattern is."""
+        pattern = os.fsdecode(pattern)
+        root = "/" if pattern.startswith("/") else ""
+        found = [root]
+        parts = [part for part in pattern.split("/") if part]
+        for i, part in enumerate(parts):
+            found = self._glob_step(directory, found, part, i == len(parts) - 1)
+        if pattern.endswith("/"):
+            found = [each + "/" for each in found if self.isdir(_join(directory, each))]
+        return sorted({each for each in found if each})
+
+    def _glob_step(self, base, paths, part, is_last):
+        if part == "**":
+            below = []
+            for path in paths:
+                below.append(path)
+                for top, directories, files in self.walk(_join(base, path)):
+                    directories[:] = [name for name in directories if not name.startswith(".")]
+                    here = _relative(top, base, path)
+                    below += [_join(here, name) for name in directories]
+                    if is_last:
+                        below += [_join(here, name) for name in files if not name.startswith(".")]
+            return below
+        if not re.search(r"[*?\[]", part):
+            joined = [_join(path, part) for path in paths]
+            return [each for each in joined if self._mode(self.lstat, _join(base, each))]
+        matches = re.compile(fnmatch.translate(part)).match
+        found = []
+        for path in paths:
+            try:
+                names = self.listdir(_join(base, path))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            found += [_join(path, name) for name in names
+                      if matches(name) and (part.startswith(".") or not name.startswith("."))]
+        return found
+
+    def rmtree(self, path):
+        """Removes a directory and everything in it. Symbolic links are not followed."""
+        others = []
+        for name, attributes in self.scandir(path):
+            if stat.S_ISDIR(attributes.st_mode):
+                self.rmtree(_join(path, name))
+            else:
+                others.append(name)
+        self.unlink_many(others, path)
+        self.rmdir(path)
+
+    def copy(self, source, target):
+        """Copies a file with its permissions; a file at `target` is overwritten. Symbolic links are followed. Returns
+        the number of bytes. OSError(EINVAL) if both are the same file."""
+        with self.open(source, "rb", 0) as from_file:
+            attributes = from_file.stat()
+            permissions = stat.S_IMODE(attributes.st_mode)
+            exists = self.exists(target)
+            if exists and self.stat(target).st_ino == attributes.st_ino:
+                raise OSError(errno.EINVAL, f"copy '{source}': '{target}' is the same file")
+            with self.open(target, "wb", 0, permissions=permissions) as to_file:
+                memory = memoryview(bytearray(min(COPY_BYTES, attributes.st_size + 1)))
+                done, count = 0, len(memory)
+                while count == len(memory):
+                    count = from_file.readinto(memory, done)
+                    to_file.pwrite(memory[:count], done)
+                    done += count
+        if exists:
+            self.chmod(target, permissions)
+        return done
+
+
+def _like(path, text):
+    return os.fsencode(text) if isinstance(os.fspath(path), bytes) else text
+
+
+def _join(top, name):
+    """os.path.join(), also of bytes and text; "" stays relative."""
+    top = os.fsdecode(top)
+    if not top or not name or name.startswith("/"):
+        return name or top
+    return top.rstrip("/") + "/" + name
+
+
+def _relative(top, base, path):
+    """The directory `top` of a walk of base/path, from `base` on."""
+    begin = _join(base, path)
+    return path + top[len(begin):] if path else top[len(begin):].lstrip("/")
