@@ -1,4 +1,4 @@
-"""samples.py: what a data loader does: writes many small samples, and reads them in one call.
+"""samples.py: what a data loader does: writes many small samples in one call, and reads them in another.
 
     PYTHONPATH=build/release/python python3 samples.py URI
 """
@@ -12,9 +12,8 @@ def main(uri):
         if not fs.exists("samples"):
             fs.mkdir("samples")
         names = [f"{i:05}.bin" for i in range(200)]
-        for i, name in enumerate(names):
-            with fs.open("samples/" + name, "w") as file:
-                file.pwrite(i.to_bytes(4, "little") * 64, 0)
+        errors = fs.write_many({name: i.to_bytes(4, "little") * 64 for i, name in enumerate(names)}, "samples")
+        assert not any(errors), errors
         batch = fs.read_many(names, "samples")
         assert [int.from_bytes(sample[:4], "little") for sample in batch] == list(range(200))
         print(f"{len(batch)} samples, {sum(map(len, batch))} bytes")

@@ -259,6 +259,22 @@ typedef struct ros2s_read_item {
 ROS2S_API int ros2s_read_many(ros2s_fs* fs, const char* directory, ros2s_read_item* items,
                               size_t count);
 
+typedef struct ros2s_write_item {
+    const char* name; /* in write_many's directory, without '/' */
+    const void* data; /* the whole content */
+    uint64_t bytes;
+    int64_t result; /* set by the call: 0 or a negative errno */
+} ros2s_write_item;
+
+#define ROS2S_WRITE_NEW 1u     /* -EEXIST if the name is taken; otherwise that file is replaced */
+#define ROS2S_WRITE_PUBLISH 2u /* the name appears, atomically, when all of the file is written */
+
+/* Creates, writes and closes `count` files in one call, concurrently. Returns 0 when every name was
+ * tried: check each item's result. Files whose result is 0 are durable. After another result a part
+ * of that file may be written, but with ROS2S_WRITE_PUBLISH the name is as before. */
+ROS2S_API int ros2s_write_many(ros2s_dir* directory, ros2s_write_item* items, mode_t mode,
+                               uint32_t flags, size_t count);
+
 /* ---- asynchronous I/O ----------------------------------------------------------------------
  * A queue is a pair of rings in memory. A thread that submits hands its requests to the device, and
  * a thread that reaps does the rest of the work, as long as no other thread is doing it. Then the

@@ -198,6 +198,12 @@ class Directory {
             return ros2s_unlink_many(directory_.get(), items, names.size());
         });
     }
+    // Writes whole files; see ros2s_write_many(). Sets each item's result.
+    void write_many(std::vector<ros2s_write_item>& items, uint32_t flags = 0,
+                    mode_t mode = 0644) const {
+        detail::checked(
+            ros2s_write_many(directory_.get(), items.data(), mode, flags, items.size()));
+    }
     void close() { directory_.close(); }
 
   private:

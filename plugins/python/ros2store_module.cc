@@ -13,6 +13,7 @@
 #include <ros2store/ros2store.hpp>
 
 #include "buffers.h"
+#include "many_files.h"
 #include "names.h"
 #include "shared_handle.h"
 
@@ -130,16 +131,17 @@ class PythonFileSystem {
     }
     py::list stat_many(const Names& names, const Name& directory) {
         std::vector<struct stat> stats;
-        const auto errors = call([&](const ros2store::FileSystem& fs) {
-            return fs.open_directory(directory).stat_many(names, stats);
-        });
-        py::list out;
+        const auto errors = stat_names(names, directory, stats);
+        py::list out(names.size());
         for (size_t i = 0; i < names.size(); ++i) {
-            if (errors[i] != 0 && errors[i] != ENOENT) {
-                throw error_of_one("stat", names[i], errors[i]);
-            }
-            out.append(errors[i] == 0 ? to_stat_result(stats[i]) : py::none());
+            out[i] = errors[i] == 0 ? to_stat_result(stats[i]) : py::none();
         }
+        return out;
+    }
+    py::list exists_many(const Names& names, const Name& directory) {
+        std::vector<struct stat> stats;
+        py::list out;
+        for (const int error : stat_names(names, directory, stats)) out.append(error == 0);
         return out;
     }
     void create_many(const Names& names, const Name& directory, mode_t mode) {
@@ -153,17 +155,16 @@ class PythonFileSystem {
                     }));
     }
 
-    py::list read_many(const Names& paths, const Name& directory, uint64_t most) {
-        std::vector<ros2s_read_item> items(paths.size());
-        std::vector<std::vector<char>> memory(paths.size());
-        call([&](const ros2store::FileSystem& fs) {
-            read_all(fs, paths, directory, most, items, memory);
-        });
-        py::list out;
-        for (size_t i = 0; i < items.size(); ++i) {
-            out.append(py::bytes(memory[i].data(), static_cast<size_t>(items[i].result)));
-        }
-        return out;
+    py::list read_many(const Names& paths, const Name& directory, uint64_t most,
+                       std::optional<std::vector<uint64_t>> sizes, const py::object& into) {
+        const FilesToRead files{paths, directory, most, std::move(sizes)};
+        return into.is_none() ? read_as_bytes(fs_, files, usual_size_)
+                              : read_into(fs_, files, into);
+    }
+    py::list write_many(const py::object& items, const Name& directory, bool publish, bool is_new,
+                        mode_t mode) {
+        const py::object pairs = py::isinstance<py::dict>(items) ? items.attr("items")() : items;
+        return write_files(fs_, py::cast<py::iterable>(pairs), directory, publish, is_new, mode);
     }
 
   private:
@@ -171,81 +172,29 @@ class PythonFileSystem {
         const py::gil_scoped_release unlocked;
         return ros2store::FileSystem(uri, "python");
     }
+    // An errno for each name: 0, or ENOENT. Others are raised.
+    std::vector<int> stat_names(const Names& names, const Name& directory,
+                                std::vector<struct stat>& stats) {
+        auto errors = call([&](const ros2store::FileSystem& fs) {
+            return fs.open_directory(directory).stat_many(names, stats);
+        });
+        for (size_t i = 0; i < names.size(); ++i) {
+            if (errors[i] != 0 && errors[i] != ENOENT) {
+                throw error_of_one("stat", names[i], errors[i]);
+            }
+        }
+        return errors;
+    }
     static void raise_first(const char* what, const std::vector<std::string>& names,
                             const std::vector<int>& errors) {
         for (size_t i = 0; i < names.size(); ++i) {
             if (errors[i] != 0) throw error_of_one(what, names[i], errors[i]);
         }
     }
-    // One call with a first guess of the sizes, and further ones for the files that are larger.
-    static void read_all(const ros2store::FileSystem& fs, const std::vector<std::string>& paths,
-                         const std::string& directory, uint64_t most,
-                         std::vector<ros2s_read_item>& items,
-                         std::vector<std::vector<char>>& memory) {
-        constexpr size_t first_guess = 16 * 1024;
-        for (size_t i = 0; i < paths.size(); ++i) {
-            memory[i].resize(std::min<uint64_t>(first_guess, most));
-            items[i] = {c_string(paths[i]), memory[i].data(), memory[i].size(), 0, 0};
-        }
-        read_items(fs, directory, paths, items);
-        while (read_larger(fs, paths, directory, most, items, memory)) {
-        }
-    }
-    // Reads more of files that are larger than the bytes read so far. A server may report any size,
-    // so memory grows only as bytes arrive: by 64 MiB, or to twice as much. True: there may be
-    // more.
-    static bool read_larger(const ros2store::FileSystem& fs, const std::vector<std::string>& paths,
-                            const std::string& directory, uint64_t most,
-                            std::vector<ros2s_read_item>& items,
-                            std::vector<std::vector<char>>& memory) {
-        constexpr uint64_t piece = uint64_t{64} << 20;
-        std::vector<ros2s_read_item> larger;
-        std::vector<size_t> places;
-        std::vector<std::string> names;
-        uint64_t room = piece;
-        for (size_t i = 0; i < items.size(); ++i) {
-            const uint64_t wanted = std::min(items[i].size, most);
-            if (wanted <= items[i].capacity) continue;
-            const uint64_t next = std::min(wanted, std::max(piece, 2 * items[i].capacity));
-            if (!larger.empty() && next > room) continue;
-            room -= std::min(room, next);
-            memory[i].resize(next);
-            larger.push_back({c_string(paths[i]), memory[i].data(), next, 0, 0});
-            places.push_back(i);
-            names.push_back(paths[i]);
-        }
-        if (larger.empty()) return false;
-        read_items(fs, directory, names, larger);
-        for (size_t i = 0; i < larger.size(); ++i) items[places[i]] = larger[i];
-        return true;
-    }
-    static void read_items(const ros2store::FileSystem& fs, const std::string& directory,
-                           const std::vector<std::string>& paths,
-                           std::vector<ros2s_read_item>& items) {
-        checked(ros2s_read_many(fs.get(), c_string(directory), items.data(), items.size()));
-        for (size_t i = 0; i < items.size(); ++i) {
-            if (items[i].result < 0) {
-                throw error_of_one("read", paths[i], static_cast<int>(-items[i].result));
-            }
-            // A false server must not make the result longer than the memory, or the file longer
-            // than the received bytes.
-            const auto bytes = static_cast<uint64_t>(items[i].result);
-            if (bytes > items[i].capacity ||
-                (bytes < items[i].capacity && items[i].size != bytes)) {
-                throw error_of_one("read", paths[i], EIO);
-            }
-        }
-    }
     std::string uri_;
-    SharedHandle<ros2store::FileSystem> fs_;
+    SharedFileSystem fs_;
+    uint64_t usual_size_ = 0;  // of the files that read_many found, 0: they differ
 };
-
-// FileNotFoundError for ENOENT and so on: OSError picks its own subclass by errno.
-void raise_os_error(const ros2store::Error& error) {
-    const py::object made = py::reinterpret_borrow<py::object>(PyExc_OSError)(
-        error.code().value(), text_of(error.sentence()));
-    PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
-}
 
 // A method that calls `work` on the handle, without the GIL.
 template <class Result, class... Arguments>
@@ -458,10 +407,28 @@ void add_directories(py::class_<PythonFileSystem>& fs) {
         .def("unlink_many", &PythonFileSystem::unlink_many, py::arg("names"),
              py::arg("directory") = "",
              "Removes files. All names are tried; then the first error is raised.")
+        .def("exists_many", &PythonFileSystem::exists_many, py::arg("names"),
+             py::arg("directory") = "", "Whether each name is in the directory, in few requests.")
         .def("read_many", &PythonFileSystem::read_many, py::arg("paths"), py::arg("directory") = "",
-             py::arg("most") = UINT64_MAX,
-             "The contents of many files, at most `most` bytes of each, in one call. A file that "
-             "cannot be read raises its error.");
+             py::arg("most") = UINT64_MAX, py::kw_only(), py::arg("sizes") = py::none(),
+             py::arg("into") = py::none(),
+             "The contents of many files, at most `most` bytes of each, in one call.\n\n"
+             "`sizes`: the size of each file in bytes, as stat_many or scandir give it. Without "
+             "them the sizes of the last call are tried, or another request asks for them. "
+             "Returns a list of bytes. With `into` the bytes go there without a copy, and the "
+             "list has their numbers: one buffer, in which the files are one after the other, or "
+             "a list with a buffer for each file.\n\n"
+             "A file that cannot be read raises its error; OSError(ERANGE) if it is larger than "
+             "its buffer or, with one buffer, than its size in `sizes`. BufferError: a buffer is "
+             "read-only. ValueError: the lists differ in length.")
+        .def("write_many", &PythonFileSystem::write_many, py::arg("items"),
+             py::arg("directory") = "", py::kw_only(), py::arg("publish") = false,
+             py::arg("new") = false, py::arg("mode") = 0644,
+             "Creates, writes and closes many files of a directory concurrently: {name: buffer} or "
+             "pairs of these.\n\n"
+             "With `publish` a name appears, at once, when its file is complete. With `new` it "
+             "must not exist; otherwise that file is replaced. Returns None for each file that is "
+             "durable, and else its OSError: the other files are not affected.");
 }
 
 }  // namespace
@@ -472,7 +439,8 @@ PYBIND11_MODULE(_ros2store, m) {
         try {
             if (thrown) std::rethrow_exception(thrown);
         } catch (const ros2store::Error& error) {
-            raise_os_error(error);
+            const py::object made = os_error(error);
+            PyErr_SetObject(py::type::of(made).ptr(), made.ptr());
         }
     });
     add_file(m);

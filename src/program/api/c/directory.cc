@@ -2,23 +2,12 @@
 #include <cerrno>
 #include <cstring>
 
-#include "handles.h"
+#include "directory.h"
 #include "owner_of_new.h"
 #include "walk.h"
 
 using namespace ros2s;
 using namespace ros2s::api::c;
-
-struct ros2s_dir {
-    ros2s_fs& fs;
-    fs::FileHandle handle{};
-    fs::NodeId node{};
-    std::string path;
-    std::vector<fs::DirectoryEntry> batch;  // the result of the last readdir
-    size_t next = 0;                        // in it
-    uint64_t cookie = 0;
-    bool at_end = false;
-};
 
 namespace ros2s::api::c {
 namespace {

@@ -260,6 +260,57 @@ TEST_F(CApiFiles, ReadManyReportsEachFile) {
     EXPECT_EQ(ros2s_read_many(fs_, "x", items, 3), -ENOENT);
 }
 
+TEST_F(CApiFiles, WriteManyWritesWholeFilesAndReportsEach) {
+    ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
+    ASSERT_EQ(ros2s_mkdir(fs_, "d/taken", 0755), 0);
+    write_file("d/old", "longer than the new content");
+    ros2s_dir* directory = nullptr;
+    ASSERT_EQ(ros2s_opendir(fs_, "d", &directory), 0) << ros2s_last_error();
+    const std::string large((3 << 20) + 5, 'x');
+    for (const uint32_t flags : {0U, ROS2S_WRITE_PUBLISH}) {
+        std::vector<std::string> names;
+        for (int i = 0; i < 300; ++i) names.push_back("f" + std::to_string(i));
+        std::vector<ros2s_write_item> items;
+        for (const std::string& name : names) {
+            items.push_back({.name = name.c_str(), .data = name.data(), .bytes = name.size()});
+        }
+        items.push_back({.name = "empty", .data = nullptr, .bytes = 0, .result = 1});
+        items.push_back({.name = "large", .data = large.data(), .bytes = large.size()});
+        items.push_back({.name = "old", .data = "new", .bytes = 3});
+        items.push_back({.name = "taken", .data = "new", .bytes = 3});
+        items.push_back({.name = "a/b", .data = "new", .bytes = 3});
+        ASSERT_EQ(ros2s_write_many(directory, items.data(), 0640, flags, items.size()), 0);
+        for (size_t i = 0; i < 303; ++i) EXPECT_EQ(items[i].result, 0) << items[i].name;
+        EXPECT_EQ(items[303].result, -EISDIR);
+        EXPECT_EQ(items[304].result, -EINVAL);
+        EXPECT_EQ(read_file("d/f299"), "f299");
+        EXPECT_EQ(read_file("d/empty"), "");
+        EXPECT_EQ(read_file("d/large"), large.substr(0, 1 << 16));
+        EXPECT_EQ(read_file("d/old"), "new");
+        EXPECT_EQ(list("d").size(), 304U) << "a hidden name was left";
+        struct stat st{};
+        ASSERT_EQ(ros2s_stat(fs_, "d/large", &st), 0);
+        EXPECT_EQ(st.st_mode, S_IFREG | 0640U);
+        EXPECT_EQ(st.st_size, static_cast<off_t>(large.size()));
+
+        ros2s_write_item again[2] = {{.name = "old", .data = "other", .bytes = 5},
+                                     {.name = flags == 0 ? "n0" : "n1", .data = "1", .bytes = 1}};
+        ASSERT_EQ(ros2s_write_many(directory, again, 0640, flags | ROS2S_WRITE_NEW, 2), 0);
+        EXPECT_EQ(again[0].result, -EEXIST);
+        EXPECT_EQ(again[1].result, 0);
+        EXPECT_EQ(read_file("d/old"), "new");
+        ASSERT_EQ(ros2s_unlink(fs_, flags == 0 ? "d/n0" : "d/n1"), 0);
+    }
+    ros2s_write_item bad{.name = nullptr};
+    EXPECT_EQ(ros2s_write_many(directory, &bad, 0640, 0, 1), -EINVAL);
+    bad = {.name = "x", .data = nullptr, .bytes = 1};
+    EXPECT_EQ(ros2s_write_many(directory, &bad, 0640, 0, 1), -EINVAL);
+    EXPECT_EQ(ros2s_write_many(directory, nullptr, 0640, 0, 1), -EINVAL);
+    EXPECT_EQ(ros2s_write_many(directory, nullptr, 0640, 4, 0), -EINVAL);
+    EXPECT_EQ(ros2s_write_many(directory, nullptr, 0640, 0, 0), 0);
+    EXPECT_EQ(ros2s_closedir(directory), 0);
+}
+
 TEST_F(CApiFiles, ManyNamesAreHandledInOneCall) {
     ASSERT_EQ(ros2s_mkdir(fs_, "d", 0755), 0);
     write_file("d/old", "four");
