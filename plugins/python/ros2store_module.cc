@@ -5,16 +5,16 @@
 // the errno and the library's sentence. After os.fork(), or in a child that multiprocessing started
 // by forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
 // parent has closed it.
-#include <fcntl.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
-#include <sys/file.h>
 
 #include <ros2store/ros2store.hpp>
 
 #include "buffers.h"
+#include "file.h"
 #include "many_files.h"
 #include "names.h"
+#include "queue.h"
 #include "shared_handle.h"
 
 namespace py = pybind11;
@@ -23,68 +23,6 @@ namespace {
 
 using ros2store::detail::c_string;
 using ros2store::detail::checked;
-
-class PythonFile {
-  public:
-    explicit PythonFile(ros2store::File file) : file_(std::move(file), "file") {}
-
-    template <class Work>
-    auto call(const Work& work) {
-        return file_.call(work);
-    }
-    py::bytes pread(size_t bytes, uint64_t offset) {
-        py::object out = new_bytes(bytes);
-        char* const memory = PyBytes_AS_STRING(out.ptr());
-        const ssize_t got =
-            call([&](const ros2store::File& file) { return file.pread(memory, bytes, offset); });
-        return shortened(std::move(out), static_cast<size_t>(got));
-    }
-    size_t readinto(const py::object& buffer, uint64_t offset) {
-        const View view(buffer, true);
-        return call([&](const ros2store::File& file) {
-            return static_cast<size_t>(file.pread(view.data(), view.size(), offset));
-        });
-    }
-    size_t pwrite(const py::object& buffer, uint64_t offset) {
-        const View view(buffer, false);
-        return call([&](const ros2store::File& file) {
-            return write_all(file, view.data(), view.size(), offset);
-        });
-    }
-    void lockf(int operation, int64_t length, int64_t start) {
-        struct flock range{};
-        range.l_type = (operation & LOCK_UN) != 0   ? F_UNLCK
-                       : (operation & LOCK_EX) != 0 ? F_WRLCK
-                                                    : F_RDLCK;
-        range.l_start = start;
-        range.l_len = length;
-        const bool waits = (operation & LOCK_NB) == 0;
-        call([&](const ros2store::File& file) {
-            file.lock(waits ? F_OFD_SETLKW : F_OFD_SETLK, range);
-        });
-    }
-    void close() {
-        file_.close([](ros2store::File& file) { file.close(); });
-    }
-
-  private:
-    // A call writes fewer bytes only if the rest failed. Another call with the rest returns the
-    // error.
-    static size_t write_all(const ros2store::File& file, const char* data, size_t bytes,
-                            uint64_t offset) {
-        size_t done = 0;
-        do {
-            const auto written =
-                static_cast<size_t>(file.pwrite(data + done, bytes - done, offset + done));
-            if (written == 0 && done < bytes) {
-                throw ros2store::Error(EIO, "write: no bytes were written");
-            }
-            done += written;
-        } while (done < bytes);
-        return done;
-    }
-    SharedHandle<ros2store::File> file_;
-};
 
 class PythonFileSystem {
   public:
@@ -161,6 +99,10 @@ class PythonFileSystem {
         return into.is_none() ? read_as_bytes(fs_, files, usual_size_)
                               : read_into(fs_, files, into);
     }
+    py::list pread_many(const py::sequence& ranges) { return read_ranges(fs_, ranges); }
+    std::unique_ptr<PythonQueue> queue(uint32_t depth) {
+        return std::make_unique<PythonQueue>(fs_, depth);
+    }
     py::list write_many(const py::object& items, const Name& directory, bool publish, bool is_new,
                         mode_t mode) {
         const py::object pairs = py::isinstance<py::dict>(items) ? items.attr("items")() : items;
@@ -208,6 +150,20 @@ auto method(Result (*work)(const ros2store::FileSystem&, Arguments...)) {
     return [work](PythonFileSystem& self, Arguments... arguments) {
         return self.call([&](const ros2store::FileSystem& fs) { return work(fs, arguments...); });
     };
+}
+
+void add_queue(py::module_& m) {
+    py::class_<PythonQueue>(m, "Queue")
+        .def("descriptor", &PythonQueue::descriptor)
+        .def("read", &PythonQueue::read, py::arg("file"), py::arg("bytes"), py::arg("offset"),
+             py::arg("token"))
+        .def("readinto", &PythonQueue::readinto, py::arg("file"), py::arg("buffer"),
+             py::arg("offset"), py::arg("token"))
+        .def("write", &PythonQueue::write, py::arg("file"), py::arg("buffer"), py::arg("offset"),
+             py::arg("token"))
+        .def("fsync", &PythonQueue::fsync, py::arg("file"), py::arg("token"))
+        .def("reap", &PythonQueue::reap, py::arg("waits"))
+        .def("close", &PythonQueue::close);
 }
 
 void add_file(py::module_& m) {
@@ -407,6 +363,8 @@ void add_directories(py::class_<PythonFileSystem>& fs) {
         .def("unlink_many", &PythonFileSystem::unlink_many, py::arg("names"),
              py::arg("directory") = "",
              "Removes files. All names are tried; then the first error is raised.")
+        .def("_pread_many", &PythonFileSystem::pread_many, py::arg("ranges"))
+        .def("_queue", &PythonFileSystem::queue, py::arg("depth"))
         .def("exists_many", &PythonFileSystem::exists_many, py::arg("names"),
              py::arg("directory") = "", "Whether each name is in the directory, in few requests.")
         .def("read_many", &PythonFileSystem::read_many, py::arg("paths"), py::arg("directory") = "",
@@ -444,6 +402,7 @@ PYBIND11_MODULE(_ros2store, m) {
         }
     });
     add_file(m);
+    add_queue(m);
     auto fs = add_file_system(m);
     add_names(fs);
     add_directories(fs);

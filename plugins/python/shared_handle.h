@@ -24,12 +24,33 @@ class SharedHandle {
   public:
     SharedHandle(T handle, const char* name) : handle_(std::move(handle)), name_(name) {}
 
+    // A call that runs. Begins and ends with the GIL.
+    class Use {
+      public:
+        explicit Use(SharedHandle& handle) : handle_(handle) {
+            if (handle.closed_) {
+                throw ros2store::Error(EBADF, std::string("the ") + handle.name_ + " is closed");
+            }
+            handle.forget_calls_of_parent();
+            ++handle.calls_;
+        }
+        Use(const Use&) = delete;
+        Use& operator=(const Use&) = delete;
+        ~Use() {
+            if (--handle_.calls_ == 0 && handle_.idle_ != nullptr) handle_.idle_->release();
+        }
+
+        [[nodiscard]] T& handle() const { return *handle_.handle_; }
+
+      private:
+        SharedHandle& handle_;
+    };
     // Returns work(handle), which runs without the GIL.
     template <class Work>
     auto call(const Work& work) {
-        const Running running(*this);
+        const Use running(*this);
         const pybind11::gil_scoped_release unlocked;
-        return work(*handle_);
+        return work(running.handle());
     }
     // The handle is closed even if close(handle) throws.
     template <class Close>
@@ -48,24 +69,6 @@ class SharedHandle {
     [[nodiscard]] bool is_closed() const { return closed_; }
 
   private:
-    class Running {
-      public:
-        explicit Running(SharedHandle& handle) : handle_(handle) {
-            if (handle.closed_) {
-                throw ros2store::Error(EBADF, std::string("the ") + handle.name_ + " is closed");
-            }
-            handle.forget_calls_of_parent();
-            ++handle.calls_;
-        }
-        Running(const Running&) = delete;
-        Running& operator=(const Running&) = delete;
-        ~Running() {
-            if (--handle_.calls_ == 0 && handle_.idle_ != nullptr) handle_.idle_->release();
-        }
-
-      private:
-        SharedHandle& handle_;
-    };
     // Threads of the parent do not exist in a forked child, so their calls never end there.
     void forget_calls_of_parent() {
         if (std::exchange(forks_, forks.load()) != forks.load()) calls_ = 0;

@@ -228,7 +228,7 @@ class Package(unittest.TestCase):
         stubs = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
         common = {method.name for method in stubs["_Methods"].body}
         for kind in (ros2store.FileSystem, ros2store.File, ros2store.BufferedFile, ros2store.TextFile):
-            own = {method.name for method in stubs[kind.__name__].body if isinstance(method, ast.FunctionDef)} | common
+            own = {method.name for method in stubs[kind.__name__].body if hasattr(method, "name")} | common
             for base in kind.__mro__:
                 if not base.__module__.startswith("ros2store"):
                     continue

@@ -47,8 +47,35 @@ class FileSystem(_ros2store.FileSystem):
         access = os.O_RDWR if plus else os.O_RDONLY if kinds == "r" else os.O_WRONLY
         native = self.open_file(path, _FLAGS[kinds] | access, permissions)
         name = path if isinstance(path, bytes) else os.fspath(path)
-        file = File(native, name, kinds + "b" + ("+" if plus else ""), self.uri)
+        file = File(native, name, kinds + "b" + ("+" if plus else ""), self)
         return layered(file, mode, buffering, encoding, errors, newline)
+
+    def pread_many(self, ranges):
+        """Reads many ranges of open files at once: for each (file, offset, bytes) returns the bytes, fewer only at the
+        end of the file, or its OSError."""
+        return self._pread_many([(file._file()._native, file.name, offset, bytes) for file, offset, bytes in ranges])
+
+    def close(self):
+        """Lets running calls end, then closes. The container is released when its last file is closed. Asynchronous
+        requests are waited for; close in the thread of their event loop."""
+        for queue in self.__dict__.pop("_queues", {}).values():
+            queue.close()
+        super().close()
+
+    # ---- with asyncio
+    async def aopen(self, path, mode="rb", *, permissions=0o644):
+        """Opens a File (binary, without a buffer), whose aread, areadinto, awrite and afsync let other tasks run. The
+        opening is one request, which the event loop waits for."""
+        return self.open(path, mode, 0, permissions=permissions)
+
+    async def aread_many(self, ranges):
+        """As pread_many(), and other tasks run meanwhile."""
+        return await self._queued().read_many(ranges)
+
+    def _queued(self):
+        """The queue of the running event loop."""
+        from ros2store.aio import queue_of
+        return queue_of(self)
 
     # ---- names
     remove = _ros2store.FileSystem.unlink

@@ -1,4 +1,5 @@
 """Open files: the raw File, and what open() puts on it."""
+import errno
 import io
 import os
 
@@ -12,9 +13,9 @@ class File(io.RawIOBase):
     durable when it returns. There is no fileno(): io.UnsupportedOperation. After close() the methods of io raise
     ValueError, the others OSError(EBADF)."""
 
-    def __init__(self, native, name, mode, uri):
+    def __init__(self, native, name, mode, fs):
         self._native = native
-        self._uri = uri
+        self._fs = fs
         self._position = 0
         self._appends = "a" in mode
         self._at_end = self._appends  # the position is the end, which is not known yet
@@ -68,7 +69,7 @@ class File(io.RawIOBase):
             raise ValueError(f"seek in '{self.name}': whence {whence!r} is none of os.SEEK_SET, SEEK_CUR, SEEK_END, "
                              "SEEK_DATA, SEEK_HOLE")
         if position < 0:
-            raise OSError(22, f"seek in '{self.name}': the position {position} is before the beginning")
+            raise OSError(errno.EINVAL, f"seek in '{self.name}': the position {position} is before the beginning")
         self._position, self._at_end = int(position), False
         return self._position
 
@@ -124,12 +125,17 @@ class File(io.RawIOBase):
         return size
 
     def close(self):
-        """Lets running calls end, then closes. A file whose close raises OSError is closed."""
-        if not self.closed:
-            try:
-                self._native.close()
-            finally:
+        """Lets running calls end, then closes. A file whose close raises OSError is closed, except with EBUSY:
+        asynchronous requests use it; await them first."""
+        if self.closed:
+            return
+        try:
+            self._native.close()
+        except OSError as error:
+            if error.errno != errno.EBUSY:
                 super().close()
+            raise
+        super().close()
 
     # ---- without a position
     def pread(self, bytes, offset):
@@ -171,6 +177,33 @@ class File(io.RawIOBase):
         """How this file's I/O travelled, with counters, as text."""
         return self._native.path_report()
 
+    def _file(self):
+        return self
+
+    # ---- with asyncio
+    async def __aenter__(self):
+        return self
+
+    async def __aexit__(self, *exception):
+        self.close()
+
+    async def aread(self, bytes, offset):
+        """As pread(), and other tasks run meanwhile."""
+        return await self._fs._queued().read(self, bytes, offset)
+
+    async def areadinto(self, buffer, offset):
+        """As readinto(buffer, offset), and other tasks run meanwhile. If it is cancelled, the buffer may be written to
+        until the request ends."""
+        return await self._fs._queued().readinto(self, buffer, offset)
+
+    async def awrite(self, buffer, offset):
+        """As pwrite(), and other tasks run meanwhile. If it is cancelled, the bytes may be written or not."""
+        return await self._fs._queued().write(self, buffer, offset)
+
+    async def afsync(self):
+        """As fsync(), and other tasks run meanwhile."""
+        return await self._fs._queued().fsync(self)
+
     def _check_open(self):
         if self.closed:
             raise ValueError(f"the file '{self.name}' is closed")
@@ -183,7 +216,7 @@ class File(io.RawIOBase):
 
 def _shown(layer, file):
     state = " closed" if file.closed else ""
-    return f"<ros2store.{type(layer).__name__} {file.name!r} mode={layer.mode!r} in {file._uri!r}{state}>"
+    return f"<ros2store.{type(layer).__name__} {file.name!r} mode={layer.mode!r} in {file._fs.uri!r}{state}>"
 
 
 class _Layer:

@@ -1,0 +1,167 @@
+"""Tests requests of asyncio's tasks, and ranges of many files at once."""
+import asyncio
+import errno
+import gc
+import threading
+import unittest
+
+from on_pool import OnPool
+
+
+class Embedded(OnPool):
+    def setUp(self):
+        super().setUp()
+        self.data = bytes(range(256)) * 1000
+        self.write("ranges", self.data)
+
+    def test_pread_many(self):
+        with self.fs.open("ranges", "rb", 0) as file, self.fs.open("ranges", "r+b") as buffered:
+            ranges = [((file, buffered)[i % 2], i * 100, 50) for i in range(1000)]
+            self.assertEqual(self.fs.pread_many(ranges), [self.data[i * 100:i * 100 + 50] for i in range(1000)])
+            self.assertEqual(self.fs.pread_many([(file, 255_990, 100), (file, 1 << 40, 1), (file, 0, 0)]),
+                             [self.data[-10:], b"", b""])
+            self.assertEqual(self.fs.pread_many([]), [])
+            for wrong in ([(file, -1, 1)], [(file, 0, -1)], [(file, "a", 1)], [5]):
+                with self.subTest(wrong=wrong), self.assertRaises(TypeError):
+                    self.fs.pread_many(wrong)
+            with self.assertRaises(MemoryError):
+                self.fs.pread_many([(file, 0, 1 << 63)])
+        with self.assertRaisesRegex(OSError, "the file is closed") as caught:
+            self.fs.pread_many([(file, 0, 1)])
+        self.assertEqual(caught.exception.errno, errno.EBADF)
+        with self.fs.open("ranges", "ab", 0) as file:
+            error, = self.fs.pread_many([(file, 0, 1)])
+            self.assertIsInstance(error, PermissionError)
+            self.assertIn("read 'ranges'", str(error))
+
+    def test_tasks_read_and_write(self):
+        async def work():
+            async with await self.fs.aopen("tasks", "w+b") as file:
+                await asyncio.gather(*(file.awrite(bytes([i]) * 4096, i * 4096) for i in range(64)))
+                await file.afsync()
+                blocks = await asyncio.gather(*(file.aread(4096, i * 4096) for i in range(64)))
+                self.assertEqual(blocks, [bytes([i]) * 4096 for i in range(64)])
+                into = bytearray(8192)
+                self.assertEqual(await file.areadinto(into, 63 * 4096), 4096)
+                self.assertEqual(into, bytes([63]) * 4096 + bytes(4096))
+                self.assertEqual((await file.aread(10, 1 << 30), await file.aread(0, 0)), (b"", b""))
+                self.assertEqual((await file.awrite(b"", 0), await file.awrite(memoryview(bytearray(4)), 0)), (0, 4))
+
+        asyncio.run(work())
+        asyncio.run(work())  # another event loop
+
+    def test_more_requests_than_the_queue_takes(self):
+        async def work():
+            with self.fs.open("ranges", "rb", 0) as file:
+                ranges = [(file, i, 2) for i in range(3000)]
+                one, other = await asyncio.gather(self.fs.aread_many(ranges), self.fs.aread_many(ranges))
+                self.assertEqual(one, [self.data[i:i + 2] for i in range(3000)])
+                self.assertEqual(other, one)
+                self.assertEqual(await self.fs.aread_many([]), [])
+
+        asyncio.run(work())
+
+    def test_other_tasks_run_meanwhile(self):
+        async def work():
+            turns = 0
+
+            async def turn():
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            turning = asyncio.ensure_future(turn())
+            async with await self.fs.aopen("large", "w+b") as file:
+                await asyncio.gather(*(file.awrite(bytes(1 << 20), i << 20) for i in range(8)))
+            turning.cancel()
+            self.assertGreater(turns, 3)
+
+        threads = threading.active_count()
+        asyncio.run(work())
+        self.assertEqual(threading.active_count(), threads)
+
+    def test_errors_are_the_tasks(self):
+        async def work():
+            with self.fs.open("ranges", "rb", 0) as file:
+                with self.assertRaisesRegex(PermissionError, "write 'ranges'"):
+                    await file.awrite(b"x", 0)
+                with self.assertRaises(BufferError):
+                    await file.areadinto(b"read-only", 0)
+                for call in (lambda: file.areadinto(5, 0), lambda: file.awrite("text", 0), lambda: file.aread(-1, 0),
+                             lambda: file.aread(1, "a")):
+                    with self.assertRaises(TypeError):
+                        await call()
+                self.assertEqual(await file.aread(2, 0), b"\0\1")
+            for call in (lambda: file.aread(1, 0), lambda: self.fs.aread_many([(file, 0, 1)])):
+                with self.assertRaisesRegex(OSError, "the file is closed"):
+                    await call()
+            with self.fs.open("ranges", "ab", 0) as file:
+                error, = await self.fs.aread_many([(file, 0, 1)])
+                self.assertIsInstance(error, PermissionError)
+
+        asyncio.run(work())
+        with self.assertRaises(RuntimeError):
+            self.fs.aread_many([]).send(None)  # no event loop runs
+
+    def test_cancelled_and_abandoned_requests(self):
+        async def work():
+            file = self.fs.open("ranges", "r+b", 0)
+            tasks = [asyncio.ensure_future(file.aread(200_000, 0)) for _ in range(50)]
+            await asyncio.sleep(0)
+            with self.assertRaisesRegex(OSError, "requests of a queue use the file") as caught:
+                file.close()
+            self.assertEqual((caught.exception.errno, file.closed), (errno.EBUSY, False))
+            for task in tasks[::2]:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
+            self.assertEqual([len(result) for result in results[1::2]], [200_000] * 25)
+            into = bytearray(100_000)
+            task = asyncio.ensure_future(file.areadinto(into, 0))
+            await asyncio.sleep(0)
+            task.cancel()
+            del file, into, task
+            gc.collect()
+            await asyncio.sleep(0.01)
+
+        asyncio.run(work())
+        gc.collect()
+
+    def test_a_close_of_the_file_system_ends_requests(self):
+        async def work():
+            fs = type(self.fs)(self.uri)
+            file = fs.open("ranges", "rb", 0)
+            tasks = [asyncio.ensure_future(file.aread(1000, i)) for i in range(100)]
+            await asyncio.sleep(0)
+            fs.close()
+            self.assertEqual(await asyncio.gather(*tasks), [self.data[i:i + 1000] for i in range(100)])
+            file.close()
+            with self.assertRaises(OSError):
+                await fs.aopen("ranges")
+            await asyncio.sleep(0.01)
+
+        asyncio.run(work())
+
+    def test_a_loop_in_each_thread(self):
+        async def work():
+            with self.fs.open("ranges", "rb", 0) as file:
+                for _ in range(20):
+                    got = await asyncio.gather(*(file.aread(10, i) for i in range(50)))
+                    if got != [self.data[i:i + 10] for i in range(50)]:
+                        wrong.append(got)
+
+        wrong = []
+        threads = [threading.Thread(target=lambda: asyncio.run(work())) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        self.assertEqual(wrong, [])
+
+
+class Offload(Embedded):
+    scheme = "ros2s+dpu"
+
+
+if __name__ == "__main__":
+    unittest.main()
