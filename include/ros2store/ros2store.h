@@ -28,7 +28,7 @@
  *
  * ERRORS. A call returns 0 (or a count) on success and a negative errno on failure. It does not
  * change errno. After a failure ros2s_last_error() has a sentence: what failed, on what, why. Any
- * call may return: -EBADF (the handle was opened before a fork(), see below), -EINVAL (a NULL or
+ * call may return: -EBADF (the handle is a forked parent's pool, see below), -EINVAL (a NULL or
  * invalid argument), -EIO (the device failed, or bytes read are not the bytes written; such bytes
  * are never returned as data), -EROFS (the pool does not accept writes any more), -ENOSPC, -ENOMEM.
  *
@@ -40,11 +40,16 @@
  * its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
  * waits. ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
  *
- * FORK. After fork() the handles belong to the parent. In the child every call on them fails with
- * -EBADF ("opened before fork() and is the parent's") and changes nothing in either process.
- * Closing a handle in the child also fails, and frees nothing. A child of a process that has opened
- * a pool or used a network cannot open one itself (-EOPNOTSUPP). Start it as a new program (exec;
- * multiprocessing's start method "spawn"), or use a mount.
+ * FORK. Handles of a server's container work in a forked child. The first call on one opens the
+ * container again for the child, as another client, and the file (by its node and flags, without
+ * O_TRUNC and O_EXCL) or the directory (behind the last entry that the parent returned). Nothing of
+ * the parent is used or closed. Requests that the parent has in a queue end with -ECANCELED in the
+ * child; its queue has another descriptor. Registered buffers work, and are not pinned. Locks stay
+ * the parent's: on files from before the fork ros2s_flock and ros2s_lock fail with -ENOLCK. Closing
+ * a handle frees the child's copy. With an embedded pool, calls on the parent's handles fail with
+ * -EBADF and change nothing, closing included, and the child of a process that has opened one
+ * cannot open one itself (-EOPNOTSUPP): start it as a new program (exec; multiprocessing's start
+ * method "spawn"), or use a mount or an engine. A child can end without closing anything.
  *
  * ONE OWNER. While another process has the pool of a ros2s+local URI open, ros2s_open fails with
  * -EBUSY and names that process. There are two exceptions: a ros2store-fuse mount of the same

@@ -6,7 +6,7 @@
 //     file.pwrite("hello", 5, 0);
 //
 // Ownership: files, directories, queues and buffers share their FileSystem, which is closed with
-// the last of them. In a forked child calls on handles fail, and destructors do nothing.
+// the last of them. In a forked child handles work as ros2store.h describes.
 #ifndef ROS2STORE_ROS2STORE_HPP
 #define ROS2STORE_ROS2STORE_HPP
 

@@ -3,8 +3,8 @@
 //
 // Calls release the GIL while they wait, so that threads overlap. OSError and its subclasses have
 // the errno and the library's sentence. After os.fork(), or in a child that multiprocessing started
-// by forking, what the parent opened raises OSError(EBADF): open it again in the child, once the
-// parent has closed it.
+// by forking, what the parent opened on a server works, as ros2store.h describes. What it opened in
+// its own process raises OSError(EBADF).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 

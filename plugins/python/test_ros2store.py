@@ -1,5 +1,6 @@
 """Tests the Python module on a real pool, by each kind of URI. LYING_LIBRARY is the library of a client whose server
 lies."""
+import ctypes
 import errno
 import fcntl
 import multiprocessing
@@ -198,7 +199,8 @@ class Embedded(OnPool):
         for thread in threads:
             thread.join()
 
-    def test_a_forked_child_gets_errors(self):
+    def test_a_forked_child(self):
+        """The pool is the parent's: the child gets errors."""
         context = multiprocessing.get_context("fork")
         queue = context.Queue()
         with self.fs.open("shared", "w+") as file:
@@ -245,17 +247,98 @@ with ros2store.open("ros2s+dpu://liar/pool/main") as fs:
         self.assertLess(int(peak_kib), 512 << 10)
 
 
-class DirectOverShm(Embedded):
+def work(fs, file, number):
+    """What a worker of multiprocessing finds in what its parent opened."""
+    file.pwrite(bytes([number]), number)
+    with fs.open(f"of {number}", "x+") as own:
+        own.pwrite(b"worker", 0)
+    return file.pread(1, number), fs.read_many([f"of {number}"]), fs.exists("shared")
+
+
+def work_anew(uri, number):
+    with ros2store.open(uri) as fs:
+        return fs.read_many(["index"])[0] + bytes([number])
+
+
+# What the workers of a test use. multiprocessing's fork start method hands it over in memory.
+of_parent = None
+
+
+def work_in_pool(number):
+    return work(*of_parent, number)
+
+
+class Network:
+    """What a container of a server adds."""
+
+    def test_a_forked_child(self):
+        """Workers use what the parent opened, and the parent goes on."""
+        global of_parent
+        with self.fs.open("shared", "w+") as file:
+            file.pwrite(bytes(8), 0)
+            of_parent = self.fs, file
+            with multiprocessing.get_context("fork").Pool(4) as pool:
+                for number, (read, small, exists) in enumerate(pool.map(work_in_pool, range(8), 1)):
+                    self.assertEqual((read, small, exists), (bytes([number]), [b"worker"], True))
+            of_parent = None
+            self.assertEqual(file.pread(8, 0), bytes(range(8)))
+            self.assertEqual(file.pwrite(b"parent", 0), 6)
+            self.assertEqual(self.fs.read_many(["shared"]), [b"parent" + bytes([6, 7])])
+
+    def test_workers_after_the_parent_has_closed(self):
+        with ros2store.open(self.uri) as fs, fs.open("index", "w") as file:
+            file.pwrite(b"i", 0)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            done = pool.starmap(work_anew, [(self.uri, number) for number in range(4)])
+        self.assertEqual(done, [b"i" + bytes([number]) for number in range(4)])
+
+    def test_children_end(self):
+        for number in range(10):
+            child = os.fork()
+            if child == 0:
+                self.fs.exists("a")
+                ctypes.CDLL(None).exit(3 if number % 2 else 4)  # sys.exit() comes to this, too
+            deadline = time.monotonic() + 60
+            ended = 0, 0
+            while ended == (0, 0):
+                self.assertLess(time.monotonic(), deadline, "the child does not end")
+                time.sleep(0.01)
+                ended = os.waitpid(child, os.WNOHANG)
+            self.assertEqual(os.waitstatus_to_exitcode(ended[1]), 3 if number % 2 else 4)
+            self.assertFalse(self.fs.exists("a"))
+
+
+class DirectOverShm(Network, Embedded):
     scheme, further = "ros2s", "&provider=shm"
     path = "shm to /"
+
+
+def errno_of_open(uri):
+    try:
+        ros2store.open(uri)
+    except OSError as error:
+        return error.errno
+    return 0
 
 
 class DirectOverUcx(Embedded):
     scheme, further = "ros2s", "&provider=ucx+tcp"
     path = r"ucx\+tcp to 127\.0\.0\.1"
 
+    def test_a_forked_child(self):
+        """UCX works in one process only, until the parent has closed."""
+        context = multiprocessing.get_context("fork")
+        self.write("index", b"i")
+        with context.Pool(1) as pool:
+            self.assertEqual(pool.apply(errno_of_open, (self.uri,)), errno.EOPNOTSUPP)
+            other = self.uri.replace("provider=ucx+tcp", "provider=shm")
+            self.assertEqual(pool.apply(work_anew, (other, 1)), b"i\x01")
+        self.fs.close()
+        with context.Pool(1) as pool:
+            self.assertEqual(pool.apply(work_anew, (self.uri, 2)), b"i\x02")
 
-class Offload(Embedded):
+
+class Offload(Network, Embedded):
     scheme = "ros2s+dpu"
     path = "host link over shm to the DPU"
 

@@ -13,6 +13,8 @@ THREADED = (
     "src/core/runtime/",
     "src/net/fabric/shm/",
     "src/net/fabric/lanes/plain_environment.",  # libraries read the process's environment: one at a time
+    "src/net/fabric/lanes/forked_use.",  # domains are opened on any thread's reactor, and counted for the process
+    "src/service/control/process/control_helper.",  # forks and openings of any thread
     "src/core/base/log.",        # lines of several threads on one standard error
     "src/core/base/metrics.h",   # read by another thread than the one that counts
     "src/store/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are

@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
 #include "ros2s/base/check.h"
+#include "ros2s/runtime/library_opening.h"
 
 namespace ros2s {
 namespace {
@@ -17,7 +20,19 @@ struct ForkState {
     std::atomic<uint32_t> generation = 0;
     std::mutex mutex;
     std::vector<int> descriptors;
+    std::atomic<uint32_t> openings = 0;
 };
+
+// For exit() in a child of the process that registered it.
+void end_forked_child(int status, void* of_generation) {
+    if (reinterpret_cast<uintptr_t>(of_generation) == fork_generation()) return;
+    ::fflush(nullptr);
+    ::_exit(status);
+}
+
+void end_children_here(uint32_t generation) noexcept {
+    ::on_exit(end_forked_child, reinterpret_cast<void*>(uintptr_t{generation}));
+}
 
 ForkState& state() {
     // Never destroyed: a thread may still close its descriptors while the process exits.
@@ -31,6 +46,8 @@ ForkState& state() {
                                for (const int each : own.descriptors) ::close(each);
                                own.descriptors.clear();
                                own.mutex.unlock();
+                               const uint32_t parents = own.generation - 1;
+                               if (own.openings.exchange(0) > 0) end_children_here(parents);
                            });
         ROS2S_CHECK(failed == 0);
         return made;
@@ -41,6 +58,13 @@ ForkState& state() {
 }  // namespace
 
 uint32_t fork_generation() noexcept { return state().generation.load(std::memory_order_relaxed); }
+
+LibraryOpening::LibraryOpening() noexcept { ++state().openings; }
+
+void LibraryOpening::done(bool is_first) noexcept {
+    if (is_first) end_children_here(fork_generation());
+    --state().openings;
+}
 
 void close_in_forked_child(int descriptor) {
     auto& own = state();

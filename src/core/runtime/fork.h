@@ -1,8 +1,8 @@
 // The fork rule: a forked child has a copy of our memory and none of our threads, and shares our
 // descriptors. In a child therefore
-// - everything that was opened before the fork is unusable: in_forked_child() is true, and the API
-//   returns `closed`. No part of the runtime may be used or destroyed there; destructors do
-//   nothing.
+// - everything that was opened before the fork is unusable: in_forked_child() is true. No part of
+//   the runtime may be used or destroyed there; destructors do nothing. The C ABI opens what it can
+//   again (api/c/renewal.cc).
 // - our descriptors are closed at once. A pool's lock and a ring's pinned memory therefore end with
 //   the process that owns them, not with the last of its children.
 //

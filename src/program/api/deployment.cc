@@ -77,11 +77,11 @@ connection::RadosAddress rados_address(const Uri& uri) {
 
 }  // namespace
 
-Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report) {
+Result<pool::OwnerRecord> find_owner_for_forked_child(const Uri& uri, Report& report) {
     if (uri.transport == Uri::Transport::local) {
         Report ignored;
         const auto owner = pool::find_owner(uri.dir, ignored);
-        if (owner && is_mount_of(*owner, uri)) return *owner;
+        if (owner && (is_mount_of(*owner, uri) || is_served(uri.dir, *owner))) return *owner;
     }
     return report.fail(Code::unsupported,
                        "this process was forked from one that had opened a pool, and can open none "
@@ -107,13 +107,14 @@ Task<> Deployment::close() {
 }
 
 Task<Result<>> Deployment::compose(const Call& call, Report& report) {
-    if (options_.in_forked_child) {
-        ROS2S_CO_TRY_ASSIGN(auto mounted_by, find_mount_for_forked_child(uri_, report));
-        co_return co_await through_mount(std::move(mounted_by), report);
-    }
     if (const std::string keys = key_place(); !keys.empty() && store_layers_ == nullptr) {
         ROS2S_CO_TRY_ASSIGN(store_layers_,
                             cipher::decrypt_with(keys, cipher::keep_keys, environment_, report));
+    }
+    if (options_.in_forked_child && is_opened_here(uri_)) {
+        ROS2S_CO_TRY_ASSIGN(auto owner, find_owner_for_forked_child(uri_, report));
+        if (is_mount_of(owner, uri_)) co_return co_await through_mount(std::move(owner), report);
+        co_return co_await through_engine(call, std::move(owner), report);
     }
     if (uri_.transport == Uri::Transport::rados) co_return co_await in_cluster(call, report);
     if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
@@ -179,6 +180,7 @@ Task<Result<>> Deployment::network(const Call& call, Uri uri, Report& report) {
     }
     auto opening = dpu ? offload(within, uri, report) : direct(within, uri, report);
     const auto opened = co_await std::move(opening);
+    is_on_network_ = opened.has_value();
     if (opened) co_return opened;
     say_what_helps(uri, opened.error(), report);
     if (has_limit && opened.error().code == Code::deadline) {
@@ -325,6 +327,10 @@ Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report
     right.pool = name;
     return report.fail(Code::not_found, "the pool in {} is named '{}', not '{}'; its URI is {}",
                        uri.dir, name, uri.pool, right.to_string());
+}
+
+bool is_opened_here(const Uri& uri) {
+    return uri.transport == Uri::Transport::local || uri.transport == Uri::Transport::rados;
 }
 
 bool is_served(const std::string& directory, const pool::OwnerRecord& owner) {

@@ -47,8 +47,8 @@ struct DeploymentOptions {
     pool::EmbeddedOptions embedded;
     // True: the pool may be used through its owner, a mount or an engine.
     bool through_owner = true;
-    // The parent of this process has opened a pool or a network: RocksDB and gRPC keep helper
-    // threads for the whole process, which a child lacks. It can only use a mount.
+    // The parent of this process has opened a pool: RocksDB and librados keep threads for the whole
+    // process, which a child lacks. It can use a pool only through its owner.
     bool in_forked_child = false;
     bool read_only = false;  // nothing is changed; a DPU enforces it
     bool caches = true;      // names and attributes are kept under leases
@@ -62,7 +62,7 @@ class Deployment {
     // Errors, with a sentence: those of EmbeddedPool::open, DirectPool::open, HostFiles::open
     // and RadosPool::open;
     // not_found also for the container and for a pool of another name; invalid (the URI names no
-    // server); unsupported also in a forked child, and for the pool of a DPU or a mount.
+    // server); unsupported also for a pool in a forked child, and for the pool of a DPU or a mount.
     [[nodiscard]] static Task<Result<std::unique_ptr<Deployment>>> open(const Call& call,
                                                                         Environment environment,
                                                                         Uri uri,
@@ -81,6 +81,8 @@ class Deployment {
     [[nodiscard]] std::string limits() const;
     // True if the pool is used through its owner, another process.
     [[nodiscard]] bool is_through_owner() const { return through_owner_; }
+    // True if it is a client of a daemon.
+    [[nodiscard]] bool is_on_network() const { return is_on_network_; }
     // The mount point, if it works through a mount; otherwise "".
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
@@ -128,6 +130,7 @@ class Deployment {
     std::string path_;
     std::string mount_point_;
     bool through_owner_ = false;
+    bool is_on_network_ = false;
     pool::EmbeddedPool* pool_ = nullptr;
     connection::RadosPool* rados_ = nullptr;
     object::ObjectStore* store_ = nullptr;
@@ -143,9 +146,13 @@ class Deployment {
 // Errors: not_found (the sentence has the right URI).
 [[nodiscard]] Result<> check_pool_name(const Uri& uri, const std::string& name, Report& report);
 
-// The mount that a forked child of a process that had opened a pool can use, because it is another
-// process's. A child cannot open anything else, nor start the thread for it. Errors: unsupported.
-[[nodiscard]] Result<pool::OwnerRecord> find_mount_for_forked_child(const Uri& uri, Report& report);
+// True if the URI's pool is opened by this process, and not by a daemon.
+[[nodiscard]] bool is_opened_here(const Uri& uri);
+
+// The owner of the URI's pool through which a forked child of a process that had opened a pool can
+// use it: a mount of the container, or an engine. The child cannot open a pool, nor start the
+// thread for it. Errors: unsupported.
+[[nodiscard]] Result<pool::OwnerRecord> find_owner_for_forked_child(const Uri& uri, Report& report);
 
 // Returns true if the owner is an engine whose socket is in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);

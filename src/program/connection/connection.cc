@@ -56,7 +56,7 @@ Task<Result<>> Connection::begin(Reactor& reactor, Options options, Report& repo
     ROS2S_CO_TRY(check_descriptors(descriptors_of_connection, "a connection to a server", report));
     ROS2S_CO_TRY_ASSIGN(
         control_, stack_.push("ControlClient",
-                              control::ControlClient::create(reactor,
+                              control::SessionClient::create(reactor,
                                                              {.address = server.control,
                                                               .identity = server.identity,
                                                               .server_name = server.server_name},

@@ -41,7 +41,7 @@ class Connection {
     // Ends the session. Users of the channel and the control client must be closed before.
     Task<Result<>> close() { return stack_.close(); }
 
-    [[nodiscard]] control::ControlClient& control() { return *control_; }
+    [[nodiscard]] control::SessionClient& control() { return *control_; }
     [[nodiscard]] rpc::Channel& channel() { return *channel_; }
     // The tickets have the current session.
     [[nodiscard]] control::SessionTickets& tickets() { return *tickets_; }
@@ -55,7 +55,7 @@ class Connection {
 
     Uuid client_;
     Stack stack_;
-    control::ControlClient* control_ = nullptr;
+    control::SessionClient* control_ = nullptr;
     control::SessionTickets* tickets_ = nullptr;
     rpc::Channel* channel_ = nullptr;
 };

@@ -120,6 +120,12 @@ struct ListedTenants {
 // What a client needs to have a session, and a mount in it.
 class SessionClient {
   public:
+    // A ControlClient. In libros2store.so, which loads the library that has it (api/c/loaded), a
+    // HelperClient (control/process) if this process was forked from one that used gRPC. Errors:
+    // those of ControlClient::create(); unsupported (the library cannot be loaded).
+    [[nodiscard]] static Result<std::unique_ptr<SessionClient>> create(Reactor& reactor,
+                                                                       ClientOptions options,
+                                                                       Report& report);
     virtual ~SessionClient() = default;
     SessionClient(const SessionClient&) = delete;
     SessionClient& operator=(const SessionClient&) = delete;
@@ -156,8 +162,7 @@ class SessionClient {
 class ControlClient : public SessionClient {
   public:
     // Reads the files. The first call connects. Errors, with a sentence: those of
-    // pki::check_identity(), invalid (the address); in libros2store.so, which loads the library
-    // that has this function (api/c/loaded), also unsupported.
+    // pki::check_identity(), invalid (the address).
     [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
                                                                        ClientOptions options,
                                                                        Report& report);

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "lane_wire.h"
+#include "ros2s/fabric/lanes/forked_use.h"
 #include "ros2s/fabric/socket/socket_domain.h"
 
 namespace ros2s::fabric::lanes {
@@ -14,6 +15,7 @@ class LaneDomain final : public SocketDomain {
                const std::function<std::unique_ptr<Worker>(Counters&)>& make_worker)
         : SocketDomain(reactor, options.provider, Addresses::network),
           options_(std::move(options)),
+          use_(options_.provider),
           worker_(make_worker(counters_)) {}
     ~LaneDomain() override { ROS2S_CHECK(worker_ == nullptr); }
 
@@ -54,6 +56,7 @@ class LaneDomain final : public SocketDomain {
     }
 
     const Options options_;
+    const ForkedUse use_;
     std::unique_ptr<Worker> worker_;
 };
 

@@ -2,6 +2,7 @@
 
 #include "message_worker.h"
 #include "ofi_worker.h"
+#include "ros2s/fabric/lanes/forked_use.h"
 #include "selection.h"
 
 namespace ros2s::fabric::ofi {
@@ -14,6 +15,7 @@ Result<std::vector<std::string>> devices(const std::string& provider, Report& re
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr);
+    ROS2S_TRY(lanes::ForkedUse::check(options.provider, report));
     ROS2S_TRY_ASSIGN(const Choice choice, select(options, look_at_machine(), report));
     if (choice.connections) {
         ROS2S_TRY_ASSIGN(MessageContext context, MessageContext::open(options, choice, report));

@@ -131,14 +131,26 @@ void attach(msghdr& message, DescriptorRoom& room, std::span<const int> descript
 
 }  // namespace
 
-bool send_descriptor_now(int fd, std::byte byte, int descriptor) noexcept {
+namespace {
+
+bool send_with(int fd, ConstBytes bytes, int descriptor, int flags) noexcept {
     alignas(cmsghdr) DescriptorRoom room{};
-    iovec part{&byte, 1};
+    iovec part{const_cast<std::byte*>(bytes.data()), bytes.size()};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     attach(message, room, {&descriptor, 1});
-    return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL) == 1;
+    return sendmsg(fd, &message, flags | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
+}
+
+}  // namespace
+
+bool send_descriptor_now(int fd, std::byte byte, int descriptor) noexcept {
+    return send_with(fd, {&byte, 1}, descriptor, MSG_DONTWAIT);
+}
+
+bool send_message(int fd, ConstBytes message, int descriptor) noexcept {
+    return send_with(fd, message, descriptor, 0);
 }
 
 Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
@@ -170,34 +182,42 @@ Task<Result<>> send_all(Reactor& reactor, int fd, ConstBytes bytes, StopToken st
     co_return co_await send_descriptors(reactor, fd, bytes, none, stop);
 }
 
+ssize_t receive_message(int fd, Bytes into, std::vector<Descriptor>& descriptors,
+                        size_t most) noexcept {
+    alignas(cmsghdr) DescriptorRoom room{};
+    iovec part{into.data(), into.size()};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    // Without room for descriptors the kernel closes those that arrive.
+    if (most > 0) {
+        message.msg_control = room.data();
+        message.msg_controllen = room.size();
+    }
+    const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 || most == 0) return got;
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+        const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (size_t i = 0; i < count; ++i) {
+            int each = -1;
+            std::memcpy(&each, CMSG_DATA(header) + i * sizeof(int), sizeof each);
+            descriptors.emplace_back(each);
+        }
+    }
+    if ((message.msg_flags & MSG_CTRUNC) != 0 && descriptors.size() < most) {
+        errno = EMFILE;
+        return -1;
+    }
+    return got;
+}
+
 Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
                                    std::vector<Descriptor>& descriptors, size_t most,
                                    StopToken stop) {
     while (!into.empty()) {
-        alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int) * descriptors_most)> control{};
-        iovec part{into.data(), into.size()};
-        msghdr message{};
-        message.msg_iov = &part;
-        message.msg_iovlen = 1;
-        // Without room for descriptors the kernel closes those that arrive.
-        if (most > 0) {
-            message.msg_control = control.data();
-            message.msg_controllen = control.size();
-        }
-        const ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-        for (cmsghdr* header = got >= 0 && most > 0 ? CMSG_FIRSTHDR(&message) : nullptr;
-             header != nullptr; header = CMSG_NXTHDR(&message, header)) {
-            if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-            const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-            for (size_t i = 0; i < count; ++i) {
-                int each = -1;
-                std::memcpy(&each, CMSG_DATA(header) + i * sizeof(int), sizeof each);
-                descriptors.emplace_back(each);
-            }
-        }
-        // This process may open no more files.
-        const bool is_cut = got >= 0 && most > 0 && (message.msg_flags & MSG_CTRUNC) != 0;
-        if (is_cut && descriptors.size() < most) co_return fail_errno(EMFILE);
+        const ssize_t got = receive_message(fd, into, descriptors, most);
         if (got > 0) {
             into = into.subspan(static_cast<size_t>(got));
             if (descriptors.size() > most) co_return fail(Code::corrupt);

@@ -44,7 +44,14 @@ Task<Result<>> send_descriptors(Reactor& reactor, int fd, ConstBytes bytes,
                                 const std::vector<int>& descriptors, StopToken stop);
 // Sends one byte and a descriptor, without waiting. False: nothing was sent.
 [[nodiscard]] bool send_descriptor_now(int fd, std::byte byte, int descriptor) noexcept;
+// Sends a message and a descriptor on a socket of messages. Waits as long as the socket does.
+// False: nothing was sent; see errno.
+[[nodiscard]] bool send_message(int fd, ConstBytes message, int descriptor) noexcept;
 Task<Result<>> receive_all(Reactor& reactor, int fd, Bytes into, StopToken stop);
+// As recvmsg(2), without waiting, with up to `most` descriptors. EMFILE: what was received came
+// with a descriptor for which this process has no room.
+[[nodiscard]] ssize_t receive_message(int fd, Bytes into, std::vector<Descriptor>& descriptors,
+                                      size_t most) noexcept;
 // Receives up to `most` descriptors with the bytes; more than that is an error (corrupt).
 Task<Result<>> receive_descriptors(Reactor& reactor, int fd, Bytes into,
                                    std::vector<Descriptor>& descriptors, size_t most,

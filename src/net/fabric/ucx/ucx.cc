@@ -1,5 +1,6 @@
 #include "ucx.h"
 
+#include "ros2s/fabric/lanes/forked_use.h"
 #include "selection.h"
 #include "ucx_worker.h"
 
@@ -13,6 +14,7 @@ Result<std::vector<std::string>> devices(const std::string& provider, Report& re
 
 Result<std::unique_ptr<Domain>> open_domain(Reactor& reactor, Options options, Report& report) {
     ROS2S_CHECK(reactor.ring() != nullptr);
+    ROS2S_TRY(lanes::ForkedUse::check(options.provider, report));
     ROS2S_TRY_ASSIGN(const Settings settings, select(options, look_at_machine(), report));
     ROS2S_TRY_ASSIGN(Context context, Context::open(options, settings, report));
     return lanes::make_domain(

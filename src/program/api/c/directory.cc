@@ -22,6 +22,8 @@ Task<Result<>> open_directory(ros2s_dir& directory) {
     if (!S_ISDIR(found.mode)) co_return fail(Code::not_directory);
     ROS2S_CO_TRY_ASSIGN(const auto opened, co_await fs.file_system().open(fs.call, found.node, {}));
     walk.keep();
+    // The root was not looked up, so it is not forgotten.
+    directory.has_reference = found.node != fs::root_node;
     directory.handle = opened.handle;
     directory.node = found.node;
     co_return {};
@@ -30,8 +32,7 @@ Task<Result<>> open_directory(ros2s_dir& directory) {
 Task<Result<>> close_directory(ros2s_dir& directory) {
     auto& fs = directory.fs;
     const auto closed = co_await fs.file_system().close(fs.call, directory.handle);
-    // The root was not looked up, so it is not forgotten.
-    if (directory.node != fs::root_node) fs.file_system().forget(directory.node, 1);
+    if (directory.has_reference) fs.file_system().forget(directory.node, 1);
     co_return closed;
 }
 
@@ -64,7 +65,10 @@ Task<Result<size_t>> read_with_attributes(ros2s_dir& directory, std::span<ros2s_
         to_stat(*listed[i].attributes, stats[i]);
         fs.file_system().forget(listed[i].attributes->node, 1);
     }
-    if (!listed.empty()) directory.cookie = listed.back().entry.cookie;
+    if (!listed.empty()) {
+        directory.cookie = listed.back().entry.cookie;
+        directory.last = listed.back().entry.name;
+    }
     co_return listed.size();
 }
 
@@ -141,6 +145,7 @@ int ros2s_readdir(ros2s_dir* directory, ros2s_dirent* entry) {
                                             entries_per_batch);
         });
         if (!batch) return refuse(batch.error(), "readdir", directory->path);
+        if (directory->next > 0) directory->last = directory->batch.back().name;
         directory->batch = std::move(*batch);
         directory->next = 0;
         directory->at_end = directory->batch.empty();
@@ -159,6 +164,7 @@ ssize_t ros2s_readdir_many(ros2s_dir* directory, ros2s_dirent* entries, struct s
         return refuse(EINVAL, "readdir_many: an argument is NULL or 0");
     }
     // Entries that ros2s_readdir has read and not returned are read again.
+    if (directory->next > 0) directory->last = directory->batch[directory->next - 1].name;
     directory->batch.clear();
     directory->next = 0;
     const auto got = directory->fs.run(
@@ -167,7 +173,13 @@ ssize_t ros2s_readdir_many(ros2s_dir* directory, ros2s_dirent* entries, struct s
 }
 
 int ros2s_closedir(ros2s_dir* directory) {
-    if (const int rc = check(directory, "closedir"); rc < 0) return rc;
+    const int whose = check_closing(directory, "closedir");
+    if (whose < 0) return whose;
+    if (whose > 0) {
+        --directory->fs.users;
+        delete directory;
+        return 0;
+    }
     const auto closed = directory->fs.run([&] { return close_directory(*directory); });
     const int rc = static_cast<int>(answer(closed, "closedir", directory->path));
     --directory->fs.users;

@@ -45,7 +45,7 @@ Task<Result<>> open_file(ros2s_fs& owner, std::string_view path, int flags, mode
                                                owner.call, join(owner.base, path), how));
     file.core.handle = opened.handle;
     file.node = opened.attributes.node;
-    file.writable = open_flags.write;
+    file.flags = open_flags;
     co_return {};
 }
 
@@ -54,7 +54,7 @@ Task<Result<>> close_file(ros2s_file& file) {
     file.fs.instance().take_submitted();
     if (file.core.requests > 0) co_return fail(Code::busy);
     const auto closed = co_await file.fs.file_system().close(file.fs.call, file.core.handle);
-    file.fs.file_system().forget(file.node, 1);
+    if (file.has_reference) file.fs.file_system().forget(file.node, 1);
     // The caller takes EBUSY to mean that the file is still open.
     if (!closed && closed.error().code == Code::busy) co_return fail(Code::io);
     co_return closed;
@@ -73,6 +73,13 @@ Result<std::optional<object::Lock>> ask_for_lock(ros2s_file& file, object::Lock 
                                                  fs::LockHow how) {
     lock.pid = static_cast<uint32_t>(::getpid());
     return file.fs.run([&] { return wait_for(file, lock, how); });
+}
+
+// Linux shares such locks between parent and child. Here the parent's stay the parent's.
+int refuse_lock_of_parent(const ros2s_file& file) {
+    return refuse(ENOLCK, "lock '" + file.path +
+                              "': the file was opened before fork(), and its locks are the "
+                              "parent's: open it again in this process to lock it");
 }
 
 int refuse_lock(const ros2s_file& file, const Error& error) {
@@ -107,7 +114,13 @@ int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode, ros2
 }
 
 int ros2s_file_close(ros2s_file* file) {
-    if (const int rc = check(file, "close"); rc < 0) return rc;
+    const int whose = check_closing(file, "close");
+    if (whose < 0) return whose;
+    if (whose > 0) {
+        --file->fs.users;
+        delete file;
+        return 0;
+    }
     const auto closed = file->fs.run([&] { return close_file(*file); });
     if (!closed && closed.error().code == Code::busy) {
         return refuse(EBUSY, "close '" + file->path +
@@ -158,7 +171,7 @@ int ros2s_fstat(ros2s_file* file, struct stat* out) {
 
 int ros2s_ftruncate(ros2s_file* file, uint64_t bytes) {
     if (const int rc = check(file, "truncate"); rc < 0) return rc;
-    if (!file->writable) {
+    if (!file->flags.write) {
         return refuse(EINVAL, "truncate '" + file->path + "': it is not open for writing");
     }
     const fs::SetAttributes changes{.size = bytes};
@@ -176,6 +189,7 @@ int ros2s_punch_hole(ros2s_file* file, uint64_t offset, uint64_t bytes) {
 
 int ros2s_flock(ros2s_file* file, int operation) {
     if (const int rc = check(file, "lock"); rc < 0) return rc;
+    if (file->is_from_parent) return refuse_lock_of_parent(*file);
     const int kind = operation & ~LOCK_NB;
     if (kind != LOCK_SH && kind != LOCK_EX && kind != LOCK_UN) {
         return refuse(EINVAL, "lock '" + file->path +
@@ -196,6 +210,7 @@ int ros2s_flock(ros2s_file* file, int operation) {
 
 int ros2s_lock(ros2s_file* file, int command, struct flock* range) {
     if (const int rc = check(file, "lock"); rc < 0) return rc;
+    if (file->is_from_parent) return refuse_lock_of_parent(*file);
     if (range == nullptr) return refuse(EINVAL, "lock: the range is NULL");
     const bool tests = command == F_OFD_GETLK, waits = command == F_OFD_SETLKW;
     if ((!tests && !waits && command != F_OFD_SETLK) || range->l_whence != SEEK_SET ||

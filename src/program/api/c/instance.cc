@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
@@ -13,6 +14,7 @@
 
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/fork.h"
+#include "ros2s/runtime/library_opening.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {
@@ -37,14 +39,15 @@ class Instances {
   public:
     // The process's table. A child of fork() gets an empty one, because the parent's lock may have
     // been held by a thread that the child does not have. The new table records whether the parent
-    // used something that a child cannot use again.
+    // used libraries for pools that a child cannot use again.
     static Instances& of_process() {
         static std::atomic<Instances*> current = nullptr;
         Instances* found = current.load(std::memory_order_acquire);
         while (found == nullptr || found->mark_.in_forked_child()) {
             auto* made = new Instances;  // lives as long as the process
-            made->forked_from_user_ = found != nullptr && (found->used_ || found->opening_ > 0 ||
-                                                           found->forked_from_user_);
+            made->forked_from_user_ =
+                found != nullptr &&
+                (found->used_ || found->opening_pools_ > 0 || found->forked_from_user_);
             if (current.compare_exchange_strong(found, made)) return *made;
             delete made;
         }
@@ -53,6 +56,11 @@ class Instances {
 
     Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
     void detach(Attachment attachment);
+    std::mutex& renewals() { return renewals_; }
+    void keep(std::shared_ptr<void> of_parent) {
+        const std::scoped_lock lock(mutex_);
+        of_parent_.push_back(std::move(of_parent));
+    }
 
   private:
     using Shared = std::shared_ptr<Instance>;
@@ -92,12 +100,16 @@ class Instances {
     ForkMark mark_;
     // Another thread may be opening while this one forks: read without a lock.
     std::atomic<bool> used_ = false;  // uses_threads()
-    std::atomic<uint32_t> opening_ = 0;
+    std::atomic<uint32_t> opening_pools_ = 0;
+    using Opened = std::array<std::atomic<bool>, 2>;  // whether one has failed, and one succeeded
+    Opened has_opened_here_{}, has_opened_network_{};
     bool forked_from_user_ = false;
+    std::mutex renewals_;
     std::mutex mutex_;  // never held while something opens or closes
     std::condition_variable key_released_;
     std::set<std::string> locked_keys_;
     std::map<std::string, Shared> instances_;  // by key_of()
+    std::vector<std::shared_ptr<void>> of_parent_;
 };
 
 namespace {
@@ -138,15 +150,12 @@ Result<std::string> key_of(Uri uri, Report& report) {
     return report.fail(fail_errno(cause).error(), pool::cannot_open(uri.dir, cause));
 }
 
-// True if RocksDB or gRPC were used, which keep threads for the whole process. They are not used
-// through another process's mount, nor if an owner refuses, because that comes first.
+// True if RocksDB or librados was used, which keep threads for the whole process. They are not used
+// through an owner, nor if an owner refuses, because that comes first.
 bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& opened) {
-    if (uri.transport != Uri::Transport::local) return true;
-    if (opened) return (*opened)->mount_point().empty();
-    if (opened.error().code != Code::busy) return true;
-    Report ignored;
-    const auto owner = pool::find_owner(uri.dir, ignored);
-    return owner && is_served(uri.dir, *owner);
+    if (!is_opened_here(uri)) return false;
+    if (opened) return !(*opened)->is_through_owner();
+    return opened.error().code != Code::busy;
 }
 
 }  // namespace
@@ -166,17 +175,22 @@ Instances::Shared Instances::find(const std::string& key) {
 
 Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
                                    const std::string& key, Report& report) {
-    if (forked_from_user_) ROS2S_TRY(find_mount_for_forked_child(uri, report));
+    const bool is_here = is_opened_here(uri);
+    if (forked_from_user_ && is_here) ROS2S_TRY(find_owner_for_forked_child(uri, report));
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, key, report));
     const Call call;
-    ++opening_;
+    opening_pools_ += is_here ? 1 : 0;
+    LibraryOpening opening;
     auto opened = instance->run([&] {
         return Deployment::open(
             call, instance->environment(), uri,
             {.embedded = {.program = program}, .in_forked_child = forked_from_user_}, report);
     });
     if (uses_threads(uri, opened)) used_ = true;
-    --opening_;
+    opening_pools_ -= is_here ? 1 : 0;
+    // One that fails may have made some of the static objects, and the next one the rest.
+    auto& has_opened = is_here ? has_opened_here_ : has_opened_network_;
+    opening.done(!has_opened.at(opened ? 1 : 0).exchange(true));
     if (!opened) return fail(opened.error());
     instance->deployment_ = std::move(*opened);
     // An instance that works through another owner is not shared: each opening looks for the owner
@@ -242,6 +256,12 @@ Result<Attachment> attach(const Uri& uri, const std::string& program, Report& re
 void detach(Attachment attachment) {
     const NoFileSizeSignal signal;
     Instances::of_process().detach(std::move(attachment));
+}
+
+std::mutex& lock_of_renewals() { return Instances::of_process().renewals(); }
+
+void keep_for_parent(std::shared_ptr<void> of_parent) {
+    Instances::of_process().keep(std::move(of_parent));
 }
 
 }  // namespace ros2s::api::c

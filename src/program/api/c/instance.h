@@ -5,13 +5,14 @@
 // There is one table of instances per process, because a pool has one owner *process*, and one
 // mount of a container serves the whole process. It is the library's only mutable global, besides
 // the thread's error sentence. A forked child starts with an empty table. The parent's instances
-// stay the parent's.
+// stay the parent's. A child keeps what its handles had of them, and never uses or destroys it.
 //
 // Thread rule: attach() and detach() from any thread. Openings of one pool, or of one container of
 // a server, wait for each other. They do not wait for others, because a server may hang.
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,12 @@ struct Attachment {
 [[nodiscard]] Result<Attachment> attach(const Uri& uri, const std::string& program, Report& report);
 // Closes what has no other users.
 void detach(Attachment attachment);
+
+// For handles that a forked child renews: the lock of this process's first uses, which no thread of
+// the parent can have.
+[[nodiscard]] std::mutex& lock_of_renewals();
+// Keeps what belongs to the parent of this process, for as long as the process lives.
+void keep_for_parent(std::shared_ptr<void> of_parent);
 
 class Instance {
   public:

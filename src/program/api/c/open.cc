@@ -39,10 +39,13 @@ int open(const char* text, const ros2s_open_options* options, ros2s_fs** out) {
     const auto uri = Uri::parse(text, report);
     if (!uri) return refuse(EINVAL, report.text());
     const bool named = options != nullptr && options->program != nullptr;
-    auto attachment = attach(*uri, named ? options->program : "", report);
+    const std::string program = named ? options->program : "";
+    auto attachment = attach(*uri, program, report);
     if (!attachment) return refuse(to_errno(attachment.error()), report.text());
     auto opened = std::make_unique<ros2s_fs>();
     opened->attachment = *attachment;
+    opened->uri = *uri;
+    opened->program = program;
     opened->base = uri->path;
     if (!uri->path.empty()) {
         const auto checked =
@@ -75,13 +78,15 @@ int ros2s_open(const char* uri, const ros2s_open_options* options, ros2s_fs** fs
 
 int ros2s_close(ros2s_fs* fs) {
     const KeptErrno kept;
-    if (const int rc = check(fs, "close"); rc < 0) return rc;
+    const int whose = check_closing(fs, "close");
+    if (whose < 0) return whose;
     if (const uint32_t users = fs->users.load(); users > 0) {
         return refuse(EBUSY, "close: " + std::to_string(users) +
                                  " files, directories, queues or buffers are still open; close "
                                  "them first");
     }
-    detach(std::move(fs->attachment));
+    if (whose > 0) keep_for_parent(std::make_shared<Attachment>(std::move(fs->attachment)));
+    if (whose == 0) detach(std::move(fs->attachment));
     delete fs;
     return 0;
 }

@@ -8,14 +8,15 @@ using namespace ros2s;
 using namespace ros2s::api::c;
 
 namespace ros2s::api::c {
-namespace {
-
-constexpr uint32_t depth_max = 65536;
 
 Task<Result<>> add_queue(ros2s_queue& queue) {
     queue.fs.instance().add_queue(*queue.queue);
     co_return {};
 }
+
+namespace {
+
+constexpr uint32_t depth_max = 65536;
 
 Task<> remove_queue(ros2s_queue& queue) {
     queue.queue->take_all();
@@ -62,6 +63,9 @@ int check_request(const ros2s_queue& queue, const ros2s_request& request) {
     if (request.file == nullptr || &request.file->fs != &queue.fs) [[unlikely]] {
         return refuse(EINVAL, "submit: the file is NULL, or not of the queue's ros2s_fs");
     }
+    if (request.file->mark.in_forked_child()) [[unlikely]] {
+        if (const int rc = renew(*request.file, "submit"); rc < 0) return rc;
+    }
     if (request.opcode != ROS2S_OP_READ && request.opcode != ROS2S_OP_WRITE) return 0;
     if (request.memory != ROS2S_MEMORY_HOST) [[unlikely]] {
         return refuse_memory(request.memory, "submit");
@@ -99,16 +103,17 @@ int ros2s_buffer_register(ros2s_fs* fs, const ros2s_memory* memory, ros2s_buffer
 }
 
 int ros2s_buffer_unregister(ros2s_buffer* buffer) {
-    if (const int rc = check(buffer, "unregister a buffer"); rc < 0) return rc;
+    const int whose = check_closing(buffer, "unregister a buffer");
+    if (whose < 0) return whose;
     auto& fs = buffer->fs;
-    if (buffer->pinned) fs.run([&] { return unpin(fs, buffer->memory); });
+    if (whose == 0 && buffer->pinned) fs.run([&] { return unpin(fs, buffer->memory); });
     --fs.users;
     delete buffer;
     return 0;
 }
 
 int ros2s_buffer_is_pinned(const ros2s_buffer* buffer) {
-    return buffer != nullptr && buffer->pinned ? 1 : 0;
+    return buffer != nullptr && buffer->pinned && !buffer->mark.in_forked_child() ? 1 : 0;
 }
 
 int ros2s_queue_create(ros2s_fs* fs, uint32_t depth, ros2s_queue** out) {
@@ -130,8 +135,10 @@ int ros2s_queue_create(ros2s_fs* fs, uint32_t depth, ros2s_queue** out) {
 }
 
 int ros2s_queue_destroy(ros2s_queue* queue) {
-    if (const int rc = check(queue, "destroy a queue"); rc < 0) return rc;
-    queue->fs.run([&] { return remove_queue(*queue); });
+    const int whose = check_closing(queue, "destroy a queue");
+    if (whose < 0) return whose;
+    if (whose > 0) keep_for_parent(std::shared_ptr<api::Queue>(std::move(queue->queue)));
+    if (whose == 0) queue->fs.run([&] { return remove_queue(*queue); });
     --queue->fs.users;
     delete queue;
     return 0;

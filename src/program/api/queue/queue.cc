@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "ros2s/api/queue/sentence.h"
+#include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/kept_errno.h"
 #include "ros2s/runtime/timespec.h"
 
@@ -53,11 +54,34 @@ Queue::Queue(OsReactor& reactor, fs::FileSystem& file_system, uint32_t depth, in
       mask_(std::bit_ceil(depth) - 1),
       descriptor_(descriptor),
       entries_(std::make_unique<QueueEntry[]>(mask_ + size_t{1})),
+      slots_(std::make_unique<uint32_t[]>(mask_ + size_t{1})),
+      positions_(std::make_unique<uint32_t[]>(mask_ + size_t{1})),
       completions_(std::make_unique<ros2s_completion[]>(mask_ + size_t{1})),
+      completed_slots_(std::make_unique<uint32_t[]>(mask_ + size_t{1})),
       log_(std::move(log)),
-      nursery_(reactor, depth) {}
+      nursery_(reactor, depth) {
+    close_in_forked_child(descriptor_);
+    for (uint32_t i = 0; i <= mask_; ++i) slots_[i] = positions_[i] = i;
+}
 
-Queue::~Queue() { ::close(descriptor_); }
+Queue::~Queue() { close_everywhere(descriptor_); }
+
+Result<std::unique_ptr<Queue>> Queue::cancelled_copy(const Queue& of_parent, OsReactor& reactor,
+                                                     fs::FileSystem& file_system, Log log) {
+    ROS2S_TRY_ASSIGN(auto made, create(reactor, file_system, of_parent.depth_, std::move(log)));
+    const uint32_t first = of_parent.reaped_.load();
+    // Another thread may have submitted or reaped during the fork.
+    const uint32_t count = std::min(of_parent.submitted_.load() - first, of_parent.depth_);
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t slot = of_parent.slots_[(first + i) & of_parent.mask_] & of_parent.mask_;
+        made->put({.user_data = of_parent.entries_[slot].user_data});
+        made->complete(made->slots_[i], -ECANCELED);
+    }
+    made->taken_ = made->advanced_ = count;
+    made->submitted_.store(count);
+    made->completed_.store(count);
+    return made;
+}
 
 void Queue::publish() noexcept {
     const KeptErrno kept;
@@ -82,10 +106,11 @@ bool Queue::take(uint64_t bytes_max) noexcept {
     if (taken_ == submitted) return false;
     // The requests that were taken are started before many more are copied.
     for (uint64_t bytes = 0; taken_ != submitted && bytes < bytes_max;) {
-        const QueueEntry& entry = entries_[taken_++ & mask_];
+        const uint32_t slot = slots_[taken_++ & mask_];
+        const QueueEntry& entry = entries_[slot];
         bytes += std::min(entry.bytes, bytes_per_turn);  // a punch has a length of up to 2^64 - 1
         if (entry.file != nullptr) ++entry.file->requests;
-        const bool started = nursery_.try_spawn(serve(entry));
+        const bool started = nursery_.try_spawn(serve(slot));
         ROS2S_CHECK(started);
     }
     tell();  // of requests that completed at once
@@ -102,7 +127,8 @@ bool Queue::prepare_sleep() noexcept {
 
 Task<> Queue::drain() { return nursery_.join(); }
 
-Task<> Queue::serve(QueueEntry entry) {
+Task<> Queue::serve(uint32_t slot) {
+    const QueueEntry& entry = entries_[slot];
     const fs::Window window{.address = reinterpret_cast<uint64_t>(entry.address),
                             .length = entry.bytes};
     int64_t result = 0;
@@ -133,7 +159,7 @@ Task<> Queue::serve(QueueEntry entry) {
             break;
     }
     if (entry.file != nullptr) --entry.file->requests;
-    complete(entry.user_data, result);
+    complete(slot, result);
 }
 
 // A completion has only a number, and EIO gives no cause.
@@ -143,8 +169,20 @@ void Queue::say_corrupt(const CoreFile& file, std::string_view what, const Error
     log_.error(sentence_of(error, what, file.path));
 }
 
-void Queue::complete(uint64_t user_data, int64_t result) noexcept {
-    completions_[finished_++ & mask_] = {.user_data = user_data, .result = result};
+void Queue::complete(uint32_t slot, int64_t result) noexcept {
+    const uint32_t at = finished_++ & mask_;
+    completions_[at] = {.user_data = entries_[slot].user_data, .result = result};
+    completed_slots_[at] = slot;
+}
+
+void Queue::release_slot(uint32_t at) noexcept {
+    const uint32_t freed = completed_slots_[at & mask_];
+    const uint32_t position = positions_[freed];
+    const uint32_t moved = slots_[at & mask_];
+    slots_[position] = moved;
+    positions_[moved] = position;
+    slots_[at & mask_] = freed;
+    positions_[freed] = at & mask_;
 }
 
 void Queue::tell() noexcept {
@@ -225,7 +263,10 @@ uint32_t Queue::reap(std::span<ros2s_completion> into, uint32_t least,
     }
 
     const uint32_t count = std::min(available(), static_cast<uint32_t>(into.size()));
-    for (uint32_t i = 0; i < count; ++i) into[i] = completions_[(head + i) & mask_];
+    for (uint32_t i = 0; i < count; ++i) {
+        into[i] = completions_[(head + i) & mask_];
+        release_slot(head + i);
+    }
     reaped_.store(head + count, std::memory_order_release);
 
     if (by_descriptor && count < into.size()) arm_descriptor();

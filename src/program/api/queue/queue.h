@@ -19,6 +19,12 @@
 // - Each index is written by one thread: submitted_ by the submitter, reaped_ by the reaper,
 //   completed_ by the core.
 //
+// Requests complete in any order, so each has a slot that it keeps until it is reaped. slots_ is a
+// permutation: its positions from reaped_ to submitted_ (as they wrap) have the slots of the
+// requests in progress, the others are free. Reaping swaps a request's slot to the position that
+// becomes free. A forked child therefore finds the requests that its parent had in progress,
+// without what the core knows, which may have changed during the fork.
+//
 // It has atomics because the caller of the C ABI has a thread of its own.
 #pragma once
 #include <atomic>
@@ -57,6 +63,12 @@ class Queue final : public Poller {
     [[nodiscard]] static Result<std::unique_ptr<Queue>> create(OsReactor& reactor,
                                                                fs::FileSystem& file_system,
                                                                uint32_t depth, Log log);
+    // In a forked child: a queue in which the requests that `of_parent` has in progress have ended
+    // with ECANCELED. Errors: those of create().
+    [[nodiscard]] static Result<std::unique_ptr<Queue>> cancelled_copy(const Queue& of_parent,
+                                                                       OsReactor& reactor,
+                                                                       fs::FileSystem& file_system,
+                                                                       Log log);
     ~Queue() override;
 
     // ---- the submitter's thread
@@ -65,7 +77,7 @@ class Queue final : public Poller {
         return depth_ - (unpublished_ - reaped_.load(std::memory_order_acquire));
     }
     // Adds an entry if there is room(). The core sees it after the next publish().
-    void put(const QueueEntry& entry) noexcept { entries_[unpublished_++ & mask_] = entry; }
+    void put(const QueueEntry& entry) noexcept { entries_[slots_[unpublished_++ & mask_]] = entry; }
     void publish() noexcept;
 
     // ---- the reaper's thread
@@ -85,8 +97,10 @@ class Queue final : public Poller {
     void say_corrupt(const CoreFile& file, std::string_view what, const Error& error);
     // Starts requests until their payload reaches `bytes_max`. False if there were none.
     bool take(uint64_t bytes_max) noexcept;
-    Task<> serve(QueueEntry entry);
-    void complete(uint64_t user_data, int64_t result) noexcept;
+    Task<> serve(uint32_t slot);
+    void complete(uint32_t slot, int64_t result) noexcept;
+    // The request at this position of completions_ is reaped.
+    void release_slot(uint32_t at) noexcept;
     // Makes the completions visible to the caller, and wakes it if it sleeps for them.
     void tell() noexcept;
     [[nodiscard]] uint32_t available() const noexcept {
@@ -105,8 +119,11 @@ class Queue final : public Poller {
     const uint32_t depth_;
     const uint32_t mask_;
     const int descriptor_;
-    std::unique_ptr<QueueEntry[]> entries_;
+    std::unique_ptr<QueueEntry[]> entries_;  // by slot
+    std::unique_ptr<uint32_t[]> slots_;
+    std::unique_ptr<uint32_t[]> positions_;  // of each slot in slots_; the reaper's
     std::unique_ptr<ros2s_completion[]> completions_;
+    std::unique_ptr<uint32_t[]> completed_slots_;  // of completions_
 
     static constexpr size_t line = 64;  // the two sides use different cache lines
     alignas(line) std::atomic<uint32_t> submitted_ = 0;

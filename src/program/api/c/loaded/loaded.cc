@@ -10,12 +10,15 @@
 #include <link.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 
 #include "libraries.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/loaded_library.h"
 #include "ros2s/control/grpc_needs.h"
+#include "ros2s/control/process/helper_client.h"
+#include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {
@@ -81,6 +84,22 @@ Result<const GrpcLibrary*> grpc(Report& report) {
     return load<GrpcLibrary>("grpc", "servers in URIs", report);
 }
 
+// gRPC works only in the first process that uses it. In forked children its threads are missing.
+// From the call on, this is that process, if it returns true.
+bool may_use_grpc() {
+    static std::atomic<uint64_t> users_generation = 0;  // and one more; 0: nobody used it
+    const uint64_t here = uint64_t{fork_generation()} + 1;
+    uint64_t found = 0;
+    return users_generation.compare_exchange_strong(found, here) || found == here;
+}
+
+control::ControlHelper& control_helper() {
+    // Lives as long as the process: a fork may happen while it exits.
+    static auto& helper = *new control::ControlHelper(
+        fmt::format("{}/ros2store/ros2store-control-{}", own_directory(), ROS2STORE_VERSION));
+    return helper;
+}
+
 }  // namespace
 }  // namespace ros2s::api::c
 
@@ -102,11 +121,17 @@ Result<std::unique_ptr<Index>> open_rocksdb_index(const std::string& directory,
 
 namespace ros2s::control {
 
-Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
+Result<std::unique_ptr<SessionClient>> SessionClient::create(Reactor& reactor,
                                                              ClientOptions options,
                                                              Report& report) {
+    auto& helper = api::c::control_helper();
+    if (!api::c::may_use_grpc()) {
+        return std::make_unique<HelperClient>(reactor, std::move(options), helper);
+    }
+    helper.start_at_forks();
     ROS2S_TRY_ASSIGN(const auto* const library, api::c::grpc(report));
-    return library->create_client(reactor, std::move(options), report);
+    ROS2S_TRY_ASSIGN(auto client, library->create_client(reactor, std::move(options), report));
+    return client;
 }
 
 }  // namespace ros2s::control
