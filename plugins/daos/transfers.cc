@@ -82,7 +82,7 @@ int begin(dfs_t* dfs, dfs_obj_t* object, std::span<const daos_range_t> ranges, d
           bool writes, daos_size_t* bytes_out, d_sg_list_t* list_out, daos_event_t* event) {
     if (const int rc = check(dfs, object); rc != 0) return rc;
     if (object->file == nullptr || list == nullptr) return EINVAL;
-    if (writes ? !object->file->writable : (object->flags & O_ACCMODE) == O_WRONLY) return EPERM;
+    if (writes ? !object->file->flags.write : (object->flags & O_ACCMODE) == O_WRONLY) return EPERM;
     Pieces pieces;
     if (list->sg_nr > 0 && list->sg_iovs == nullptr) return EINVAL;
     if (!cut(*list, ranges, pieces)) return finish_dfs_call(event, EINVAL);
@@ -158,7 +158,7 @@ int dfs_get_size(dfs_t* dfs, dfs_obj_t* obj, daos_size_t* size) {
 int dfs_punch(dfs_t* dfs, dfs_obj_t* obj, daos_off_t offset, daos_size_t len) {
     if (const int rc = check(dfs, obj); rc != 0) return rc;
     if (!S_ISREG(obj->mode)) return EINVAL;
-    if (!obj->file->writable) return EPERM;
+    if (!obj->file->flags.write) return EPERM;
     auto& fs = dfs->fs();
     const auto resize = [&] { return set_attributes(fs, obj->node, {.size = offset}); };
     if (len == DFS_MAX_FSIZE) return resize();

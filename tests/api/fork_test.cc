@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <set>
 #include <string>
@@ -506,6 +507,63 @@ TEST_P(ForkOnNetwork, ProgramsThatCloseAllDescriptorsAndWaitForAllChildren) {
               0);
     EXPECT_EQ(waitpid(-1, nullptr, 0), -1);
     EXPECT_EQ(errno, ECHILD);
+    EXPECT_EQ(read_text(fs, "a"), "child");
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
+// The helpers that were started with this in their environment.
+std::set<std::string> helpers_with(const std::string& tag) {
+    std::set<std::string> found;
+    for (const auto& each : std::filesystem::directory_iterator("/proc")) {
+        std::ifstream name(each.path() / "comm");
+        std::ifstream environment(each.path() / "environ");
+        const std::string all{std::istreambuf_iterator<char>(environment), {}};
+        std::string program;
+        if (std::getline(name, program) && program.starts_with("ros2store-contr") &&
+            all.contains(tag)) {
+            found.insert(each.path().filename());
+        }
+    }
+    return found;
+}
+
+TEST_P(ForkOnNetwork, HelperIsSharedAndEndsWithItsLastProcess) {
+    const std::string tag = "ROS2STORE_TEST_TAG=" + daemons_.directory();
+    const auto use = [&] {
+        ros2s_fs* own = nullptr;
+        CHILD_CHECK(ros2s_open(uri().c_str(), nullptr, &own, nullptr, 0) == 0);
+        CHILD_CHECK(ros2s_close(own) == 0);
+        return 0;
+    };
+    EXPECT_EQ(in_child([&] {
+                  setenv("ROS2STORE_TEST_TAG", daemons_.directory().c_str(), 1);
+                  CHILD_CHECK(use() == 0);
+                  CHILD_CHECK(in_child(use) == 0);
+                  const auto helpers = helpers_with(tag);
+                  CHILD_CHECK(helpers.size() == 1);
+                  CHILD_CHECK(in_child([&] { return in_child(use); }) == 0);
+                  CHILD_CHECK(helpers_with(tag) == helpers);
+                  return 0;
+              }),
+              0);
+    for (int i = 0; i < 1000 && !helpers_with(tag).empty(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_TRUE(helpers_with(tag).empty());
+}
+
+// A killed helper is replaced.
+TEST_P(ForkOnNetwork, ChildWorksAfterItsHelperWasKilled) {
+    const std::string tag = "ROS2STORE_TEST_TAG=" + daemons_.directory();
+    setenv("ROS2STORE_TEST_TAG", daemons_.directory().c_str(), 1);
+    ros2s_fs* fs = open_container(uri());
+    EXPECT_EQ(in_child([&] {
+                  for (const std::string& each : helpers_with(tag)) {
+                      kill(std::stoi(each), SIGKILL);
+                  }
+                  return write_file(fs, "a", "child");
+              }),
+              0);
     EXPECT_EQ(read_text(fs, "a"), "child");
     EXPECT_EQ(ros2s_close(fs), 0);
 }
