@@ -53,6 +53,9 @@ class WithDirectory(program.Refusal):
             if (self.pool / "config.yaml").exists():
                 run("down", "--kill", self.pool, expect=None)
             wait_until(lambda: not processes_of(self.scratch), f"the end of {left}")
+            # 2: the test has made the pool one that cannot be opened.
+            done = run("pool", "check", self.pool, expect=None)
+            assert done.returncode in (0, 2), done.stdout + done.stderr
         finally:
             for pid in processes_of(self.scratch):
                 os.kill(pid, signal.SIGKILL)

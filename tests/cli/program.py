@@ -63,6 +63,7 @@ class WithPool(Refusal):
 
     @classmethod
     def tearDownClass(cls):
+        run("pool", "check", cls.pool)
         run("pool", "destroy", "--yes", cls.pool)
         shutil.rmtree(cls.base)
 

@@ -130,7 +130,11 @@ class Pool:
             subprocess.run(["umount", "-l", self.mount_point], check=False)
         if self.is_served:
             subprocess.run([CLI, "down", "--kill", self.directory], capture_output=True, check=False)
-        subprocess.run(["rm", "-rf", self.top], check=False)
+        try:
+            if error[0] is None:
+                self.run(CLI, "pool", "check", self.directory)
+        finally:
+            subprocess.run(["rm", "-rf", self.top], check=False)
 
 
 def process_with(*words, program=None):

@@ -63,10 +63,23 @@ def verify(program, uri, log):
     return done.returncode == 0
 
 
+def check(programs, pool):
+    """Raises Failed if the pool in a directory, which no process has open, has a problem."""
+    command = [str(programs / "ros2store"), "pool", "check", str(pool)]
+    console.command(command)
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          check=False, timeout=300)
+    if done.returncode != 0:
+        raise shown.Failed(f"the check of the pool ended with status {done.returncode}:\n"
+                           + done.stdout.decode(errors="replace"))
+
+
 def rounds(program, uri, count, least):
-    """Yields (acknowledged, nothing lost) after each of `count` kills."""
+    """Yields (acknowledged, nothing lost) after each of `count` kills of the owner of a pool in a directory. Checks
+    the pool after each."""
     log = Log()
     for number in range(count):
         # Greater than any sequence that an earlier round can have reached.
         acknowledged = write_and_kill(program, uri, log, least, 1 + number * (1 << 32))
+        check(program.parent, uri.partition("dir=")[2])
         yield acknowledged, verify(program, uri, log)
