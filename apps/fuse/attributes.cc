@@ -54,6 +54,7 @@ Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Set
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
     }
+    user.leases.clear();  // the kernel would keep them also after the lease is lost
     reply_attributes(request, user, changed);
 }
 void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
@@ -141,6 +142,7 @@ Task<> set_flags_task(Server& server, fuse_req_t request, fs::NodeId node, uint3
     const auto changed =
         co_await server.file_system().set_attributes(user.call, node, {.flags = flags});
     if (changed) {
+        server.kernel_caches().attributes_changed(node);
         fuse_reply_ioctl(request, 0, nullptr, 0);
     } else {
         reply_error(request, changed.error());

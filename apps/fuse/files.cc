@@ -41,8 +41,9 @@ bool writes_directly(const Server& server, const fuse_file_info& file) noexcept 
     return !server.caches() && (file.flags & O_ACCMODE) != O_RDONLY;
 }
 
-bool can_be_mapped_for_stores(const fuse_file_info& file) noexcept {
-    return (file.flags & O_ACCMODE) == O_RDWR;
+Server::HandleKind kind_of(const fuse_file_info& file) noexcept {
+    const int access = file.flags & O_ACCMODE;
+    return {.writes = access != O_RDONLY, .mappable = access == O_RDWR};
 }
 
 void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
@@ -52,7 +53,7 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
             opened.handle, user, {.appends = flags.append, .keeps_set_ids = flags.keeps_set_ids});
         server.cached_pages().opened(opened.attributes.node);
     }
-    server.note_handle(opened.attributes.node, can_be_mapped_for_stores(file), 1);
+    server.note_handle(opened.attributes.node, kind_of(file), 1);
     file.fh = opened.handle.value;
     file.keep_cache = server.caches();
     file.direct_io = !server.caches();
@@ -63,7 +64,7 @@ Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
     server.forget_append_only(handle_of(file));
     const auto closed = co_await server.write_handles().close(call, handle_of(file));
     if (writes_directly(server, file)) server.cached_pages().closed(node);
-    server.note_handle(node, can_be_mapped_for_stores(file), -1);
+    server.note_handle(node, kind_of(file), -1);
     co_return closed;
 }
 

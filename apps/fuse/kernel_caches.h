@@ -3,9 +3,11 @@
 // answered without a request to a server. So nothing old is shown longer, even if this process is
 // stopped. When a lease is lost, the kernel is told before the server is answered.
 //
-// A reply may be on its way to the kernel's caches when a lease is lost. The kernel compares the
-// numbers of its requests and of these notifications, so that such a reply is not kept. It has no
-// number for an inode that it does not know yet: such nodes are named once more a little later.
+// A reply may be on its way to the kernel's caches when a lease is lost. Most such replies are not
+// kept, because the kernel compares the numbers of its requests and of these notifications. Not so
+// for inodes that it does not know yet. If it got something to keep lately, it is told once more a
+// little later. Replies that it does not number at all are not to be kept: names in listings,
+// attributes that were set.
 //
 // Names need Linux 6.16. The notification of older kernels that a name is gone waits for requests
 // in its directory, which may wait for the very change that needs the answer.
@@ -14,8 +16,10 @@
 #pragma once
 #include <span>
 
+#include "ros2s/base/check.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fuse {
 
@@ -30,25 +34,32 @@ class KernelCaches final : public fs::LeaseObserver {
     static constexpr CacheTimes always{365.0 * 24 * 3600, 365.0 * 24 * 3600};
 
     KernelCaches(fs::FileSystem& file_system, Reactor& reactor)
-        : reactor_(reactor), leases_(file_system.leases()) {}
-    ~KernelCaches() override { stop(); }
+        : reactor_(reactor), leases_(file_system.leases()), idle_(reactor) {}
+    ~KernelCaches() override { ROS2S_CHECK(!is_started_ && running_ == 0); }
     KernelCaches(const KernelCaches&) = delete;
     KernelCaches& operator=(const KernelCaches&) = delete;
 
     // The kernel has introduced itself. Without this nothing is kept.
     void start(int descriptor, unsigned protocol_minor);
-    void stop();
+    // Returns when no call of the leases' owner runs here.
+    Task<> stop();
     [[nodiscard]] bool is_used() const { return is_started_; }
     // For a reply about the node, and its name in the directory, that came with these leases.
     [[nodiscard]] CacheTimes times(fs::NodeId directory, fs::NodeId node,
                                    std::span<const Leased> leases);
 
+    // This mount has moved a name: the kernel keeps the time of the old one.
+    void name_moved() const noexcept { drop_names(); }
+    // This mount has changed attributes in a way that the kernel does not notice.
+    void attributes_changed(fs::NodeId node) const noexcept {
+        if (is_started_) drop_attributes(node);
+    }
+
     Task<> lost(std::span<const fs::NodeId> nodes) override;
     Task<> lost_all() override;
 
   private:
-    // False: the kernel does not know the node.
-    [[nodiscard]] bool drop_attributes(fs::NodeId node) const noexcept;
+    void drop_attributes(fs::NodeId node) const noexcept;
     void drop_names() const noexcept;
 
     Reactor& reactor_;
@@ -56,7 +67,10 @@ class KernelCaches final : public fs::LeaseObserver {
     int descriptor_ = -1;
     bool is_started_ = false;
     bool keeps_names_ = false;
-    Time replied_{};  // when the kernel last got something to keep
+    Time replied_{};     // when the kernel last got something to keep
+    Time kept_until_{};  // all that it got
+    size_t running_ = 0;
+    Event idle_;
 };
 
 }  // namespace ros2s::fuse

@@ -94,6 +94,7 @@ Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId
                  std::string name) {
     const UserCall user(server, request);
     const auto made = co_await server.file_system().link(user.call, node, parent, name);
+    user.leases.clear();  // the kernel would keep the attributes also after the lease is lost
     reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
@@ -108,6 +109,7 @@ Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     for (const fs::NodeId directory : {parent, new_parent}) {
         result = co_await named_in(server, user.call, directory, result);
     }
+    if (result && parent != new_parent) server.kernel_caches().name_moved();
     if (!result && result.error().code == Code::loop) {
         fuse_reply_err(request, EINVAL);
         co_return;

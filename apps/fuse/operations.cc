@@ -83,8 +83,7 @@ void reply_attributes(fuse_req_t request, const UserCall& user,
     Server& server = server_of(request);
     server.note_attributes(*result, false);
     const struct stat status = to_stat(server, *result);
-    fuse_reply_attr(request, &status,
-                    server.cache_times({}, result->node, user.leases).attributes);
+    fuse_reply_attr(request, &status, server.cache_times({}, result->node, user.leases).attributes);
 }
 
 namespace {

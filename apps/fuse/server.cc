@@ -400,7 +400,7 @@ Task<> Server::serve() {
     co_await nursery_.join();
     waits_end_.request_stop();
     co_await waits_.join();
-    kernel_caches_.stop();
+    co_await kernel_caches_.stop();
     ready_.set();
 }
 

@@ -135,17 +135,24 @@ class Server {
     // How long the kernel may keep what a reply with these leases says.
     [[nodiscard]] CacheTimes cache_times(fs::NodeId directory, fs::NodeId node,
                                          std::span<const Leased> leases) {
-        return caches() ? KernelCaches::always : kernel_caches_.times(directory, node, leases);
+        if (caches()) return KernelCaches::always;
+        CacheTimes times = kernel_caches_.times(directory, node, leases);
+        if (is_written(node)) times.attributes = 0;
+        return times;
     }
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept;
     // One more handle of the file, or one less. `mappable`: a program can map the file with it to
     // store to it.
-    void note_handle(fs::NodeId node, bool mappable, int more) {
+    struct HandleKind {
+        bool writes = false, mappable = false;
+    };
+    void note_handle(fs::NodeId node, HandleKind kind, int more) {
         const auto found = handles_.try_emplace(node.value).first;
         found->second.all += more;
-        if (mappable) found->second.mappable += more;
+        if (kind.writes) found->second.writing += more;
+        if (kind.mappable) found->second.mappable += more;
         if (found->second.all == 0) handles_.erase(found);
     }
     // Handles of files that are append-only, where the kernel caches and has the offsets.
@@ -153,6 +160,11 @@ class Server {
     void forget_append_only(fs::FileHandle handle) { append_only_.erase(handle.value); }
     [[nodiscard]] bool is_append_only(fs::FileHandle handle) const {
         return append_only_.contains(handle.value);
+    }
+    // A program here may change the file: the kernel does not notice the end of each such change.
+    [[nodiscard]] bool is_written(fs::NodeId node) const {
+        const auto found = handles_.find(node.value);
+        return found != handles_.end() && found->second.writing > 0;
     }
     [[nodiscard]] bool is_open(fs::NodeId node) const { return handles_.contains(node.value); }
     [[nodiscard]] bool is_mappable(fs::NodeId node) const {
@@ -211,14 +223,14 @@ class Server {
     Spares<ReceiveBuffer> receive_buffers_;
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;
-    CachedPages cached_pages_;  // used if the kernel's pages are bypassed
-    PageReads page_reads_;      // likewise
+    CachedPages cached_pages_;    // used if the kernel's pages are bypassed
+    PageReads page_reads_;        // likewise
     KernelCaches kernel_caches_;  // used if others change the file system
     KnownDirectories directories_;
     SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     struct Handles {
-        int64_t all = 0, mappable = 0;
+        int64_t all = 0, writing = 0, mappable = 0;
     };
     std::unordered_map<uint64_t, Handles> handles_;  // by node
     std::unordered_set<uint64_t> append_only_;       // handles

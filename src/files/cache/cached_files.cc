@@ -197,8 +197,7 @@ void CachedFileSystem::erase_unopened(const LazyFile& file) {
 Task<Result<>> CachedFileSystem::close_lazy(const Call& call, LazyFile file) {
     co_await file->opening.acquire();
     const SemaphoreHold hold(file->opening);
-    const bool is_open =
-        file->state == Lazy::State::open || file->state == Lazy::State::leased;
+    const bool is_open = file->state == Lazy::State::open || file->state == Lazy::State::leased;
     file->state = Lazy::State::lost;
     file->error = Error{Code::stale};
     erase_unopened(file);
@@ -220,7 +219,8 @@ Task<Result<>> CachedFileSystem::close(const Call& call, FileHandle handle) {
 template <class Work>
 auto CachedFileSystem::with_lazy(const Call& call, LazyFile file, Work work)
     -> decltype(work(FileHandle{})) {
-    ROS2S_CO_TRY_ASSIGN(const FileHandle below, co_await open_below(call, std::move(file), Opening::whole));
+    ROS2S_CO_TRY_ASSIGN(const FileHandle below,
+                        co_await open_below(call, std::move(file), Opening::whole));
     co_return co_await work(below);
 }
 
@@ -256,8 +256,8 @@ Task<Result<uint64_t>> CachedFileSystem::read_lazy(const Call& call, LazyFile fi
         ROS2S_CO_TRY_ASSIGN(const FileHandle below,
                             co_await open_below(call, file, Opening::by_lease));
         const auto read = co_await below_.pread(call, below, into, offset);
-        const bool is_safe = file->state != Lazy::State::leased ||
-                             leases_->holds({file->node.value, file->lease});
+        const bool is_safe =
+            file->state != Lazy::State::leased || leases_->holds({file->node.value, file->lease});
         if (is_safe) co_return read;
         // Without the lease the file may have been removed meanwhile.
         ROS2S_CO_TRY(co_await open_below(call, file, Opening::whole));

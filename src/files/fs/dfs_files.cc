@@ -49,8 +49,8 @@ Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlag
 
 Task<Result<Opened>> DfsMount::open(const Call& call, NodeId node, OpenFlags flags) {
     NodeState& state = co_await pin(node);
-    auto opened = flags.leased ? open_leased(call, state, flags)
-                               : co_await open_pinned(call, state, flags);
+    auto opened =
+        flags.leased ? open_leased(call, state, flags) : co_await open_pinned(call, state, flags);
     if (!opened) co_await unpin(state);  // otherwise the handle has the pin
     co_return opened;
 }

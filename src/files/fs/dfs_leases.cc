@@ -4,19 +4,15 @@
 #include "ros2s/object/leases.h"
 
 namespace ros2s::fs {
-namespace {
 
-// 0 is no era of a LeaseSet, and the era of a store in this process.
-uint64_t era_of(const object::ObjectStore& store) { return store.pins_era() + 1; }
-
-}  // namespace
-
+// A reply to a request that was sent before the store has answered that the mount begins to listen
+// may have a lease that the store has ended since.
 Task<Result<>> DfsMount::fetch_leased(const Call& call, RecordChain& chain) {
-    const uint64_t era = era_of(store_);
-    chain.want_leases();
+    const uint64_t era = leases_.era();
+    if (era != 0) chain.want_leases();
     ROS2S_CO_TRY(
         co_await store_.fetch_chain(call, container_, holder_, chain.items(), chain.links()));
-    if (era != era_of(store_)) co_return Result<>{};
+    if (era == 0) co_return Result<>{};
     for (const uint32_t index : chain.inodes()) {
         const Leased lease{.node = chain.item(index).object.low,
                            .number = chain.links()[index].lease};
@@ -30,20 +26,21 @@ Task<> DfsMount::listen(DfsMount& self) {
     const StopToken closing = self.closing_.token();
     const object::Listening anew{.begins = true, .waits = false};
     object::Listening listening = anew;
+    uint64_t beginnings = 0;
     while (!closing.stop_requested()) {
-        const uint64_t era = era_of(self.store_);
+        const uint64_t era = self.store_.pins_era();
         const Time sent = self.reactor_.now();
-        if (listening.begins) co_await self.leases_.begin(era);
         const Call call{.deadline = sent + object::lease_use_time, .stop = closing};
         const auto news =
             co_await self.store_.listen(call, self.container_, self.holder_, listening);
-        if (!news || news->lost || era != era_of(self.store_)) {
+        if (!news || news->lost || era != self.store_.pins_era()) {
             co_await self.leases_.lose_all();
             listening = anew;
             (void)co_await sleep_for(self.reactor_, pause, closing);
             continue;
         }
-        self.leases_.extend(era, sent + object::lease_use_time);
+        if (listening.begins) co_await self.leases_.begin(++beginnings);
+        self.leases_.extend(beginnings, sent + object::lease_use_time);
         std::vector<Leased> recalled;
         for (const object::Lease& each : news->recalled) {
             recalled.push_back({.node = each.object.low, .number = each.number});

@@ -47,8 +47,8 @@ class DfsLeases : public testing::Test {
     }
     std::unique_ptr<Dfs> mount() {
         Report report;
-        auto mounted = world_.run(Dfs::mount({}, store_, container_, reactor_,
-                                             {.takes_leases = true}, report));
+        auto mounted = world_.run(
+            Dfs::mount({}, store_, container_, reactor_, {.takes_leases = true}, report));
         EXPECT_TRUE(mounted) << report.text();
         return mounted ? std::move(*mounted) : nullptr;
     }
@@ -97,9 +97,8 @@ TEST_F(DfsLeases, ChangeByAnotherMountEndsTheLeaseBeforeItIsDone) {
     SlowObserver observer(reactor_);
     observer.takes = 50ms;
     a_->leases()->observe(observer);
-    const Duration took = time_of([&] {
-        return world_.run(b_->set_attributes({}, file, {.mode = 0600})).has_value();
-    });
+    const Duration took = time_of(
+        [&] { return world_.run(b_->set_attributes({}, file, {.mode = 0600})).has_value(); });
     EXPECT_EQ(observer.nodes, std::vector{file});
     EXPECT_GE(took, 50ms);
     EXPECT_LT(took, 150ms);
@@ -116,9 +115,7 @@ TEST_F(DfsLeases, OwnChangeKeepsTheLease) {
     world_.run(pause(300ms));
     const auto found = look_up(*a_, "file");
     ASSERT_TRUE(found);
-    EXPECT_LT(time_of([&] {
-                  return world_.run(a_->unlink({}, root_node, "file")).has_value();
-              }),
+    EXPECT_LT(time_of([&] { return world_.run(a_->unlink({}, root_node, "file")).has_value(); }),
               1ms);
     EXPECT_NE(held(*a_, root_node), 0U);
 }
@@ -139,9 +136,7 @@ TEST_F(DfsLeases, EndedMountDelaysNobody) {
     ASSERT_TRUE(look_up(*a_, "file"));
     world_.run(a_->close_all());
     a_.reset();
-    EXPECT_LT(time_of([&] {
-                  return world_.run(b_->unlink({}, root_node, "file")).has_value();
-              }),
+    EXPECT_LT(time_of([&] { return world_.run(b_->unlink({}, root_node, "file")).has_value(); }),
               5ms);
 }
 
@@ -152,9 +147,8 @@ TEST_F(DfsLeases, ObserverThatHangsDelaysOthersByTheLeaseTime) {
     SlowObserver observer(reactor_);
     observer.takes = 20s;
     a_->leases()->observe(observer);
-    const Duration took = time_of([&] {
-        return world_.run(b_->set_attributes({}, file, {.mode = 0600})).has_value();
-    });
+    const Duration took = time_of(
+        [&] { return world_.run(b_->set_attributes({}, file, {.mode = 0600})).has_value(); });
     EXPECT_LE(took, object::lease_time + 100ms);
     EXPECT_EQ(held(*a_, file), 0U);
     world_.run(pause(object::lease_time));

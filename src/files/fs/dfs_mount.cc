@@ -85,7 +85,9 @@ Task<Result<>> Dfs::format(const Call& call, object::ObjectStore& store,
     transaction.operations.push_back(
         put(object_of(counter_node), record_dkey(), counter_akey(), counter));
     if (keys != nullptr) transaction.operations.push_back(*keys);
-    const auto done = co_await store.update(call, container, transaction);
+    const auto done =
+        co_await object::await_leases(store, reactor, call, container, transaction,
+                                      co_await store.update(call, container, transaction));
     if (done) co_return Result<>();
     if (done.error().code == Code::condition_failed) {
         co_return report.fail(
@@ -211,14 +213,16 @@ Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::HeldSlot
 Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot& slot,
                                       Result<Commit> done) {
     if (done.error().code == Code::leased) {
-        done = co_await object::await_leases(store_, reactor_, call, container_,
-                                             slot.transaction(), done);
+        done = co_await object::await_leases(store_, reactor_, call, container_, slot.transaction(),
+                                             done);
         if (done) co_return done;
     }
     const Code code = done.error().code;
     const bool is_short = code == Code::no_space || code == Code::over_cap;
     if (is_short && co_await make_room(call)) {
-        done = co_await store_.update(call, container_, slot.transaction());
+        done = co_await object::await_leases(
+            store_, reactor_, call, container_, slot.transaction(),
+            co_await store_.update(call, container_, slot.transaction()));
     }
     co_return committed(slot, done);
 }

@@ -23,11 +23,11 @@ Task<> LeaseSet::begin(uint64_t era) {
 }
 
 void LeaseSet::extend(uint64_t era, Time until) {
-    if (era == era_) until_ = std::max(until_, until);
+    if (era != 0 && era == era_) until_ = std::max(until_, until);
 }
 
 bool LeaseSet::take(uint64_t era, const Leased& lease) {
-    if (era != era_ || lease.number <= recalled_[bucket_of(lease.node)]) return false;
+    if (era == 0 || era != era_ || lease.number <= recalled_[bucket_of(lease.node)]) return false;
     if (held_.size() >= leases_max && !held_.contains(lease.node)) return false;
     uint64_t& number = held_[lease.node];
     number = std::max(number, lease.number);
@@ -44,14 +44,20 @@ Task<> LeaseSet::recall(std::vector<Leased> leases) {
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
         nodes.push_back({each.node});
     }
-    for (LeaseObserver* const each : observers_) co_await each->lost(nodes);
+    const auto observers = observers_;
+    for (LeaseObserver* const each : observers) {
+        if (observes(*each)) co_await each->lost(nodes);
+    }
 }
 
 Task<> LeaseSet::lose_all() {
     held_.clear();
     until_ = {};
     era_ = 0;
-    for (LeaseObserver* const each : observers_) co_await each->lost_all();
+    const auto observers = observers_;
+    for (LeaseObserver* const each : observers) {
+        if (observes(*each)) co_await each->lost_all();
+    }
 }
 
 }  // namespace ros2s::fs

@@ -10,6 +10,7 @@
 //
 // Used on the file system's core.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <unordered_map>
@@ -52,16 +53,17 @@ class LeaseSet {
     // Until then leases that are not recalled are held.
     [[nodiscard]] Time until() const { return until_; }
     void observe(LeaseObserver& observer) { observers_.push_back(&observer); }
+    // A call to it may still run.
     void unobserve(LeaseObserver& observer) { std::erase(observers_, &observer); }
 
-    // ---- for the file system. The era is one of connections to one server: numbers of leases of
-    // different eras are not compared. No leases are held at the beginning of an era.
-    [[nodiscard]] uint64_t era() const { return era_; }
-    // Replies of the era come with leases from now on.
+    // ---- for the file system. An era begins when the server has answered that it knows that no
+    // leases are held. Numbers of leases of different eras are not compared.
+    [[nodiscard]] uint64_t era() const { return era_; }  // 0: none has begun, or all was lost
     [[nodiscard]] Task<> begin(uint64_t era);
-    // The server has answered a request of the era that was sent `lifetime` before `until`.
+    // The server has answered a request of the era.
     void extend(uint64_t era, Time until);
-    // A reply of the era came with the lease. False: it was recalled meanwhile, or is of no use.
+    // A reply to a request that was sent in the era came with the lease. False: it was recalled
+    // meanwhile, or is of no use.
     bool take(uint64_t era, const Leased& lease);
     // The server asks for these leases, and older ones of the nodes.
     Task<> recall(std::vector<Leased> leases);
@@ -70,6 +72,9 @@ class LeaseSet {
     [[nodiscard]] size_t count() const { return held_.size(); }
 
   private:
+    [[nodiscard]] bool observes(const LeaseObserver& observer) const {
+        return std::ranges::find(observers_, &observer) != observers_.end();
+    }
     // A reply that comes after a recall may bring a lease that was recalled. Nodes of one bucket
     // share the greatest number.
     static constexpr size_t buckets = 4096;

@@ -125,7 +125,10 @@ class Request {
     // From now on it waits for others: it takes no part of what its tenant may have inside, and is
     // stopped when the server closes.
     void leave_turn() {
-        if (permit_ != nullptr) permit_->release();
+        if (permit_ != nullptr && *permit_) {
+            permit_->correct_cost(charged_ns_);
+            permit_->release();
+        }
         left_turn_ = true;
     }
     [[nodiscard]] Time arrived() const { return arrived_; }

@@ -27,11 +27,11 @@ std::vector<std::byte> failure_frame(Error error, std::string_view text) {
 
 // The numbers of docs/formats/rpc.md.
 std::string service_name(uint32_t number) {
-    return number == 7   ? "object store"
-           : number == 1 ? "object store of an older release"
-           : number == 6 ? "host link"
+    return number == 7                  ? "object store"
+           : number == 1                ? "object store of an older release"
+           : number == 6                ? "host link"
            : number >= 2 && number <= 5 ? "host link of an older release"
-                         : fmt::format("service {}", number);
+                                        : fmt::format("service {}", number);
 }
 
 Quota::Who counted_for(const Guest& guest, const fabric::Peer& peer) {

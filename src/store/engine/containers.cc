@@ -109,7 +109,8 @@ Task<Result<ContainerRecord>> Containers::set(const Call& call, object::Containe
 
 Task<Result<>> Containers::destroy(const Call& call, object::ContainerId container) {
     const RequestCount::Hold hold(home_.requests);
-    co_await leases_.end_all(container);
+    ROS2S_CO_TRY(call.check(reactor_));
+    if (state_.has_container(container)) co_await leases_.end_all(container);
     const auto is_done = co_await retire(call, container);
     leases_.reopen(container);
     ROS2S_CO_TRY(is_done);

@@ -279,8 +279,7 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
     return at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder,
                    request);
 }
-Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call,
-                                                    object::ContainerId container,
+Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call, object::ContainerId container,
                                                     const object::Holder& holder,
                                                     const object::Listening& listening) {
     return at_home(pool_->base->cores, pool_->reader, &Reader::listen, call, container, holder,

@@ -16,8 +16,8 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       holders(base->env, base->options, pins),
       reader(base->cores, base->state, base->publisher, pins, locks, leases, holders),
       lister(base->cores, base->state),
-      writer(base->cores, base->state, committer, checkpointer, pins, leases,
-             holders, base->options.staging_share()),
+      writer(base->cores, base->state, committer, checkpointer, pins, leases, holders,
+             base->options.staging_share()),
       containers(base->cores, base->state, committer, checkpointer, base->journal, leases),
       cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
               base->options) {

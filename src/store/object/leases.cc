@@ -58,8 +58,7 @@ void LeaseTable::close() {
 // ---- listening ------------------------------------------------------------------------------
 
 // A holder that begins has dropped everything that it kept.
-LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container,
-                                                      const Holder& holder) {
+LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container, const Holder& holder) {
     HolderPointer& known = holders_[name_of(container, holder)];
     if (known != nullptr) {
         known->wake();
@@ -108,7 +107,8 @@ LeaseNews LeaseTable::news_for(HolderState& holder) {
     LeaseNews news;
     for (auto& [number, recall] : holder.recalls) {
         if (holder.untold == 0 || news.recalled.size() == lease_news_max) break;
-        if (std::exchange(recall.is_told, true)) continue;
+        if (recall.told != Time{}) continue;
+        recall.told = reactor_.now();
         --holder.untold;
         news.recalled.push_back({recall.key.second, number});
     }
@@ -135,6 +135,10 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
         return state->recalls.contains(held->second) ? 0 : held->second;
     }
     if (ending_.contains(container)) return 0;
+    if (const auto others = objects_.find(key);
+        others != objects_.end() && others->second.size() >= object_leases_max) {
+        return 0;
+    }
     const Bucket& bucket = bucket_of(key);
     if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
     if (!has_room(*state)) return 0;
@@ -154,7 +158,7 @@ void LeaseTable::drop(HolderState& holder, Key key) {
     const uint64_t number = held->second;
     holder.leases.erase(held);
     if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
-        if (!recall->second.is_told) --holder.untold;
+        if (recall->second.told == Time{}) --holder.untold;
         holder.recalls.erase(recall);
     }
     const auto object = objects_.find(key);
@@ -186,7 +190,8 @@ void LeaseTable::drop_some_ended() {
     }
     for (size_t left = slice; left > 0 && !ended_.empty();) {
         HolderState& holder = *ended_.back();
-        for (; left > 0 && !holder.leases.empty(); --left) drop(holder, holder.leases.begin()->first);
+        for (; left > 0 && !holder.leases.empty(); --left)
+            drop(holder, holder.leases.begin()->first);
         if (holder.leases.empty()) ended_.pop_back();
     }
 }
@@ -195,7 +200,7 @@ void LeaseTable::drop_some_ended() {
 
 bool LeaseTable::awaits_another(ContainerId container, const Holder& holder) const {
     const Time now = reactor_.now();
-    return now < opened_ + lease_time && pins_.awaits_another(container, holder, now);
+    return now < opened_ + lease_time && pins_.awaited_another(container, holder, now);
 }
 
 Result<> LeaseTable::admit(ContainerId container, const Transaction& transaction) {
@@ -213,23 +218,20 @@ Result<> LeaseTable::ask(ContainerId container, const Transaction& transaction) 
     return waits ? fail(Code::leased) : Result<>();
 }
 
-bool LeaseTable::ask_all_back(ContainerId container) {
-    bool waits = false;
-    for (const auto& [name, holder] : holders_) {
-        if (name.container != container) continue;
-        std::vector<Key> keys;
-        for (const auto& [key, number] : holder->leases) keys.push_back(key);
-        for (const Key& key : keys) {
-            if (ask_back(key, nullptr)) waits = true;
-        }
-    }
-    return waits;
-}
-
 Task<> LeaseTable::end_all(ContainerId container) {
     constexpr Duration pause = std::chrono::milliseconds(2);
     ending_.insert(container);
-    while (ask_all_back(container)) co_await sleep_for(reactor_, pause);
+    std::vector<HolderPointer> holders;
+    for (const auto& [name, holder] : holders_) {
+        if (name.container != container) continue;
+        holder->is_cut = true;
+        holder->wake();
+        holders.push_back(holder);
+    }
+    const auto is_over = [this](const HolderPointer& each) {
+        return each->until <= reactor_.now();
+    };
+    while (!std::ranges::all_of(holders, is_over)) co_await sleep_for(reactor_, pause);
 }
 
 bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
@@ -248,8 +250,8 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
         const auto recall = holder.recalls.find(each.number);
         if (recall == holder.recalls.end()) {
             begin_recall(each, key);
-        } else if (recall->second.is_told && now >= recall->second.begun + lease_time) {
-            cut_off(holder);
+        } else if (recall->second.told != Time{} && now >= recall->second.told + lease_time) {
+            note_answer(holder.name, recall->second.begun);
             over.push_back(&holder);
             continue;
         }
@@ -274,21 +276,24 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key) {
     }
     if (++bucket.recalls < recalls_max) return;
     if (now >= bucket.spared_until + spared_most) bucket.backoffs = 0;
-    const auto spared = std::min<Duration>(spared_least * (1 << std::min(bucket.backoffs, 4U)),
-                                           spared_most);
+    const auto spared =
+        std::min<Duration>(spared_least * (1 << std::min(bucket.backoffs, 4U)), spared_most);
     ++bucket.backoffs;
     bucket.spared_until = now + spared;
 }
 
-void LeaseTable::note_answer(const HolderName& holder, Duration took) {
-    if (took < prompt_most) return;
+void LeaseTable::note_answer(const HolderName& holder, Time begun) {
     const Time now = reactor_.now();
+    if (now - begun < prompt_most) return;
     Owner& owner = owners_[holder.owner];
+    if (now < owner.banned_until) return;
     if (now >= owner.minute + minute) {
         owner.minute = now;
         owner.waited = {};
     }
-    owner.waited += took;
+    // Answers to several recalls come together.
+    owner.waited += now - std::max(begun, owner.waited_upto);
+    owner.waited_upto = now;
     if (owner.waited < lease_time) return;
     owner.banned_until = now + banned_for;
     for (const auto& [name, each] : holders_) {
@@ -299,19 +304,16 @@ void LeaseTable::note_answer(const HolderName& holder, Duration took) {
     }
 }
 
-void LeaseTable::cut_off(HolderState& holder) { note_answer(holder.name, lease_time); }
-
 void LeaseTable::give_back(HolderState& holder, const Key& key, uint64_t number) {
     const auto held = holder.leases.find(key);
     if (held == holder.leases.end() || held->second != number) return;
     if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
-        note_answer(holder.name, reactor_.now() - recall->second.begun);
+        note_answer(holder.name, recall->second.begun);
     }
     drop(holder, key);
 }
 
-void LeaseTable::count_in_flight(ContainerId container, const Transaction& transaction,
-                                 int more) {
+void LeaseTable::count_in_flight(ContainerId container, const Transaction& transaction, int more) {
     each_object(transaction, [&](ObjectId object) {
         bucket_of({container, object}).in_flight += static_cast<uint32_t>(more);
     });

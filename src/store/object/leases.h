@@ -18,7 +18,7 @@
 // Leases exist in memory only. A store that was just opened admits no update of a container in
 // which another holder than its sender is awaited (PinTable), for lease_time.
 //
-// Used on one core. Bounded in all, per session and per owner, as PinTable.
+// Used on one core. Bounded in all, per object, per session and per owner, as PinTable.
 #pragma once
 #include <map>
 #include <memory>
@@ -45,6 +45,7 @@ class LeaseTable {
   public:
     static constexpr size_t leases_max = size_t{1} << 20;
     static constexpr size_t session_leases_max = size_t{1} << 18;
+    static constexpr size_t object_leases_max = 1024;
     static constexpr Duration banned_for = std::chrono::seconds(60);
 
     // `pins` knows which holders are awaited since `opened`. It outlives this.
@@ -63,11 +64,11 @@ class LeaseTable {
     [[nodiscard]] Result<> ask(ContainerId container, const Transaction& transaction);
     // The same just before begin(), also for holders of which nothing is known yet.
     [[nodiscard]] Result<> admit(ContainerId container, const Transaction& transaction);
-    // Before a container is destroyed: grants nothing there any more, and asks everything back.
-    // Returns when all leases have ended, within lease_time.
+    // Before a container is destroyed: grants nothing there any more, and ends what its holders
+    // have. Returns when they know it, within lease_time.
     Task<> end_all(ContainerId container);
     // The container was not destroyed, or is gone.
-    void reopen(ContainerId container) { ending_.erase(container); }
+    void reopen(ContainerId container) { ending_.extract(container); }
     // Between these the transaction takes effect. Nothing may suspend between admit() and begin().
     void begin(ContainerId container, const Transaction& transaction) {
         count_in_flight(container, transaction, 1);
@@ -89,7 +90,7 @@ class LeaseTable {
     struct Recall {
         Key key;
         Time begun{};
-        bool is_told = false;
+        Time told{};  // to the holder; the epoch: not yet
     };
     struct HolderState {
         explicit HolderState(HolderName named) : name(named) {}
@@ -114,6 +115,7 @@ class LeaseTable {
         size_t leases = 0;
         Time minute{};      // when the count of the next one began
         Duration waited{};  // by others for its slow answers, in this minute
+        Time waited_upto{};
         Time banned_until{};
     };
     // Of the objects with one hash.
@@ -134,13 +136,12 @@ class LeaseTable {
     HolderPointer begin_listening(ContainerId container, const Holder& holder);
     [[nodiscard]] LeaseNews news_for(HolderState& holder);
     [[nodiscard]] bool has_room(const HolderState& holder) const;
-    [[nodiscard]] bool ask_all_back(ContainerId container);
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder) const;
     // True: the object may not be changed yet.
     [[nodiscard]] bool ask_back(const Key& key, const HolderState* by);
     void begin_recall(const Granted& granted, const Key& key);
-    void note_answer(const HolderName& holder, Duration took);
-    void cut_off(HolderState& holder);
+    // Others have waited for the holder since `begun`.
+    void note_answer(const HolderName& holder, Time begun);
     void give_back(HolderState& holder, const Key& key, uint64_t number);
     void drop(HolderState& holder, Key key);
     void drop_some_ended();
@@ -158,7 +159,7 @@ class LeaseTable {
     std::map<HolderName, HolderPointer> holders_;
     std::vector<HolderPointer> ended_;  // their leases are dropped in slices
     std::map<Uuid, Owner> owners_;
-    std::set<ContainerId> ending_;
+    std::multiset<ContainerId> ending_;
     std::vector<Bucket> buckets_ = std::vector<Bucket>(bucket_count);
 };
 

@@ -218,7 +218,7 @@ struct Link {
     bool wants_lease = false;
 
     uint64_t lease = 0;  // its number; 0: none. Set by the store
-    QueryReply facts;  // query: set by the store where the item's status is not an error
+    QueryReply facts;    // query: set by the store where the item's status is not an error
 };
 
 // ---- containers, space ---------------------------------------------------------------------

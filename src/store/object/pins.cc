@@ -84,7 +84,10 @@ bool PinTable::is_free(const Object& object, const Holder& holder, Time now) con
 
 void PinTable::await(std::span<const HolderName> holders, Time until) {
     awaited_until_ = until;
-    for (const HolderName& holder : holders) awaited_[holder.container].holders.insert(holder);
+    for (const HolderName& holder : holders) {
+        awaited_[holder.container].holders.insert(holder);
+        awaited_first_[holder.container].push_back(holder);
+    }
 }
 
 bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
@@ -110,6 +113,15 @@ bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time 
     if (now >= awaited_until_ || found == awaited_.end()) return false;
     const auto& holders = found->second.holders;
     return holders.size() > 1 || *holders.begin() != name_of(container, holder);
+}
+
+bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time now) const {
+    if (now < all_until_) return true;
+    const auto found = awaited_first_.find(container);
+    return found != awaited_first_.end() &&
+           std::ranges::any_of(found->second, [&](const HolderName& each) {
+               return each != name_of(container, holder);
+           });
 }
 
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {

@@ -21,6 +21,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <vector>
 
 #include "ros2s/object/object_store.h"
 
@@ -43,6 +44,8 @@ class PinTable {
     // said yet that it has it again.
     [[nodiscard]] bool awaits(ContainerId container, const Holder& holder, Time now) const;
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
+    // The same as it was when the store was opened.
+    [[nodiscard]] bool awaited_another(ContainerId container, const Holder& holder, Time now) const;
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
     [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
@@ -91,6 +94,7 @@ class PinTable {
     };
     Time all_until_{}, awaited_until_{};
     std::map<ContainerId, Awaited> awaited_;
+    std::map<ContainerId, std::vector<HolderName>> awaited_first_;
     Time now_{};  // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;

@@ -120,8 +120,7 @@ inline constexpr auto lease_fields = [](auto& io, auto& lease) {
     io.part("object", lease.object, object_fields);
     io("number", lease.number);
 };
-inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder,
-                                         auto& listening) {
+inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder, auto& listening) {
     io("container", container.uuid);
     io("holder", holder);
     io("begins", listening.begins);

@@ -353,15 +353,14 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
 Task<Result<>> StoreServer::listen(rpc::Request& request, Workspace& work) {
     Holder holder = holder_of(request);
     Listening listening;
-    ROS2S_CO_TRY(read(
-        rpc::read(request.body(), listen_fields, work.container, holder.client, listening)));
+    ROS2S_CO_TRY(
+        read(rpc::read(request.body(), listen_fields, work.container, holder.client, listening)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     request.charge(cost_of_parts(listening.given_back.size()));
     request.leave_turn();
-    ROS2S_CO_TRY_ASSIGN(
-        const LeaseNews news,
-        co_await store_.listen(request.call(), work.container, holder, listening));
+    ROS2S_CO_TRY_ASSIGN(const LeaseNews news,
+                        co_await store_.listen(request.call(), work.container, holder, listening));
     co_await request.reply(rpc::build(work.body, news_fields, news));
     co_return Result<>{};
 }

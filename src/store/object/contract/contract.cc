@@ -35,8 +35,8 @@ class ContractTest : public testing::Test {
 bool register_contract(const std::string& name, const Factory& factory) {
     for (const auto& cases :
          {array_cases(), seal_cases(), value_cases(), condition_cases(), transaction_cases(),
-          reply_cases(), pin_cases(), lock_cases(), lease_cases(), chain_cases(), limit_cases(), list_cases(),
-          container_cases(), concurrency_cases(), property_cases()}) {
+          reply_cases(), pin_cases(), lock_cases(), lease_cases(), chain_cases(), limit_cases(),
+          list_cases(), container_cases(), concurrency_cases(), property_cases()}) {
         for (const Case& each : cases) {
             testing::RegisterTest(
                 name.c_str(), each.name, nullptr, nullptr, __FILE__, __LINE__,

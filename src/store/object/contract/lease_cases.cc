@@ -29,7 +29,7 @@ Task<> begin_listening(Probe& probe, Holder holder) {
 }
 Task<LeaseNews> news_of(Probe& probe, Holder holder, std::vector<Lease> given_back = {}) {
     co_return co_await heard_by(probe, holder,
-                              {.waits = false, .given_back = std::move(given_back)});
+                                {.waits = false, .given_back = std::move(given_back)});
 }
 
 // Reads a value of the object with a lease. Returns its number.
@@ -229,12 +229,12 @@ struct Witness {
     size_t uses = 0, changes = 0;
 };
 
-class Keeper {
+class CachingClient {
   public:
-    Keeper(Probe& probe, Witness& witness, uint8_t number)
+    CachingClient(Probe& probe, Witness& witness, uint8_t number)
         : probe_(probe), witness_(witness), self_(by(number)) {}
 
-    static Task<> listen(Keeper& self) {
+    static Task<> listen(CachingClient& self) {
         Listening listening{.begins = true, .waits = false};
         while (self.now() < self.witness_.end) {
             const Time sent = self.now();
@@ -253,7 +253,7 @@ class Keeper {
         self.drop_all();
         co_await begin_listening(self.probe_, self.self_);
     }
-    static Task<> work(Keeper& self) {
+    static Task<> work(CachingClient& self) {
         while (self.now() < self.witness_.end) {
             const size_t object = self.below(objects_used);
             const uint64_t choice = self.below(20);
@@ -269,7 +269,7 @@ class Keeper {
     }
 
   private:
-    struct Kept {
+    struct Cached {
         Epoch epoch{};
         uint64_t lease = 0;     // 0: nothing is kept
         uint64_t recalled = 0;  // the last one that was
@@ -284,12 +284,12 @@ class Keeper {
                            Duration(below(static_cast<uint64_t>(most.count()) + 1)));
     }
     void drop_all() {
-        for (Kept& each : kept_) each.lease = 0;
+        for (Cached& each : kept_) each.lease = 0;
         ++drops_;
         until_ = {};
     }
     void recall(const Lease& lease) {
-        Kept& kept = kept_[lease.object.low - 1];
+        Cached& kept = kept_[lease.object.low - 1];
         kept.recalled = std::max(kept.recalled, lease.number);
         if (kept.lease <= lease.number) kept.lease = 0;
     }
@@ -299,7 +299,7 @@ class Keeper {
         EXPECT_GE(kept_[object].epoch, witness_.acknowledged[object]);
     }
     Task<> read(size_t object) {
-        Kept& kept = kept_[object];
+        Cached& kept = kept_[object];
         const auto before = std::pair(kept.changes, drops_);
         std::array<std::byte, 8> value{};
         FetchItem item{.object = object_of(object),
@@ -317,7 +317,7 @@ class Keeper {
         kept.epoch = item.epoch;
     }
     Task<> change(size_t object) {
-        Kept& kept = kept_[object];
+        Cached& kept = kept_[object];
         ++kept.changing;
         ++kept.changes;
         kept.lease = 0;
@@ -342,18 +342,18 @@ class Keeper {
     const Holder self_;
     Time until_{};
     uint64_t drops_ = 0;
-    std::array<Kept, objects_used> kept_{};
+    std::array<Cached, objects_used> kept_{};
 };
 
 Task<> kept_values_are_never_old(Probe& probe) {
     if (probe.setup().is_in_real_time()) co_return;
     Witness witness{.end = probe.reactor().now() + property_time};
-    std::deque<Keeper> keepers;
+    std::deque<CachingClient> clients;
     Nursery nursery(probe.reactor(), 8);
     for (uint8_t i = 0; i < 4; ++i) {
-        Keeper& keeper = keepers.emplace_back(probe, witness, i + 1);
-        co_await nursery.spawn(Keeper::listen(keeper));
-        co_await nursery.spawn(Keeper::work(keeper));
+        CachingClient& client = clients.emplace_back(probe, witness, i + 1);
+        co_await nursery.spawn(CachingClient::listen(client));
+        co_await nursery.spawn(CachingClient::work(client));
     }
     co_await nursery.join();
     EXPECT_GT(witness.uses, 50U);
@@ -368,14 +368,11 @@ std::vector<Case> lease_cases() {
         {"ChangeWaitsForLeasesOfOthers", change_waits_for_leases_of_others, {}, has},
         {"OwnChangesKeepLeases", own_changes_keep_leases, {}, has},
         {"ChangesOfOtherObjectsDoNotWait", changes_of_other_objects_do_not_wait, {}, has},
-        {"WhoDoesNotListenGetsNoLease", who_does_not_listen_gets_no_lease, {}, has},
+        {"HolderThatDoesNotListenGetsNoLease", who_does_not_listen_gets_no_lease, {}, has},
         {"SilentHolderDelaysByTheLeaseTime", silent_holder_delays_by_the_lease_time, {}, has},
         {"LyingHolderIsCutOff", lying_holder_is_cut_off, {}, has},
         {"BeginningAgainGivesLeasesBack", beginning_again_gives_everything_back, {}, has},
-        {"ObjectThatOthersWaitForIsNotLeased",
-         object_that_others_wait_for_is_not_leased,
-         {},
-         has},
+        {"ObjectThatOthersWaitForIsNotLeased", object_that_others_wait_for_is_not_leased, {}, has},
         {"ObjectThatIsRecalledOftenIsSpared", object_that_is_recalled_often_is_spared, {}, has},
         {"ListeningEndsWithTheNews", listening_ends_with_the_news, {}, has},
         {"KeptValuesAreNeverOld", kept_values_are_never_old, {}, has},
