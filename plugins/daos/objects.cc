@@ -122,8 +122,8 @@ int open_node(dfs_t* dfs, const fs::Attributes& attributes, int flags, std::stri
     object->path = std::move(path);
     const bool writes = (flags & O_ACCMODE) != O_RDONLY;
     if (S_ISREG(object->mode)) {
-        object->file = std::make_unique<ros2s_file>(
-            ros2s_file{.fs = fs, .node = object->node, .flags = {.write = writes}, .path = object->path});
+        object->file = std::make_unique<ros2s_file>(ros2s_file{
+            .fs = fs, .node = object->node, .flags = {.write = writes}, .path = object->path});
         object->file->core.path = object->file->path;
     }
     int rc = dfs->is_read_only() && writes ? EPERM : 0;

@@ -527,6 +527,7 @@ std::set<std::string> helpers_with(const std::string& tag) {
     return found;
 }
 
+// Only in a process that has used no server before: so ctest runs it.
 TEST_P(ForkOnNetwork, HelperIsSharedAndEndsWithItsLastProcess) {
     const std::string tag = "ROS2STORE_TEST_TAG=" + daemons_.directory();
     const auto use = [&] {

@@ -57,6 +57,36 @@ std::string make_socket(const std::string& directory) {
     return path;
 }
 
+// Functions that it registered would be called after it is gone. The first test, because this
+// process must have loaded nothing.
+TEST(LibraryLoading, ProcessEndsAfterLibraryWasClosed) {
+    const Directory directory;
+    const std::string uri = make_pool(directory.path + "/pool");
+    const std::string library = directory.path + "/libros2store.so.0";
+    std::filesystem::copy_file(LIBRARY, library);
+    std::filesystem::create_directory_symlink(
+        std::filesystem::path(LIBRARY).parent_path() / "ros2store", directory.path + "/ros2store");
+    const pid_t child = fork();
+    if (child == 0) {
+        void* const alone = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+        if (alone == nullptr) _exit(1);
+        auto* const open = reinterpret_cast<decltype(&ros2s_open)>(dlsym(alone, "ros2s_open"));
+        auto* const close = reinterpret_cast<decltype(&ros2s_close)>(dlsym(alone, "ros2s_close"));
+        ros2s_fs* fs = nullptr;
+        if (open(uri.c_str(), nullptr, &fs, nullptr, 0) != 0 || close(fs) != 0) _exit(2);
+        if (dlclose(alone) != 0) _exit(3);
+        const pid_t grandchild = fork();
+        if (grandchild == 0) exit(7);
+        int status = 0;
+        waitpid(grandchild, &status, 0);
+        exit(WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 4);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 // A single test, because a loaded library stays loaded.
 TEST(LibraryLoading, EachUriLoadsOnlyWhatItNeeds) {
     const Directory directory;
@@ -115,35 +145,6 @@ TEST(LibraryLoading, MissingLibraryErrorNamesFileAndPackage) {
     const std::string server = "ros2s:///pool/main?socket=" + make_socket(directory.path);
     EXPECT_EQ(open(server.c_str(), nullptr, &fs, error, sizeof error), -EOPNOTSUPP);
     EXPECT_THAT(error, HasSubstr("need " + directory.path + "/ros2store/libros2store-grpc-"));
-}
-
-// Functions that it registered would be called after it is gone.
-TEST(LibraryLoading, ProcessEndsAfterLibraryWasClosed) {
-    const Directory directory;
-    const std::string uri = make_pool(directory.path + "/pool");
-    const std::string library = directory.path + "/libros2store.so.0";
-    std::filesystem::copy_file(LIBRARY, library);
-    std::filesystem::create_directory_symlink(
-        std::filesystem::path(LIBRARY).parent_path() / "ros2store", directory.path + "/ros2store");
-    const pid_t child = fork();
-    if (child == 0) {
-        void* const alone = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-        if (alone == nullptr) _exit(1);
-        auto* const open = reinterpret_cast<decltype(&ros2s_open)>(dlsym(alone, "ros2s_open"));
-        auto* const close = reinterpret_cast<decltype(&ros2s_close)>(dlsym(alone, "ros2s_close"));
-        ros2s_fs* fs = nullptr;
-        if (open(uri.c_str(), nullptr, &fs, nullptr, 0) != 0 || close(fs) != 0) _exit(2);
-        if (dlclose(alone) != 0) _exit(3);
-        const pid_t grandchild = fork();
-        if (grandchild == 0) exit(7);
-        int status = 0;
-        waitpid(grandchild, &status, 0);
-        exit(WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 4);
-    }
-    int status = 0;
-    ASSERT_EQ(waitpid(child, &status, 0), child);
-    EXPECT_TRUE(WIFEXITED(status));
-    EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 }  // namespace
