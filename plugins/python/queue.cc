@@ -40,11 +40,11 @@ struct Range {
 Range to_range(const py::handle& from) {
     try {
         auto [file, name, offset, bytes] =
-            py::cast<std::tuple<PythonFile*, Name, uint64_t, size_t>>(from);
-        if (file != nullptr) return {file, std::move(name), offset, bytes};
+            py::cast<std::tuple<PythonFile&, Name, uint64_t, size_t>>(from);
+        return {&file, std::move(name), offset, bytes};
     } catch (const py::cast_error&) {
+        throw py::type_error("pread_many: a range is no (file, offset, bytes)");
     }
-    throw py::type_error("pread_many: a range is no (file, offset, bytes)");
 }
 
 }  // namespace
