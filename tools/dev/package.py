@@ -1,4 +1,4 @@
-"""./dev package: the Debian package, and what it must run on.
+"""./dev package: the Debian package, the wheel, and what they must run on.
 
 One package holds everything that a machine needs. It runs on Debian 12 and on Ubuntu 22.04 (which
 BlueField's system is): libraries that Ubuntu has under another name lie in it, in a folder of their
@@ -16,6 +16,7 @@ import build
 import console
 import system
 import trial
+import wheel
 from system import output_of
 
 MAINTAINER = "The ros2store authors <ros2store@localhost>"
@@ -46,6 +47,7 @@ fi
 """
 PRERM = """#!/bin/sh
 set -e
+rm -rf /usr/lib/python3/dist-packages/ros2store/__pycache__
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl disable --now ros2store-dpu ros2store-engine
 fi
@@ -91,16 +93,23 @@ def make(tally, debian=None):
     services(debian, tree)
     bundled = bundle(debian, tree)
     documents(debian, tree, bundled)
+    made_wheel = wheel.make(debian, tree, out)
     binaries = elf_files(tree)
     depends = dependencies(debian, tree, binaries, bundled)
     sound = report(tally, "no symbol is newer than Ubuntu 22.04's", too_new(binaries))
     sound &= report(tally, "each library is bundled, or a package that Ubuntu 22.04 has",
                     not_in_ubuntu(depends))
+    if made_wheel:
+        sound &= report(tally, "no library of the wheel is newer than Ubuntu 22.04's", too_new(elf_files(out / "wheel")))
+        sound &= report(tally, "the wheel runs an example in an empty environment",
+                        wheel.complaints(made_wheel, build.folder(debian.preset) / "bin"))
     if not sound:
         return None
     made = archive(debian, tree, depends)
     print(f"{made}: {made.stat().st_size >> 10} KiB; depends on {depends}\n"
           f"    install it:  apt-get install ./{made}")
+    if made_wheel:
+        print(f"{made_wheel}: {made_wheel.stat().st_size >> 10} KiB\n    install it:  pip install ./{made_wheel}")
     return made
 
 
@@ -187,15 +196,19 @@ def documents(debian, tree, bundled):
     """Adds the licences of everything in the package, and the list of changes."""
     folder = tree / "usr/share/doc/ros2store"
     folder.mkdir(parents=True)
-    licences = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
-    for owner in sorted(set(bundled.values())):
-        names = ", ".join(name for name in sorted(bundled) if bundled[name] == owner)
-        licences.append(f"{names}, as {owner} of Debian 12:\n\n{debian.licence_of(owner)}")
-    (folder / "copyright").write_text(("\n" + "=" * 80 + "\n").join(licences), encoding="utf-8")
+    (folder / "copyright").write_text(licences(debian, bundled), encoding="utf-8")
     with open(folder / "changelog.gz", "wb") as file, \
             gzip.GzipFile("", "wb", 9, file, mtime=0) as packed:
         packed.write(Path("CHANGELOG.md").read_bytes())
     shutil.copy("README.md", folder)
+
+
+def licences(debian, bundled):
+    texts = ["ros2store:\n\n" + Path("LICENSE").read_text(encoding="utf-8")]
+    for owner in sorted(set(bundled.values())):
+        names = ", ".join(name for name in sorted(bundled) if bundled[name] == owner)
+        texts.append(f"{names}, as {owner} of Debian 12:\n\n{debian.licence_of(owner)}")
+    return ("\n" + "=" * 80 + "\n").join(texts)
 
 
 def elf_files(tree):

@@ -10,6 +10,7 @@ from pathlib import Path
 import console
 
 RELEASE = "bookworm"
+PYTHON = "the Python package writes and reads a file"
 # Each command must succeed in the chroot, which has no file of the build.
 USES = (
     ("the package installs", "apt-get install -q -y --no-install-recommends /ros2store.deb"),
@@ -25,6 +26,16 @@ USES = (
         ros2store cp -r 'ros2s+local:///pool/main/apt?dir=/srv/p' /back
         diff -r /etc/apt /back
         ros2store down /srv/p"""),
+    (PYTHON, """
+        apt-get install -q -y --no-install-recommends python3
+        ros2store up --no-daemons /srv/q --size 128MiB
+        python3 -c '
+import importlib.metadata, ros2store
+with ros2store.open("ros2s+local:///pool/main?dir=/srv/q") as fs:
+    fs.path("a").write_text("text")
+    assert fs.read_many(["a"]) == [b"text"]
+assert importlib.metadata.version("ros2store") == ros2store.__version__'
+        ros2store down /srv/q"""),
     ("ros2store-engine serves a pool, and drains", """
         ros2store certs init /authority-storage >/dev/null
         ros2store certs init /authority-hosts >/dev/null
@@ -88,10 +99,11 @@ USES = (
         /a"""),
     ("the package goes without a trace", """
         apt-get purge -q -y ros2store
-        ! ls -d /usr/lib/ros2store /usr/share/doc/ros2store /usr/bin/ros2store* 2>/dev/null"""),
+        ! ls -d /usr/lib/ros2store /usr/lib/python3/dist-packages/ros2store* /usr/share/doc/ros2store \\
+            /usr/bin/ros2store* 2>/dev/null"""),
 )
-# These read a local tree with openat2, which qemu-user lacks.
-NOT_UNDER_QEMU = ("a pool takes a tree and gives it back",
+# These read a local tree with openat2, which qemu-user lacks. The package for arm64 has no Python package.
+NOT_UNDER_QEMU = (PYTHON, "a pool takes a tree and gives it back",
                   "ros2store-dpu serves a host by the settings in /etc, and drains")
 
 
