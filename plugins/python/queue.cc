@@ -110,7 +110,7 @@ py::list PythonQueue::reap(bool waits) {
     do {
         count = from.reap(completions, 0, 64);
         if (count == 0 && waits && !requests_.empty()) {
-            const py::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             count = from.reap(completions, 1, 64);
         }
         for (uint32_t i = 0; i < count; ++i) {
@@ -126,7 +126,7 @@ void PythonQueue::close() {
     if (!queue_) return;
     auto requests = std::move(requests_);
     {
-        const py::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         const ros2store::Queue closing = std::move(*queue_);
         queue_.reset();
     }

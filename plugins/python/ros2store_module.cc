@@ -111,7 +111,7 @@ class PythonFileSystem {
 
   private:
     static ros2store::FileSystem opened(const std::string& uri) {
-        const py::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         return ros2store::FileSystem(uri, "python");
     }
     // An errno for each name: 0, or ENOENT. Others are raised.

@@ -1,7 +1,9 @@
 // SharedHandle: a handle of the library that several Python threads use.
 #pragma once
+#include <cxxabi.h>
 #include <pthread.h>
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -10,6 +12,26 @@
 #include <semaphore>
 #include <string>
 #include <utility>
+
+// The time of a call without the GIL. When the interpreter ends, it ends daemon threads where they
+// take the GIL again, by unwinding their stacks. The destructors there need the GIL, so such a
+// thread stops here instead, until the process ends.
+class Unlocked {
+  public:
+    Unlocked() : state_(PyEval_SaveThread()) {}
+    Unlocked(const Unlocked&) = delete;
+    Unlocked& operator=(const Unlocked&) = delete;
+    ~Unlocked() {
+        try {
+            PyEval_RestoreThread(state_);
+        } catch (const abi::__forced_unwind&) {
+            while (true) pause();
+        }
+    }
+
+  private:
+    PyThreadState* state_;
+};
 
 // How many forks are between this process and the one that loaded the module.
 inline std::atomic<unsigned> forks = 0;
@@ -49,7 +71,7 @@ class SharedHandle {
     template <class Work>
     auto call(const Work& work) {
         const Use running(*this);
-        const pybind11::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         return work(running.handle());
     }
     // The handle is closed even if close(handle) throws.
@@ -60,7 +82,7 @@ class SharedHandle {
         std::binary_semaphore idle(0);
         const bool waits = calls_ > 0;
         if (waits) idle_ = &idle;
-        const pybind11::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         if (waits) idle.acquire();
         T closing = std::move(*handle_);
         handle_.reset();

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import threading
 import unittest
@@ -239,6 +241,24 @@ class Embedded(OnPool):
             for thread in threads:
                 thread.join(30)
         self.assertEqual(wrong, [])
+
+    def test_an_exit_with_daemon_threads_in_calls(self):
+        program = f"""
+import ros2store, threading, time
+fs = ros2store.open({self.uri!r})
+file = fs.open("daemons", "w+b", 0)
+file.pwrite(bytes(1 << 20), 0)
+def work():
+    while True:
+        file.pread(1 << 20, 0)
+for _ in range(4):
+    threading.Thread(target=work, daemon=True).start()
+time.sleep(0.1)
+"""
+        self.fs.close()
+        for _ in range(5):
+            done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_json_csv_pickle_gzip(self):
         with self.fs.open("a.json", "w") as file:
