@@ -1,5 +1,6 @@
 """Tests the file systems of fsspec. The cases of copy, get and put have the names that they have in fsspec's own abstract
 tests."""
+import asyncio
 import datetime
 import gc
 import importlib
@@ -361,6 +362,28 @@ class Embedded(OnFsspec):
         mapper = fs.get_mapper(self.path("map"))
         mapper["a/b"] = b"1"
         self.assertEqual((list(mapper), mapper["a/b"], "x" in mapper), (["a/b"], b"1", False))
+
+    def test_asynchronous(self):
+        async def work():
+            fs = fsspec.filesystem(self.scheme, uri=self.uri, asynchronous=True, skip_instance_cache=True)
+            self.assertTrue(fs.async_impl)
+            await fs._pipe_file(self.path("a"), b"0123456789" * 100)
+            await fs._pipe({self.path("b/c"): b"1"})
+            got = await asyncio.gather(*(fs._cat_file(self.path("a"), i, i + 3) for i in range(20)))
+            self.assertEqual(got, [(b"0123456789" * 3)[i:i + 3] for i in range(20)])
+            paths = [self.path("a")] * 3 + [self.path("missing")]
+            got = await fs._cat_ranges(paths, [0, -2, 998, 0], [2, None, 2000, 1])
+            self.assertEqual((got[:3], type(got[3])), ([b"01", b"89", b"89"], FileNotFoundError))
+            with self.assertRaises(FileNotFoundError):
+                await fs._cat_file(self.path("missing"))
+            self.assertEqual((await fs._exists(self.path("b")), (await fs._info(self.path("a")))["size"],
+                              await fs._find(self.path("b")), fs.cat_file(self.path("b/c"))),
+                             (True, 1000, [self.path("b/c")], b"1"))
+            await fs._rm(self.path("b"), recursive=True)
+            self.assertEqual(await fs._ls(self.remote, detail=False), [self.path("a")])
+            fs.files.close()
+
+        asyncio.run(work())
 
     def test_urls(self):
         name = self.path("a b%ü\udcff.txt")  # \udcff: a byte that is not UTF-8

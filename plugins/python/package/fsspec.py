@@ -41,7 +41,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
     """A container as a file system of fsspec.
 
     `uri` is the container's URI, such as ros2s+dpu://HOST/pool/main; `parameters` are those of a URI: dir, socket,
-    provider, timeout and others. With `auto_mkdir` missing directories of a new file are made.
+    provider, timeout and others. With `auto_mkdir` missing directories of a new file are made. With `asynchronous` it is
+    an AsyncRos2storeFileSystem.
 
     pipe, put, copy and files opened with "wb" are atomic: the file gets its name when it is complete. Errors are those
     of ros2store."""
@@ -49,6 +50,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
     protocol = PROTOCOLS
     root_marker = "/"
     blocksize = 1 << 22
+
+    def __new__(cls, *arguments, asynchronous=False, **options):
+        return super().__new__(AsyncRos2storeFileSystem if asynchronous else cls)
 
     def __init__(self, uri=None, auto_mkdir=True, **options):
         super().__init__(**options)
@@ -100,26 +104,26 @@ class Ros2storeFileSystem(AbstractFileSystem):
         return uri + path + ("?" + query if query else "")
 
     # ---- names
-    def _info(self, path, attributes, is_link=False):
+    def _described(self, path, attributes, is_link=False):
         kind = {stat.S_IFDIR: "directory", stat.S_IFREG: "file"}.get(stat.S_IFMT(attributes.st_mode), "other")
         return {"name": path, "size": attributes.st_size, "type": kind, "islink": is_link,
                 "created": attributes.st_ctime, "mtime": attributes.st_mtime, "mode": attributes.st_mode,
                 "uid": attributes.st_uid, "gid": attributes.st_gid, "ino": attributes.st_ino,
                 "nlink": attributes.st_nlink}
 
-    def _info_of_link(self, path):
+    def _described_link(self, path):
         target = self.files.readlink(path)
         try:
             attributes = self.files.stat(path)
         except OSError:
             attributes = self.files.lstat(path)
-        return {**self._info(path, attributes, True), "destination": target}
+        return {**self._described(path, attributes, True), "destination": target}
 
     def info(self, path, **kwargs):
         """Name, size in bytes, type ("file", "directory", "other") and attributes. FileNotFoundError."""
         path = self._strip_protocol(path)
         attributes = self.files.lstat(path)
-        return self._info_of_link(path) if stat.S_ISLNK(attributes.st_mode) else self._info(path, attributes)
+        return self._described_link(path) if stat.S_ISLNK(attributes.st_mode) else self._described(path, attributes)
 
     def ls(self, path, detail=True, **kwargs):
         """The entries of a directory, or of a file itself, in few requests."""
@@ -130,8 +134,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
             return [self.info(path)] if detail else [path]
         if not detail:
             return [posixpath.join(path, name) for name, _ in entries]
-        return [self._info_of_link(posixpath.join(path, name)) if stat.S_ISLNK(attributes.st_mode)
-                else self._info(posixpath.join(path, name), attributes) for name, attributes in entries]
+        return [self._described_link(posixpath.join(path, name)) if stat.S_ISLNK(attributes.st_mode)
+                else self._described(posixpath.join(path, name), attributes) for name, attributes in entries]
 
     def exists(self, path, **kwargs):
         """Whether the path leads to anything."""
@@ -181,8 +185,6 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def rm_file(self, path):
         """Removes a file."""
         self.files.unlink(self._strip_protocol(path))
-
-    _rm = rm_file
 
     def rm(self, path, recursive=False, maxdepth=None):
         """Removes files, and with `recursive` directories with all that is in them."""
@@ -250,32 +252,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         """The bytes of each (path, start, end), read in one batch: each file is opened once. With on_error="return" an
         exception takes the place of the bytes that could not be read."""
-        if max_gap is not None:
-            raise NotImplementedError("cat_ranges: max_gap")
-        starts = starts if isinstance(starts, (list, tuple)) else [starts] * len(paths)
-        ends = ends if isinstance(ends, (list, tuple)) else [ends] * len(paths)
-        if not len(paths) == len(starts) == len(ends):
-            raise ValueError("cat_ranges: paths, starts and ends differ in length")
-        paths = [self._strip_protocol(path) for path in paths]
-        opened, requests, places, out = {}, [], [], [None] * len(paths)
-        try:
-            for i, (path, start, end) in enumerate(zip(paths, starts, ends)):
-                try:
-                    file = opened.get(path) or opened.setdefault(path, self.files.open(path, "rb", 0))
-                    requests.append((file, *_range(file, start, end)))
-                    places.append(i)
-                except OSError as error:
-                    out[i] = error
-            for i, result in zip(places, self.files.pread_many(requests)):
-                out[i] = result
-        finally:
-            for file in opened.values():
-                file.close()
-        if on_error == "raise":
-            for result in out:
-                if isinstance(result, Exception):
-                    raise result
-        return out
+        with _Ranges(self, paths, starts, ends, max_gap) as ranges:
+            return ranges.results(self.files.pread_many(ranges.requests), on_error)
 
     def pipe_file(self, path, value, mode="overwrite", **kwargs):
         """Makes or replaces a file at once. With mode="create" FileExistsError if it exists."""
@@ -461,6 +439,69 @@ class Ros2storeFileSystem(AbstractFileSystem):
         while count := from_file.readinto(memory):
             to_file.write(memory[:count])
             callback.relative_update(count)
+
+
+class AsyncRos2storeFileSystem(Ros2storeFileSystem):
+    """What asynchronous=True gives: `await fs._cat_file(…)` and others, in the caller's event loop. Reads let other tasks
+    run. Other calls are requests that the event loop waits for."""
+
+    async_impl = True
+
+    async def _cat_file(self, path, start=None, end=None, **kwargs):
+        return (await self._cat_ranges([path], start, end, on_error="raise"))[0]
+
+    async def _cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
+        with _Ranges(self, paths, starts, ends, max_gap) as ranges:
+            return ranges.results(await self.files.aread_many(ranges.requests), on_error)
+
+
+def _awaited(name):
+    async def call(self, *arguments, **named):
+        return getattr(self, name)(*arguments, **named)
+
+    setattr(AsyncRos2storeFileSystem, "_" + name, call)
+
+
+for _name in ("copy", "cp_file", "du", "exists", "expand_path", "find", "get", "get_file", "glob", "info", "isdir", "isfile",
+              "ls", "makedirs", "mkdir", "mv", "pipe", "pipe_file", "put", "put_file", "rm", "rm_file", "rmdir", "size", "touch",
+              "walk"):
+    _awaited(_name)
+
+
+class _Ranges:
+    """The requests for ranges of files, each of which is opened once, until the end of the `with` statement."""
+
+    def __init__(self, fs, paths, starts, ends, max_gap):
+        if max_gap is not None:
+            raise NotImplementedError("cat_ranges: max_gap")
+        starts = starts if isinstance(starts, (list, tuple)) else [starts] * len(paths)
+        ends = ends if isinstance(ends, (list, tuple)) else [ends] * len(paths)
+        if not len(paths) == len(starts) == len(ends):
+            raise ValueError("cat_ranges: paths, starts and ends differ in length")
+        self.requests, self._opened, self._places, self._results = [], {}, [], [None] * len(paths)
+        for i, (path, start, end) in enumerate(zip(map(fs._strip_protocol, paths), starts, ends)):
+            try:
+                if path not in self._opened:
+                    self._opened[path] = fs.files.open(path, "rb", 0)
+                self.requests.append((self._opened[path], *_range(self._opened[path], start, end)))
+                self._places.append(i)
+            except OSError as error:
+                self._results[i] = error
+
+    def results(self, contents, on_error):
+        for i, content in zip(self._places, contents):
+            self._results[i] = content
+        for result in self._results:
+            if on_error == "raise" and isinstance(result, Exception):
+                raise result
+        return self._results
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        for file in self._opened.values():
+            file.close()
 
 
 class BufferedFile(AbstractBufferedFile):
