@@ -24,6 +24,15 @@ EngineProcess::EngineProcess() {
     write_settings();
 }
 
+EngineProcess::~EngineProcess() {
+    if (pid() != 0) kill_hard();
+    std::string said;
+    // 2: the test has made the pool one that cannot be opened.
+    const int status =
+        run_program(fmt::format("'{}' pool check '{}'", PROGRAM_CLI, pool_directory()), said);
+    EXPECT_TRUE(status == 0 || status == 2) << said;
+}
+
 void EngineProcess::give_pools() {
     give("CN=client",
          fmt::format("write: \"{0}\", create: \"{0}\", destroy: \"{0}\"", containers_));
