@@ -162,11 +162,28 @@ Task<> life(Crash& crash, uint64_t left, bool power) {
     for (auto& disk : bench.disks) disk->set_hook(nullptr);
 }
 
+// Before an opening for writing changes the media.
+Task<> expect_sound(Crash& crash) {
+    Bench& bench = crash.bench;
+    bench.options.read_only = true;
+    const Result<> opened = co_await bench.open();
+    bench.options.read_only = false;
+    EXPECT_TRUE(opened.has_value()) << "seed " << crash.seed << ": " << bench.report.text();
+    if (!opened) co_return;
+    CheckOptions options{.data = true};
+    options.problem = options.unjudged = [&](object::ContainerId, const std::string& sentence) {
+        ADD_FAILURE() << "seed " << crash.seed << ": " << sentence;
+    };
+    EXPECT_TRUE(co_await bench.store->check(bench.call, options));
+    EXPECT_TRUE(co_await bench.close());
+}
+
 Task<> crash_and_check(Crash& crash) {
     Random& random = crash.bench.world.random();
     co_await life(crash, 30 + random.below(200), random.one_in(2));
     // The next openings crash early.
     while (random.one_in(2)) co_await life(crash, random.below(60), random.one_in(2));
+    co_await expect_sound(crash);
     const Result<> again = co_await crash.bench.open();
     EXPECT_TRUE(again.has_value()) << "seed " << crash.seed << ": " << crash.bench.report.text();
     if (!again) co_return;
