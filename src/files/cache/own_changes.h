@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "ros2s/base/crc32c.h"
+#include "ros2s/base/inline_vector.h"
 #include "ros2s/fs/file_system.h"
 
 namespace ros2s::cache {
@@ -121,7 +122,7 @@ class OwnChanges::Change {
 
     OwnChanges& all_;
     const Moment began_;
-    std::vector<Touched> touched_;
+    InlineVector<Touched, 4> touched_;  // a write has one
     bool is_sent_ = false, is_ended_ = false;
 };
 
