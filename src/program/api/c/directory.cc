@@ -2,7 +2,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "directory.h"
+#include "handles.h"
 #include "owner_of_new.h"
 #include "walk.h"
 

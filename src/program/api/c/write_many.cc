@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-#include "directory.h"
+#include "handles.h"
 #include "owner_of_new.h"
 #include "ros2s/runtime/nursery.h"
 
