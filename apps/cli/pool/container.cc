@@ -303,7 +303,8 @@ Task<Result<>> container_check(CommandContext context, ContainerOptions options)
         const auto opened,
         co_await api::Deployment::open(
             context.call, context.environment, uri,
-            {.embedded = {.program = "ros2store"}, .read_only = !options.free}, context.report));
+            {.embedded = {.program = "ros2store"}, .read_only = !options.free, .caches = false},
+            context.report));
     auto* const dfs = dynamic_cast<fs::Dfs*>(&opened->file_system());
     Result<fs::Leaks> leaks = fail(Code::unsupported);
     if (dfs == nullptr) {
