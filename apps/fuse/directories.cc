@@ -135,7 +135,6 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
         fuse_entry_param entry{};
         if (attributes) {
             entry = to_entry(server, user, node, *attributes);
-            if (!server.caches()) entry.entry_timeout = 0;
         } else {  // only a name; also if the node was removed meanwhile
             entry.attr.st_ino = name.node.value;
             entry.attr.st_mode = name.type;

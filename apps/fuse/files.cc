@@ -319,6 +319,7 @@ Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file
                   bool keeps_set_ids, ReceiveBuffer received, ConstBytes data, uint64_t offset) {
     const auto written = co_await write_bytes(server, node, file, data, offset, keeps_set_ids);
     if (written) {
+        if (!keeps_set_ids) server.set_ids_may_be_gone(node);
         fuse_reply_write(request, *written);
     } else {
         server.note_failure(node, written.error());
@@ -507,8 +508,10 @@ Task<Result<uint64_t>> copy(Server& server, CopyEnd from, CopyEnd to, uint64_t b
 
 Task<> copy_task(Server& server, fuse_req_t request, CopyEnd from, CopyEnd to, uint64_t bytes) {
     const bool is_root = fuse_req_ctx(request)->uid == 0;
+    const fs::NodeId to_node = to.node;
     const auto copied = co_await copy(server, from, to, std::min(bytes, copy_bytes_max), is_root);
     if (copied) {
+        if (!is_root) server.set_ids_may_be_gone(to_node);
         fuse_reply_write(request, *copied);
     } else {
         reply_error(request, copied.error());

@@ -10,22 +10,22 @@
 namespace ros2s::fuse {
 namespace {
 
-constexpr Duration kept_most = std::chrono::seconds(1);
+constexpr Duration attributes_most = std::chrono::seconds(1);
+// Others wait for its end, which must be a prompt answer (object/leases.cc).
+constexpr Duration names_most = std::chrono::milliseconds(5);
+// The kernel counts in steps of up to 4 ms, and rounds up twice.
+constexpr Duration kernels_step = std::chrono::milliseconds(12);
 // The kernel has long dealt with a reply after this time.
 constexpr Duration reply_taken_within = std::chrono::milliseconds(50);
 
-// Of the kernel's interface 7.44 (Linux 6.16), which Debian 12's headers do not have: names that
-// were looked up before are looked up again.
-constexpr unsigned minor_with_epochs = 44;
-constexpr int32_t notify_epoch = 8;
+double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
-void KernelCaches::start(int descriptor, unsigned protocol_minor) {
+void KernelCaches::start(int descriptor) {
     if (leases_ == nullptr || is_started_) return;
     descriptor_ = descriptor;
     is_started_ = true;
-    keeps_names_ = protocol_minor >= minor_with_epochs;
     leases_->observe(*this);
 }
 
@@ -35,17 +35,24 @@ Task<> KernelCaches::stop() {
     while (running_ > 0) co_await idle_;
 }
 
-CacheTimes KernelCaches::times(fs::NodeId directory, fs::NodeId node,
-                               std::span<const Leased> leases) {
+CacheTimes KernelCaches::times(Found found, std::span<const Leased> leases) {
     if (!is_started_ || leases.empty()) return {};
     const Time now = reactor_.now();
-    const Duration rest = std::min(leases_->until() - now, kept_most);
+    const Duration rest = leases_->until() - now;
     if (rest <= Duration{}) return {};
-    const double seconds = std::chrono::duration<double>(rest).count();
+    CacheTimes times;
+    if (leases_->held(leases, found.node) != 0) {
+        const Duration kept = std::min(rest, attributes_most);
+        attributes_until_ = std::max(attributes_until_, now + kept + kernels_step);
+        times.attributes = seconds(kept);
+    }
+    if (found.is_directory && leases_->held(leases, found.directory) != 0) {
+        const Duration kept = std::min(rest, names_most);
+        names_until_ = std::max(names_until_, now + kept + kernels_step);
+        times.name = seconds(kept);
+    }
     replied_ = now;
-    kept_until_ = std::max(kept_until_, now + rest);
-    return {.name = keeps_names_ && leases_->held(leases, directory) != 0 ? seconds : 0,
-            .attributes = leases_->held(leases, node) != 0 ? seconds : 0};
+    return times;
 }
 
 // A negative offset: attributes only. The kernel then waits for no page.
@@ -57,19 +64,15 @@ void KernelCaches::drop_attributes(fs::NodeId node) const noexcept {
     std::ignore = ::writev(descriptor_, parts, 2);
 }
 
-void KernelCaches::drop_names() const noexcept {
-    if (!is_started_ || !keeps_names_) return;
-    const fuse_out_header header{.len = sizeof header, .error = notify_epoch, .unique = 0};
-    std::ignore = ::write(descriptor_, &header, sizeof header);
-}
-
 Task<> KernelCaches::lost(std::span<const fs::NodeId> nodes) {
     ++running_;
-    for (int time = 0; time < 2; ++time) {
+    for (const fs::NodeId node : nodes) drop_attributes(node);
+    const Time now = reactor_.now();
+    const bool is_late = now - replied_ > reply_taken_within;
+    const Time again = std::max(names_until_, is_late ? now : now + std::chrono::milliseconds(5));
+    if (again > now) {
+        co_await sleep_until(reactor_, again);
         for (const fs::NodeId node : nodes) drop_attributes(node);
-        drop_names();
-        if (time > 0 || reactor_.now() - replied_ > reply_taken_within) break;
-        co_await sleep_for(reactor_, std::chrono::milliseconds(5));
     }
     if (--running_ == 0) idle_.wake_all();
 }
@@ -77,8 +80,7 @@ Task<> KernelCaches::lost(std::span<const fs::NodeId> nodes) {
 // The server may take what ended for given back as soon as it hears from this mount again.
 Task<> KernelCaches::lost_all() {
     ++running_;
-    drop_names();
-    co_await sleep_until(reactor_, kept_until_);
+    co_await sleep_until(reactor_, std::max(attributes_until_, names_until_));
     if (--running_ == 0) idle_.wake_all();
 }
 

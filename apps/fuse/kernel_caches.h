@@ -1,16 +1,18 @@
-// KernelCaches: what the kernel may keep of a file system that others change, too. It keeps names
-// and attributes under leases (fs/leases.h), for a second at most: then it asks again, and is
-// answered without a request to a server. So nothing old is shown longer, even if this process is
-// stopped. When a lease is lost, the kernel is told before the server is answered.
+// KernelCaches: what the kernel may keep of a file system that others change, too. It keeps
+// attributes under leases (fs/leases.h) for a second at most, and names of directories for 5 ms.
+// Then it asks again, and is answered without a request to a server. So nothing old is shown
+// longer, even if this process is stopped. When a lease is lost, the server is answered after the
+// kernel has dropped the attributes and the time of the names is over.
 //
 // A reply may be on its way to the kernel's caches when a lease is lost. Most such replies are not
 // kept, because the kernel compares the numbers of its requests and of these notifications. Not so
 // for inodes that it does not know yet. If it got something to keep lately, it is told once more a
-// little later. Replies that it does not number at all are not to be kept: names in listings,
-// attributes that were set.
+// little later. Attributes that were set have no number, and are not to be kept.
 //
-// Names need Linux 6.16. The notification of older kernels that a name is gone waits for requests
-// in its directory, which may wait for the very change that needs the answer.
+// Names are not dropped. `inval_entry` and `expire_entry` wait for requests in their directory,
+// which may wait for the very change that needs the answer. A new epoch (Linux 6.16) makes the
+// kernel invalidate entries that are in use: it detaches what is mounted below them, and an overlay
+// fails with ESTALE.
 //
 // Used on the server's core.
 #pragma once
@@ -39,17 +41,18 @@ class KernelCaches final : public fs::LeaseObserver {
     KernelCaches(const KernelCaches&) = delete;
     KernelCaches& operator=(const KernelCaches&) = delete;
 
-    // The kernel has introduced itself. Without this nothing is kept.
-    void start(int descriptor, unsigned protocol_minor);
+    // Without this nothing is kept.
+    void start(int descriptor);
     // Returns when no call of the leases' owner runs here.
     Task<> stop();
     [[nodiscard]] bool is_used() const { return is_started_; }
-    // For a reply about the node, and its name in the directory, that came with these leases.
-    [[nodiscard]] CacheTimes times(fs::NodeId directory, fs::NodeId node,
-                                   std::span<const Leased> leases);
+    // For a reply about a node, and its name in the directory, that came with these leases.
+    struct Found {
+        fs::NodeId directory{}, node{};
+        bool is_directory = false;  // the node
+    };
+    [[nodiscard]] CacheTimes times(Found found, std::span<const Leased> leases);
 
-    // This mount has moved a name: the kernel keeps the time of the old one.
-    void name_moved() const noexcept { drop_names(); }
     // This mount has changed attributes in a way that the kernel does not notice.
     void attributes_changed(fs::NodeId node) const noexcept {
         if (is_started_) drop_attributes(node);
@@ -60,15 +63,13 @@ class KernelCaches final : public fs::LeaseObserver {
 
   private:
     void drop_attributes(fs::NodeId node) const noexcept;
-    void drop_names() const noexcept;
 
     Reactor& reactor_;
     fs::LeaseSet* const leases_;
     int descriptor_ = -1;
     bool is_started_ = false;
-    bool keeps_names_ = false;
-    Time replied_{};     // when the kernel last got something to keep
-    Time kept_until_{};  // all that it got
+    Time replied_{};                           // when the kernel last got something to keep
+    Time attributes_until_{}, names_until_{};  // when it has none any more
     size_t running_ = 0;
     Event idle_;
 };

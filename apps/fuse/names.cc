@@ -15,7 +15,7 @@ Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         server, user.call, parent, co_await server.file_system().lookup(user.call, parent, name));
     if (!result && result.error().code == Code::not_found) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
-        absent.entry_timeout = server.cache_times(parent, {}, user.leases).name;
+        absent.entry_timeout = server.cache_times({.directory = parent}, user.leases).name;
         if (absent.entry_timeout > 0) {
             fuse_reply_entry(request, &absent);
             co_return;
@@ -109,7 +109,6 @@ Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
     for (const fs::NodeId directory : {parent, new_parent}) {
         result = co_await named_in(server, user.call, directory, result);
     }
-    if (result && parent != new_parent) server.kernel_caches().name_moved();
     if (!result && result.error().code == Code::loop) {
         fuse_reply_err(request, EINVAL);
         co_return;

@@ -62,7 +62,8 @@ fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId direc
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
     entry.attr = to_stat(server, attributes);
-    const CacheTimes times = server.cache_times(directory, attributes.node, user.leases);
+    const CacheTimes times =
+        server.cache_times({directory, attributes.node, S_ISDIR(attributes.mode)}, user.leases);
     entry.attr_timeout = times.attributes;
     entry.entry_timeout = times.name;
     return entry;
@@ -83,7 +84,8 @@ void reply_attributes(fuse_req_t request, const UserCall& user,
     Server& server = server_of(request);
     server.note_attributes(*result, false);
     const struct stat status = to_stat(server, *result);
-    fuse_reply_attr(request, &status, server.cache_times({}, result->node, user.leases).attributes);
+    fuse_reply_attr(request, &status,
+                    server.cache_times({.node = result->node}, user.leases).attributes);
 }
 
 namespace {
@@ -123,7 +125,7 @@ void reply_statx(fuse_req_t request, const UserCall& user, const fs::Attributes&
     server.note_attributes(attributes, false);
     const struct stat status = to_stat(server, attributes);
     const bool has_birth_time = attributes.created != WallTime{};
-    const double valid = server.cache_times({}, attributes.node, user.leases).attributes;
+    const double valid = server.cache_times({.node = attributes.node}, user.leases).attributes;
     const auto valid_seconds = static_cast<uint64_t>(valid);
     StatxReply reply{
         .valid_seconds = valid_seconds,
