@@ -402,6 +402,8 @@ class Embedded(OnFsspec):
         self.assertEqual(fsspec.AbstractFileSystem.from_json(fs.to_json()).uri, fs.uri)
         files = fsspec.open_files(self.url(self.path("*")))
         self.assertEqual(sorted(file.path for file in files), sorted([name, self.path("plain")]))
+        uri = "ros2s:///pool/main?dir=/a%20b%FF&provider=ucx+tcp&timeout=5"
+        self.assertEqual(fsspec.filesystem("ros2s", **fs._get_kwargs_from_urls(uri)).uri, uri)
         for wrong in ({}, {"uri": self.url("/a")}):
             with self.assertRaises(ValueError):
                 fsspec.filesystem(self.scheme, **wrong)

@@ -12,7 +12,7 @@ import os
 import posixpath
 import secrets
 import stat
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import quote, unquote
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import _DEFAULT_CALLBACK
@@ -34,7 +34,17 @@ def _split(url):
     authority, _, names = rest.partition("/")
     pool, _, names = names.partition("/")
     container, _, path = names.partition("/")
-    return f"{scheme}://{authority}/{pool}/{container}", unquote(path, errors="surrogateescape"), dict(parse_qsl(query))
+    # Other than in a form, '+' is no space: provider=ucx+tcp.
+    pairs = [each.partition("=")[::2] for each in query.split("&") if each]
+    return f"{scheme}://{authority}/{pool}/{container}", _decoded(path), {key: _decoded(value) for key, value in pairs}
+
+
+def _decoded(text):
+    return unquote(text, errors="surrogateescape")
+
+
+def _encoded(text):
+    return quote(str(text), safe="/~:,;+", errors="surrogateescape")
 
 
 class Ros2storeFileSystem(AbstractFileSystem):
@@ -62,7 +72,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if path:
             raise ValueError(f"uri={uri}/{path}: it names a path, and a file system is a whole container")
         parameters.update({key: options[key] for key in PARAMETERS if options.get(key) is not None})
-        self.uri = uri + ("?" + urlencode(parameters, safe="/:,;+") if parameters else "")
+        query = "&".join(f"{key}={_encoded(value)}" for key, value in parameters.items())
+        self.uri = uri + ("?" + query if query else "")
         self.auto_mkdir = auto_mkdir
         self._files = None
 
@@ -100,8 +111,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if "://" in name:
             return name
         uri, _, query = self.uri.partition("?")
-        path = quote(self._strip_protocol(name), safe="/~", errors="surrogateescape")
-        return uri + path + ("?" + query if query else "")
+        return uri + _encoded(self._strip_protocol(name)) + ("?" + query if query else "")
 
     # ---- names
     def _described(self, path, attributes, is_link=False):
