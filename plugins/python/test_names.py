@@ -97,6 +97,8 @@ class Embedded(OnPool):
     def test_rmtree_leaves_what_links_lead_to(self):
         self.tree("outside/file", "inside/a/b/c")
         self.fs.symlink("/outside", "inside/link")
+        with self.assertRaisesRegex(NotADirectoryError, "'inside/link': it is a symbolic link"):
+            self.fs.rmtree("inside/link")
         self.fs.rmtree("inside")
         self.assertEqual((self.fs.exists("inside"), self.fs.exists("outside/file")), (False, True))
         with self.assertRaises(NotADirectoryError):

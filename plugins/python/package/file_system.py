@@ -184,11 +184,16 @@ class FileSystem(_ros2store.FileSystem):
         return found
 
     def rmtree(self, path):
-        """Removes a directory and everything in it. Symbolic links are not followed."""
+        """Removes a directory and everything in it. Symbolic links are not followed: NotADirectoryError."""
+        if self.islink(path):
+            raise NotADirectoryError(errno.ENOTDIR, f"rmtree '{os.fsdecode(path)}': it is a symbolic link")
+        self._rmtree(path)
+
+    def _rmtree(self, path):
         others = []
         for name, attributes in self.scandir(path):
             if stat.S_ISDIR(attributes.st_mode):
-                self.rmtree(_join(path, name))
+                self._rmtree(_join(path, name))
             else:
                 others.append(name)
         self.unlink_many(others, path)
