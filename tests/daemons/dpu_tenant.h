@@ -37,6 +37,11 @@ inline void issue_certificates(const DpuProcess& dpu, std::initializer_list<cons
             .service = hostlink::file_service};
 }
 
+// The process of a test has not forked: it calls the control plane itself.
+[[nodiscard]] inline control::ControlClient& control_of(connection::Connection& connection) {
+    return dynamic_cast<control::ControlClient&>(connection.control());
+}
+
 // A session, a mount of a container, and a file in it. Use it on the reactor's core.
 struct DpuTenant {
     std::unique_ptr<connection::Connection> connection;
@@ -78,7 +83,7 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
     EXPECT_TRUE(mounted) << report.text();
     if (!mounted) co_return false;
     locator = std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});
-    names = std::make_unique<control::RemoteNamespace>(connection->control(), *locator,
+    names = std::make_unique<control::RemoteNamespace>(control_of(*connection), *locator,
                                                        connection->client());
     link = std::make_unique<hostlink::LinkClient>(
         reactor, connection->channel(), *locator,

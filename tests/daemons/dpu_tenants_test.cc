@@ -108,7 +108,7 @@ Task<Result<>> read_file(Tenant& tenant, hostlink::FileBody file) {
 }
 
 Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
-    control::ControlClient& control = bob.connection->control();
+    control::ControlClient& control = control_of(*bob.connection);
     const session::MountLocation hers = alice.location();
     Report report;
     EXPECT_EQ((co_await control.keep_alive(call, hers.session, report)).error().code, Code::stale);
@@ -299,8 +299,8 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     EXPECT_TRUE(mounted) << report.text();
     bob.locator =
         std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});
-    bob.names = std::make_unique<control::RemoteNamespace>(bob.connection->control(), *bob.locator,
-                                                           bob.connection->client());
+    bob.names = std::make_unique<control::RemoteNamespace>(control_of(*bob.connection),
+                                                           *bob.locator, bob.connection->client());
     bob.link = std::make_unique<hostlink::LinkClient>(
         reactor, bob.connection->channel(), *bob.locator,
         hostlink::LinkClient::Options{.client = bob.connection->client(), .behind = "the DPU"});

@@ -169,7 +169,7 @@ Task<> intrude(HostileTenant& self, fabric::Domain& domain, const KnownTenant& v
 // Opens a session whose client connects and disappears, or never connects.
 Task<> leave_a_session(HostileTenant& self, fabric::Domain& domain,
                        std::vector<session::SessionId>& left) {
-    control::ControlClient& control = self.tenant.connection->control();
+    control::ControlClient& control = control_of(*self.tenant.connection);
     Report report;
     const Uuid client = Uuid::make(self.reactor.secrets());
     const auto opened =
@@ -269,7 +269,7 @@ Task<> list_by_handle_of(HostileTenant& self, const KnownTenant& victim) {
 }
 
 Task<> use_session_of(HostileTenant& self, const KnownTenant& victim) {
-    control::ControlClient& control = self.tenant.connection->control();
+    control::ControlClient& control = control_of(*self.tenant.connection);
     const session::SessionId session = victim.location.session;
     Report report;
     EXPECT_FALSE(self.count(co_await control.keep_alive(call, session, report)));
@@ -478,7 +478,7 @@ Task<> send_garbage(HostileTenant& self) { return many_at_once(self, 4, garbage_
 
 Task<> spend_tickets(HostileTenant& self) {
     const auto domain = open_domain(self);
-    control::ControlClient& control = self.tenant.connection->control();
+    control::ControlClient& control = control_of(*self.tenant.connection);
     constexpr size_t left_max = 200;  // of the 256 that one may have
     std::vector<session::SessionId> left;
     Report report;
