@@ -562,6 +562,9 @@ TEST_P(ForkOnNetwork, ChildWorksAfterItsHelperWasKilled) {
                   for (const std::string& each : helpers_with(tag)) {
                       kill(std::stoi(each), SIGKILL);
                   }
+                  for (int i = 0; i < 1000 && !helpers_with(tag).empty(); ++i) {
+                      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+                  }
                   return write_file(fs, "a", "child");
               }),
               0);
