@@ -343,6 +343,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<Result<FileHandle>> open_below(const Call& call, LazyFile file, Opening how);
     Task<Result<FileHandle>> hold_below(const Call& call, Lazy& file);
     Task<Result<uint64_t>> read_lazy(const Call& call, LazyFile file, Window into, uint64_t offset);
+    LockTask unlock_lazy(const Call& call, LazyFile file, object::Lock lock, fs::LockHow how);
     static Task<> open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
                            Result<>& first);
     // Returns the first error after which a file may still be opened.

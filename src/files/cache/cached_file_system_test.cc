@@ -624,6 +624,7 @@ Task<> read_at(CachedFileSystem& files, fs::FileHandle handle, Result<uint64_t>&
 // As when the connection is lost: the file cannot be opened below before the leases have ended.
 Task<> Caches::loses_leases_while_opening() {
     const NodeId node = co_await file(a, root_node, "f");
+    EXPECT_EQ(co_await write(a, node, "x"), 1U);
     EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "f")), fine);
     const auto opened = co_await b.cached->open(call, node, {});
     CO_ASSERT(opened.has_value());

@@ -308,8 +308,20 @@ Task<Result<uint64_t>> CachedFileSystem::seek(const Call& call, FileHandle handl
     });
 }
 
+// A mount unlocks at each close. That needs no pin.
+CachedFileSystem::LockTask CachedFileSystem::unlock_lazy(const Call& call, LazyFile file,
+                                                         object::Lock lock, fs::LockHow how) {
+    ROS2S_CO_TRY_ASSIGN(const FileHandle below,
+                        co_await open_below(call, std::move(file), Opening::by_lease));
+    co_return co_await below_.lock(call, below, lock, how);
+}
+
 CachedFileSystem::LockTask CachedFileSystem::lock(const Call& call, FileHandle handle,
                                                   const object::Lock& lock, fs::LockHow how) {
+    if (const auto found = lazy_.find(handle.value);
+        found != lazy_.end() && lock.mode == object::LockMode::none) {
+        return unlock_lazy(call, found->second, lock, how);
+    }
     return with(call, handle, [this, &call, &lock, how](FileHandle below) {
         return below_.lock(call, below, lock, how);
     });

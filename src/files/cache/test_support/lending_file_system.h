@@ -230,6 +230,10 @@ class LendingFileSystem final : public fs::FileSystem {
         files_.erase(handle.value);
         return below_.close(call, handle);
     }
+    Task<Result<>> hold(const Call& call, FileHandle handle) override {
+        ++requests;
+        return below_.hold(call, handle);
+    }
     Task<Result<std::vector<fs::DirectoryEntry>>> readdir(const Call& call, FileHandle handle,
                                                           uint64_t cookie, size_t limit) override {
         ++requests;
