@@ -9,10 +9,12 @@
 
 #include <array>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "dpu_process.h"
@@ -193,6 +195,21 @@ TEST_F(NetworkUri, InvalidUriIsExplained) {
     EXPECT_EQ(good.result, 0) << good.sentence;
 }
 
+// Returns when all threads of the process have stopped.
+void stop(int pid) {
+    ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+    const auto is_stopped = [pid] {
+        std::ifstream stat(fmt::format("/proc/{}/stat", pid));
+        std::string text;
+        std::getline(stat, text);
+        return text.substr(text.rfind(')') + 1).starts_with(" T");
+    };
+    for (int i = 0; i < 1000 && !is_stopped(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    ASSERT_TRUE(is_stopped());
+}
+
 // Reads the file while the process is stopped, and again when it runs.
 void read_from_a_stopped_process(const std::string& uri, int pid,
                                  const std::vector<char>& content) {
@@ -201,7 +218,7 @@ void read_from_a_stopped_process(const std::string& uri, int pid,
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(program.fs, "file", O_RDONLY, 0, &file), 0) << ros2s_last_error();
     std::vector<char> memory(content.size());
-    EXPECT_EQ(::kill(pid, SIGSTOP), 0);
+    stop(pid);
     EXPECT_EQ(ros2s_pread(file, memory.data(), memory.size(), 0), -ETIMEDOUT);
     EXPECT_THAT(ros2s_last_error(), HasSubstr("the server did not reply within 2 s"));
     // The memory is the program's again, whatever the server then does.
@@ -243,7 +260,7 @@ TEST_F(NetworkUri, TimeoutEndsCallsToHangingServer) {
 void open_a_pool_meanwhile(const EngineProcess& stopped, const std::function<void()>& waits,
                            const std::string& local) {
     using std::chrono::seconds;
-    ASSERT_EQ(::kill(stopped.pid(), SIGSTOP), 0);
+    stop(stopped.pid());
     const auto waiting = std::async(std::launch::async, waits);
     EXPECT_EQ(waiting.wait_for(seconds(1)), std::future_status::timeout);
     const auto meanwhile = std::async(std::launch::async, [&local] {
