@@ -96,6 +96,14 @@ void read(Method method, ConstBytes body) {
                 same(rpc::build(buffer, space_request_fields, container), body);
             }
             break;
+        case Method::listen: {
+            Uuid holder;
+            Listening listening;
+            if (rpc::read(body, listen_fields, container, holder, listening)) {
+                same(rpc::build(buffer, listen_fields, container, holder, listening), body);
+            }
+            break;
+        }
         default: break;
     }
 }
@@ -104,6 +112,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 14), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 16), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

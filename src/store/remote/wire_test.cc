@@ -519,6 +519,9 @@ TEST_F(StoreWireGolden, BodiesMatchTheGoldenBytes) {
     request(Method::pinned_again,
             rpc::build(buffer, pinned_again_fields, container, container.uuid));
     reply(Method::pinned_again, rpc::build(buffer, refused_a_punch_fields, true));
+    request(Method::listen, rpc::build(buffer, listen_fields, container, container.uuid,
+                                       Listening{.waits = true, .given_back = {{{1, 2}, 7}}}));
+    reply(Method::listen, rpc::build(buffer, news_fields, LeaseNews{.recalled = {{{1, 2}, 8}}}));
     EXPECT_EQ(requests_, golden_requests);
     EXPECT_EQ(replies_, golden_replies);
 }
