@@ -35,18 +35,18 @@ Task<> KernelCaches::stop() {
     while (running_ > 0) co_await idle_;
 }
 
-CacheTimes KernelCaches::times(Found found, std::span<const Leased> leases) {
+CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
     if (!is_started_ || leases.empty()) return {};
     const Time now = reactor_.now();
     const Duration rest = leases_->until() - now;
     if (rest <= Duration{}) return {};
     CacheTimes times;
-    if (leases_->held(leases, found.node) != 0) {
+    if (leases_->held(leases, reply.node) != 0) {
         const Duration kept = std::min(rest, attributes_most);
         attributes_until_ = std::max(attributes_until_, now + kept + kernels_step);
         times.attributes = seconds(kept);
     }
-    if (found.is_directory && leases_->held(leases, found.directory) != 0) {
+    if (reply.is_directory && leases_->held(leases, reply.directory) != 0) {
         const Duration kept = std::min(rest, names_most);
         names_until_ = std::max(names_until_, now + kept + kernels_step);
         times.name = seconds(kept);

@@ -47,11 +47,11 @@ class KernelCaches final : public fs::LeaseObserver {
     Task<> stop();
     [[nodiscard]] bool is_used() const { return is_started_; }
     // For a reply about a node, and its name in the directory, that came with these leases.
-    struct Found {
+    struct Reply {
         fs::NodeId directory{}, node{};
         bool is_directory = false;  // the node
     };
-    [[nodiscard]] CacheTimes times(Found found, std::span<const Leased> leases);
+    [[nodiscard]] CacheTimes times(Reply reply, std::span<const Leased> leases);
 
     // This mount has changed attributes in a way that the kernel does not notice.
     void attributes_changed(fs::NodeId node) const noexcept {

@@ -133,11 +133,11 @@ class Server {
     // The caller keeps leases for the kernel.
     [[nodiscard]] bool takes_leases() const noexcept { return kernel_caches_.is_used(); }
     // How long the kernel may keep what a reply with these leases says.
-    [[nodiscard]] CacheTimes cache_times(KernelCaches::Found found,
+    [[nodiscard]] CacheTimes cache_times(KernelCaches::Reply reply,
                                          std::span<const Leased> leases) {
         if (caches()) return KernelCaches::always;
-        CacheTimes times = kernel_caches_.times(found, leases);
-        if (is_written(found.node)) times.attributes = 0;
+        CacheTimes times = kernel_caches_.times(reply, leases);
+        if (is_written(reply.node)) times.attributes = 0;
         return times;
     }
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)

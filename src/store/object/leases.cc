@@ -107,7 +107,7 @@ LeaseNews LeaseTable::news_for(HolderState& holder) {
     LeaseNews news;
     for (auto& [number, recall] : holder.recalls) {
         if (holder.untold == 0 || news.recalled.size() == lease_news_max) break;
-        if (recall.told != Time{}) continue;
+        if (recall.told) continue;
         recall.told = reactor_.now();
         --holder.untold;
         news.recalled.push_back({recall.key.second, number});
@@ -158,7 +158,7 @@ void LeaseTable::drop(HolderState& holder, Key key) {
     const uint64_t number = held->second;
     holder.leases.erase(held);
     if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
-        if (recall->second.told == Time{}) --holder.untold;
+        if (!recall->second.told) --holder.untold;
         holder.recalls.erase(recall);
     }
     const auto object = objects_.find(key);
@@ -250,7 +250,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
         const auto recall = holder.recalls.find(each.number);
         if (recall == holder.recalls.end()) {
             begin_recall(each, key);
-        } else if (recall->second.told != Time{} && now >= recall->second.told + lease_time) {
+        } else if (recall->second.told && now >= *recall->second.told + lease_time) {
             note_answer(holder.name, recall->second.begun);
             over.push_back(&holder);
             continue;

@@ -22,6 +22,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -90,7 +91,7 @@ class LeaseTable {
     struct Recall {
         Key key;
         Time begun{};
-        Time told{};  // to the holder; the epoch: not yet
+        std::optional<Time> told{};  // to the holder
     };
     struct HolderState {
         explicit HolderState(HolderName named) : name(named) {}
