@@ -1,11 +1,10 @@
 #include "kernel_caches.h"
 
-#include <linux/fuse.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
+#include <tuple>
+
+#include "fuse_api.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -22,9 +21,9 @@ double seconds(Duration time) { return std::chrono::duration<double>(time).count
 
 }  // namespace
 
-void KernelCaches::start(int descriptor) {
+void KernelCaches::start(fuse_session* session) {
     if (leases_ == nullptr || is_started_) return;
-    descriptor_ = descriptor;
+    session_ = session;
     is_started_ = true;
     leases_->observe(*this);
 }
@@ -57,11 +56,7 @@ CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
 
 // A negative offset: attributes only. The kernel then waits for no page.
 void KernelCaches::drop_attributes(fs::NodeId node) const noexcept {
-    fuse_notify_inval_inode_out attributes{.ino = node.value, .off = -1, .len = 0};
-    fuse_out_header header{
-        .len = sizeof header + sizeof attributes, .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
-    const iovec parts[] = {{&header, sizeof header}, {&attributes, sizeof attributes}};
-    std::ignore = ::writev(descriptor_, parts, 2);
+    std::ignore = fuse_lowlevel_notify_inval_inode(session_, node.value, -1, 0);
 }
 
 Task<> KernelCaches::lost(std::span<const fs::NodeId> nodes) {

@@ -23,6 +23,8 @@
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
 
+struct fuse_session;
+
 namespace ros2s::fuse {
 
 // In seconds.
@@ -42,7 +44,7 @@ class KernelCaches final : public fs::LeaseObserver {
     KernelCaches& operator=(const KernelCaches&) = delete;
 
     // Without this nothing is kept.
-    void start(int descriptor);
+    void start(fuse_session* session);
     // Returns when no call of the leases' owner runs here.
     Task<> stop();
     [[nodiscard]] bool is_used() const { return is_started_; }
@@ -66,7 +68,7 @@ class KernelCaches final : public fs::LeaseObserver {
 
     Reactor& reactor_;
     fs::LeaseSet* const leases_;
-    int descriptor_ = -1;
+    fuse_session* session_ = nullptr;
     bool is_started_ = false;
     Time replied_{};                           // when the kernel last got something to keep
     Time attributes_until_{}, names_until_{};  // when it has none any more

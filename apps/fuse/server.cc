@@ -183,7 +183,7 @@ void Server::connected(fuse_conn_info& connection) noexcept {
         }
     };
     if (options_.sharing == Sharing::shared && options_.caching) {
-        kernel_caches_.start(fuse_session_fd(session_));
+        kernel_caches_.start(session_);
     }
     connection.max_write = transfer_bytes_max;
     connection.max_read = transfer_bytes_max;
