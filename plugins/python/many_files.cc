@@ -1,5 +1,7 @@
 #include "many_files.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <span>
 
@@ -13,12 +15,52 @@ namespace {
 
 using Items = std::span<ros2s_read_item>;
 
+// A request takes no more, and a server may state any size: memory for more is made as bytes
+// arrive.
+constexpr uint64_t file_bytes_together_max = uint64_t{64} << 20;
+// Of the files of one pass.
+constexpr uint64_t bytes_together_max = uint64_t{1} << 30;
+
+// A file that is read by itself.
+class LargeFile {
+  public:
+    LargeFile(SharedFileSystem& fs, const std::string& directory, const char* path)
+        : file_(fs.call([&](const ros2store::FileSystem& at) {
+              return at.open(directory.empty() ? path : directory + "/" + path,
+                             O_RDONLY | O_NOFOLLOW);
+          })) {}
+    [[nodiscard]] uint64_t size() const {
+        const Unlocked unlocked;
+        return static_cast<uint64_t>(file_.stat().st_size);
+    }
+    [[nodiscard]] uint64_t read(char* into, uint64_t bytes, uint64_t offset) const {
+        const Unlocked unlocked;
+        return static_cast<uint64_t>(file_.pread(into, bytes, offset));
+    }
+
+  private:
+    ros2store::File file_;
+};
+
 // Reads once into the items' buffers, and raises the first error.
 void read_once(SharedFileSystem& fs, const std::string& directory, Items items) {
-    fs.call([&](const ros2store::FileSystem& at) {
-        checked(ros2s_read_many(at.get(), c_string(directory), items.data(), items.size()));
-    });
+    std::vector<ros2s_read_item> together;
     for (const ros2s_read_item& item : items) {
+        if (item.capacity <= file_bytes_together_max) together.push_back(item);
+    }
+    fs.call([&](const ros2store::FileSystem& at) {
+        checked(ros2s_read_many(at.get(), c_string(directory), together.data(), together.size()));
+    });
+    auto read = together.begin();
+    for (ros2s_read_item& item : items) {
+        if (item.capacity > file_bytes_together_max) {
+            const LargeFile file(fs, directory, item.path);
+            item.size = file.size();
+            item.result =
+                static_cast<int64_t>(file.read(static_cast<char*>(item.buffer), item.capacity, 0));
+            continue;
+        }
+        item = *read++;
         if (item.result < 0) {
             throw error_of_one("read", item.path, static_cast<int>(-item.result));
         }
@@ -31,8 +73,7 @@ void read_once(SharedFileSystem& fs, const std::string& directory, Items items) 
     }
 }
 
-// Reads of the files as often as their contents do not fit. A server may report any size, so the
-// memory of one file, and of all, grows only as bytes arrive.
+// Reads files into bytes objects: again where a file turns out to be larger than its memory.
 class Contents {
   public:
     Contents(SharedFileSystem& fs, const FilesToRead& files, std::vector<ros2s_read_item> items)
@@ -43,6 +84,7 @@ class Contents {
         }
         py::list out(items_.size());
         for (size_t i = 0; i < items_.size(); ++i) {
+            if (files_.wanted(items_[i]) > file_bytes_together_max) read_large(i);
             out[i] = shortened(std::move(made_[i]), static_cast<size_t>(items_[i].result));
         }
         return out;
@@ -50,21 +92,16 @@ class Contents {
     [[nodiscard]] const std::vector<ros2s_read_item>& items() const { return items_; }
 
   private:
-    static constexpr uint64_t file_bytes_first = uint64_t{64} << 20;
-    static constexpr uint64_t bytes_together_max = uint64_t{1} << 30;
-
-    // False: everything is read.
+    // False: everything is read, except the ends of large files.
     bool read_some() {
         std::vector<size_t> places;
         std::vector<ros2s_read_item> now;
         uint64_t room = bytes_together_max;
         for (size_t i = 0; i < items_.size(); ++i) {
             ros2s_read_item& item = items_[i];
-            const uint64_t wanted = files_.wanted(item);
-            if (made_[i] && wanted <= item.capacity) continue;
-            const uint64_t next = std::min(wanted, std::max(file_bytes_first, 2 * item.capacity));
-            if (!now.empty() && next > room) continue;
-            room -= std::min(room, next);
+            const uint64_t next = std::min(files_.wanted(item), file_bytes_together_max);
+            if ((made_[i] && next <= item.capacity) || next > room) continue;
+            room -= next;
             made_[i] = new_bytes(next);
             item.buffer = PyBytes_AS_STRING(made_[i].ptr());
             item.capacity = next;
@@ -75,6 +112,22 @@ class Contents {
         read_once(fs_, files_.directory, now);
         for (size_t i = 0; i < now.size(); ++i) items_[places[i]] = now[i];
         return true;
+    }
+    void read_large(size_t i) {
+        ros2s_read_item& item = items_[i];
+        const LargeFile file(fs_, files_.directory, item.path);
+        item.size = file.size();
+        uint64_t done = 0, room = item.capacity;
+        while (true) {
+            const uint64_t wanted = std::min(room, files_.wanted(item));
+            made_[i] = shortened(std::move(made_[i]), wanted);
+            const uint64_t got =
+                file.read(PyBytes_AS_STRING(made_[i].ptr()) + done, wanted - done, done);
+            done += got;
+            if (done < wanted || wanted == files_.wanted(item)) break;
+            room *= 2;
+        }
+        item.result = static_cast<int64_t>(done);
     }
 
     SharedFileSystem& fs_;

@@ -63,6 +63,18 @@ class Embedded(OnPool):
         self.assertEqual(error.errno, errno.ERANGE)
         self.assertEqual(self.fs.read_many(["f1", "f2"], "many", most=7, into=[bytearray(7), bytearray(9)]), [7, 7])
 
+    def test_a_file_larger_than_a_request_takes(self):
+        large = bytes(range(256)) * (70 << 12)  # 70 MiB
+        self.write("many/large", large)
+        for sizes in None, [len(large), 1000], [1, 1]:
+            self.assertTrue(self.fs.read_many(["large", "f1"], "many", sizes=sizes) == [large, self.contents[1]])
+        most = (68 << 20) + 5
+        self.assertTrue(self.fs.read_many(["large"], "many", most) == [large[:most]])
+        into = bytearray(len(large))
+        self.assertEqual(self.fs.read_many(["large"], "many", into=into), [len(large)])
+        self.assertTrue(into == large)
+        self.assertEqual(self.fs.read_many(["large", "f1"], "many", most=most, into=[into, bytearray(1000)]), [most, 1000])
+
     def test_wrong_arguments(self):
         self.error_of(ValueError, self.names, "many", sizes=[1])
         self.error_of(ValueError, self.names, "many", into=[bytearray(1)])
