@@ -271,12 +271,13 @@ typedef struct ros2s_write_item {
     int64_t result; /* set by the call: 0 or a negative errno */
 } ros2s_write_item;
 
-#define ROS2S_WRITE_NEW 1u     /* -EEXIST if the name is taken; otherwise that file is replaced */
+#define ROS2S_WRITE_NEW 1u     /* -EEXIST if the name is taken; otherwise its file is overwritten */
 #define ROS2S_WRITE_PUBLISH 2u /* the name appears, atomically, when all of the file is written */
 
 /* Creates, writes and closes `count` files in one call, concurrently. Returns 0 when every name was
  * tried: check each item's result. Files whose result is 0 are durable. After another result a part
- * of that file may be written, but with ROS2S_WRITE_PUBLISH the name is as before. */
+ * of that file may be written, but with ROS2S_WRITE_PUBLISH the name is as before. If the process
+ * ends in the call, files named .*.part may be left. */
 ROS2S_API int ros2s_write_many(ros2s_dir* directory, ros2s_write_item* items, mode_t mode,
                                uint32_t flags, size_t count);
 
