@@ -660,6 +660,18 @@ TEST(ForkOfEmbedded, ChildrenOfAParentThatHasClosedEnd) {
     check_ends(nullptr);
 }
 
+// Each kind of container brings a library of its own.
+TEST(ForkOfEmbedded, ChildrenEndWhateverWasOpenedBefore) {
+    const Daemons pool("--no-daemons ");
+    const Daemons daemons;
+    for (const char* scheme : {"ros2s+local", "ros2s"}) {
+        EXPECT_EQ(ros2s_close(open_container(daemons.uri(scheme))), 0);
+    }
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    check_ends(nullptr);
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
 // A pool in the process does not keep a child from a server, nor a server from a pool.
 TEST(ForkOfEmbedded, ChildOpensAServersContainer) {
     const Daemons pool("--no-daemons ");

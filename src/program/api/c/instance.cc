@@ -188,9 +188,12 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
     });
     if (uses_threads(uri, opened)) used_ = true;
     opening_pools_ -= is_here ? 1 : 0;
-    // One that fails may have made some of the static objects, and the next one the rest.
-    auto& has_opened = is_here ? has_opened_here_ : has_opened_network_;
-    opening.done(!has_opened.at(opened ? 1 : 0).exchange(true));
+    // One that fails may have made some of the static objects, and the next one the rest. Through an
+    // owner it may be a network, or a mount, which has no such library.
+    const bool is_network = opened ? (*opened)->is_on_network() : !is_here;
+    const bool has_library = !opened || is_network || !(*opened)->is_through_owner();
+    auto& has_opened = is_network ? has_opened_network_ : has_opened_here_;
+    opening.done(has_library && !has_opened.at(opened ? 1 : 0).exchange(true));
     if (!opened) return fail(opened.error());
     instance->deployment_ = std::move(*opened);
     // An instance that works through another owner is not shared: each opening looks for the owner
