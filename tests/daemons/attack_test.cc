@@ -76,9 +76,7 @@ class DaemonAttack : public testing::TestWithParam<const char*> {
             GTEST_SKIP() << "ROS2STORE_TEST_VERBS names no adapter";
         }
         if (is_over_verbs()) dpu.listen_on_verbs(adapter());
-        auto made = OsReactor::create({.thread_name = "bystander"}, report);
-        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("bystander");
         limit_descriptors(1024);  // as most systems do
         ASSERT_TRUE(engine.start() && (!is_dpu() || dpu.start()));
         ASSERT_TRUE(enter(bystander)) << report.text();

@@ -26,6 +26,8 @@ class Client {
         run_blocking(reactor, [&] { return close_here(); });
     }
     [[nodiscard]] fs::FileSystem& files() { return host_ ? host_->file_system() : *files_; }
+    // Of a client of an engine.
+    [[nodiscard]] const connection::DirectPool& pool() const { return *pool_; }
 
   private:
     Task<Result<>> open_direct(OsReactor& reactor, connection::Options options, Report& report) {

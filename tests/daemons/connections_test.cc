@@ -75,11 +75,8 @@ struct Channels {
 class ManyConnections : public testing::Test {
   protected:
     ManyConnections() {
-        Report report;
         for (auto* reactor : {&good, &many}) {
-            auto made = OsReactor::create({.thread_name = "host"}, report);
-            EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-            *reactor = std::move(*made);
+            *reactor = started_reactor("host");
         }
         dpu.give(R"("CN=alice": {write: pool/*}, "CN=bob": {write: pool/*})");
         issue_certificates(dpu, {"alice", "bob"});

@@ -24,9 +24,7 @@ using object::ContainerRecord;
 class ContainersExactlyOnce : public testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
-        auto made = OsReactor::create({.thread_name = "client"}, report);
-        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("client");
         ASSERT_TRUE(engine.start() && (!is_dpu() || dpu.start()));
         connect_as("client");
     }

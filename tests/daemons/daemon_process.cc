@@ -110,6 +110,14 @@ void DaemonProcess::expect_struck() {
     EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTRAP) << status << ": " << log();
 }
 
+std::unique_ptr<OsReactor> started_reactor(const std::string& thread_name) {
+    Report report;
+    auto made = OsReactor::create({.thread_name = thread_name}, report);
+    if (made && (*made)->start(report)) return std::move(*made);
+    fmt::print(stderr, "no reactor: {}\n", report.text());
+    std::abort();
+}
+
 uint16_t free_port() {
     // Below the range of ephemeral ports, so that connections of other tests do not take it.
     constexpr uint32_t least = 20'000, count = 12'000;

@@ -1,7 +1,10 @@
 // A daemon of this build in a process of its own.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <string>
+
+#include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::tests {
 
@@ -31,6 +34,9 @@ class DaemonProcess {
     std::string program_, settings_, log_;
     int pid_ = 0;
 };
+
+// A reactor of clients, with a thread of its own. Ends the test program if there is none.
+[[nodiscard]] std::unique_ptr<OsReactor> started_reactor(const std::string& thread_name);
 
 // A free port of loopback. A daemon keeps it over restarts.
 uint16_t free_port();

@@ -36,10 +36,7 @@ class DelegatedDaemons : public testing::TestWithParam<const char*> {
     static constexpr size_t bytes = 4096;
 
     DelegatedDaemons() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "hosts"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("hosts");
         for (const char* name : {"alice", "bob", "eve"}) issue(dpu.places().host_certs, name);
         issue(engine.places().storage_certs, "admin");
     }

@@ -37,10 +37,7 @@ class DpuDaos : public testing::Test {
         ::setenv("ROS2STORE_DAOS",
                  fmt::format("ros2s+local:///pool?dir={}", directory.path("pool")).c_str(), 1);
         dpu.give("\"CN=client\": {write: tank/*}");
-        Report report;
-        auto made = OsReactor::create({.thread_name = "host"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("host");
     }
     ~DpuDaos() override {
         ::unsetenv("LD_LIBRARY_PATH");

@@ -40,10 +40,7 @@ class DpuDirectories : public testing::Test {
   protected:
     DpuDirectories() {
         std::filesystem::create_directory(served);
-        Report report;
-        auto made = OsReactor::create({.thread_name = "host"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("host");
     }
     std::unique_ptr<HostFiles> open(Report& report, const std::string& container = "train") {
         auto opened = run_blocking(*reactor, [&] {
@@ -322,16 +319,14 @@ TEST_F(DpuDirectories, DirectoryMountsWhileEngineHangs) {
     both.serve_directory("lustre/train", served);
     both.give(R"("CN=alice": {write: pool/*}, "CN=bob": {write: lustre/*})");
     issue_certificates(both, {"alice", "bob"});
-    Report said;
-    const auto hers = OsReactor::create({.thread_name = "alice"}, said);
-    ASSERT_TRUE(hers && (*hers)->start(said)) << said.text();
+    const auto hers = started_reactor("alice");
     ASSERT_TRUE(engine.start() && both.start());
     ASSERT_EQ(::kill(engine.pid(), SIGSTOP), 0);
     std::unique_ptr<HostFiles> alice;
     Report alices, bobs;
     std::atomic<bool> has_waited = false;
     std::thread waiting([&] {
-        alice = open_as(**hers, both, "alice", "pool", "main", alices);
+        alice = open_as(*hers, both, "alice", "pool", "main", alices);
         has_waited = true;
     });
     const std::string entered =
@@ -354,7 +349,7 @@ TEST_F(DpuDirectories, DirectoryMountsWhileEngineHangs) {
     EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
     waiting.join();
     EXPECT_NE(alice, nullptr) << alices.text() << both.log();
-    if (alice != nullptr) (void)run_blocking(**hers, [&] { return alice->close(); });
+    if (alice != nullptr) (void)run_blocking(*hers, [&] { return alice->close(); });
     EXPECT_EQ(both.stop(), 0) << both.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }

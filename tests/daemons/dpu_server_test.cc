@@ -44,10 +44,7 @@ class DpuServer : public testing::TestWithParam<const char*> {
         EXPECT_THAT(path, Not(HasSubstr(engine.places().engine_data)));
     }
     DpuServer() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "host"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("host");
         engine.listen_on(GetParam());
         engine.write_settings();
     }

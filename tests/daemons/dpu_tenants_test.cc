@@ -45,10 +45,7 @@ class DpuTenants : public testing::Test {
   protected:
     DpuTenants() {
         std::filesystem::create_directory(directory.path("served"));
-        Report report;
-        auto made = OsReactor::create({.thread_name = "hosts"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("hosts");
         issue_certificates(dpu, {"alice", "bob"});
     }
     void give(const std::string& access) { dpu.give(access); }
@@ -545,9 +542,8 @@ TEST(DpuAccess, SubjectWithoutRightsChangesAndLearnsNothing) {
              R"("CN=bob": {read: pool/images})");
     ASSERT_TRUE(engine.start() && dpu.start());
     Report report;
-    auto made = OsReactor::create({.thread_name = "hosts"}, report);
-    ASSERT_TRUE(made && (*made)->start(report)) << report.text();
-    OsReactor& reactor = **made;
+    const auto started = started_reactor("hosts");
+    OsReactor& reactor = *started;
     const auto client = [&](const char* name) {
         return control::ControlClient::create(reactor,
                                               {.address = "unix:" + dpu.places().dpu_control,

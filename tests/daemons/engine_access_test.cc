@@ -204,12 +204,7 @@ class Subject {
 
 class EngineAccess : public testing::Test {
   protected:
-    EngineAccess() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "clients"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
-    }
+    EngineAccess() { reactor = started_reactor("clients"); }
     void start(const std::string& more = {}) {
         engine.write_settings(more);
         ASSERT_TRUE(engine.start()) << engine.log();

@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "append_load.h"
+#include "client.h"
 #include "engine_process.h"
 #include "eventually.h"
 #include "ros2s/fs/dfs.h"
@@ -37,38 +38,6 @@ using fs::Window;
 
 const Call call;
 
-// A client with its file system on the engine's container "main".
-struct Client {
-    Task<> open(OsReactor& reactor, connection::Options options) {
-        Report report;
-        auto opened = co_await DirectPool::open(reactor, std::move(options), {}, report);
-        EXPECT_TRUE(opened) << report.text();
-        if (!opened) co_return;
-        pool = std::move(*opened);
-        const auto containers = co_await pool->store().list_containers(call);
-        EXPECT_TRUE(containers && containers->size() == 1);
-        auto mounted = co_await fs::Dfs::mount(call, pool->store(), containers->front().id, reactor,
-                                               {}, report);
-        EXPECT_TRUE(mounted) << report.text();
-        files = std::move(*mounted);
-    }
-    Task<> close() {
-        if (files) co_await files->close_all();
-        files.reset();
-        if (pool) co_await pool->close();
-        pool.reset();
-    }
-    [[nodiscard]] uint64_t counter(std::string_view name) const {
-        uint64_t found = 0;
-        pool->visit_metrics([&](std::string_view each, std::string_view, uint64_t value) {
-            if (each == name) found += value;
-        });
-        return found;
-    }
-    std::unique_ptr<DirectPool> pool;
-    std::unique_ptr<fs::FileSystem> files;
-};
-
 struct Shape {
     std::string provider;
     uint32_t reactors = 1;
@@ -79,20 +48,20 @@ class EngineServer : public testing::TestWithParam<Shape> {
     EngineServer() {
         engine.listen_on(GetParam().provider);
         engine.write_settings(fmt::format("service: {{reactors: {}}}\n", GetParam().reactors));
-        Report report;
-        auto made = OsReactor::create({.thread_name = "client"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+    }
+    // False, with a sentence in `report`: it cannot be opened.
+    bool open() {
+        return client.open(*reactor, engine.options(GetParam().provider), report).has_value();
     }
     EngineProcess engine;
-    std::unique_ptr<OsReactor> reactor;
+    std::unique_ptr<OsReactor> reactor = started_reactor("client");
     Client client;
+    Report report;
 };
 
 // ---- a whole session
 
-Task<> write_and_read(Client& client) {
-    fs::FileSystem& files = *client.files;
+Task<> write_and_read(fs::FileSystem& files) {
     const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
     EXPECT_TRUE(made);
     const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
@@ -118,14 +87,12 @@ double value_in(const std::string& counters, const std::string& name) {
 
 TEST_P(EngineServer, FileSystemIsServed) {
     ASSERT_TRUE(engine.start());
-    run_blocking(*reactor,
-                 [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
-    ASSERT_NE(client.files, nullptr);
-    EXPECT_TRUE(client.pool->path().starts_with(GetParam().provider + " to "))
-        << client.pool->path();
-    EXPECT_EQ(client.pool->layers(),
+    ASSERT_TRUE(open()) << report.text();
+    EXPECT_TRUE(client.pool().path().starts_with(GetParam().provider + " to "))
+        << client.pool().path();
+    EXPECT_EQ(client.pool().layers(),
               "VerifyingStore → RemoteStore → Channel → Domain → SessionTickets → ControlClient");
-    run_blocking(*reactor, [&] { return write_and_read(client); });
+    run_blocking(*reactor, [&] { return write_and_read(client.files()); });
     // Each reactor served a part of it.
     const std::string counters = engine.metrics();
     EXPECT_NE(counters.find(
@@ -144,7 +111,7 @@ TEST_P(EngineServer, FileSystemIsServed) {
     } else {
         EXPECT_GT(arrivals, 0) << counters;
     }
-    run_blocking(*reactor, [&] { return client.close(); });
+    client.close(*reactor);
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     // The pool was closed cleanly. An embedded client finds the file.
     std::string said;
@@ -157,12 +124,6 @@ TEST_P(EngineServer, FileSystemIsServed) {
 
 // ---- an engine that stops while a client connects
 
-Task<> open_meanwhile(Client& client, OsReactor& reactor, connection::Options options,
-                      std::atomic<bool>& opened) {
-    co_await client.open(reactor, std::move(options));
-    opened = true;
-}
-
 // The control plane has admitted the client, but nothing listens on the data plane: the engine is
 // dying, and is started again.
 TEST_P(EngineServer, ClientOfDyingEngineWaitsForTheNext) {
@@ -171,10 +132,10 @@ TEST_P(EngineServer, ClientOfDyingEngineWaitsForTheNext) {
     const std::string listener = engine.places().engine_data;
     std::filesystem::rename(listener, listener + ".away");
     std::atomic<bool> opened = false;
+    bool done = false;
     std::thread guest([&] {
-        run_blocking(*reactor, [&] {
-            return open_meanwhile(client, *reactor, engine.options("shm"), opened);
-        });
+        done = open();
+        opened = true;
     });
     // Several attempts, then a restart.
     ::usleep(500'000);
@@ -182,9 +143,9 @@ TEST_P(EngineServer, ClientOfDyingEngineWaitsForTheNext) {
     engine.kill_hard();
     EXPECT_TRUE(engine.start());
     guest.join();
-    ASSERT_NE(client.files, nullptr);
-    run_blocking(*reactor, [&] { return write_and_read(client); });
-    run_blocking(*reactor, [&] { return client.close(); });
+    ASSERT_TRUE(done) << report.text();
+    run_blocking(*reactor, [&] { return write_and_read(client.files()); });
+    client.close(*reactor);
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
@@ -192,11 +153,9 @@ TEST_P(EngineServer, ClientOfDyingEngineWaitsForTheNext) {
 
 TEST_P(EngineServer, KilledEngineLosesAndRepeatsNothing) {
     ASSERT_TRUE(engine.start());
-    run_blocking(*reactor,
-                 [&] { return client.open(*reactor, engine.options(GetParam().provider)); });
-    ASSERT_NE(client.files, nullptr);
+    ASSERT_TRUE(open()) << report.text();
     {
-        AppendLoad load(*reactor, *client.files);
+        AppendLoad load(*reactor, client.files());
         load.begin();
         // Recovery of an engine does not depend on the provider, so one reconnection is enough for
         // the other providers.
@@ -208,10 +167,14 @@ TEST_P(EngineServer, KilledEngineLosesAndRepeatsNothing) {
         }
         load.expect_progress(200);
         load.end();
-        EXPECT_GE(client.counter("ros2store_channel_server_restarts_total"), kills);
+        uint64_t restarts = 0;
+        client.pool().visit_metrics([&](std::string_view name, std::string_view, uint64_t value) {
+            if (name == "ros2store_channel_server_restarts_total") restarts += value;
+        });
+        EXPECT_GE(restarts, kills);
         load.expect_each_once();
     }
-    run_blocking(*reactor, [&] { return client.close(); });
+    client.close(*reactor);
     EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
@@ -261,13 +224,11 @@ TEST(EngineLog, UnreadPipeDoesNotStopTheEngine) {
     };
     EXPECT_TRUE(eventually(is_listening));
     {
-        Report report;
-        const auto made = OsReactor::create({.thread_name = "client"}, report);
-        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
+        const auto reactor = started_reactor("client");
         Client client;
-        run_blocking(**made, [&] { return client.open(**made, engine.options("shm")); });
-        EXPECT_NE(client.files, nullptr);
-        run_blocking(**made, [&] { return client.close(); });
+        Report report;
+        EXPECT_TRUE(client.open(*reactor, engine.options("shm"), report)) << report.text();
+        client.close(*reactor);
     }
     EXPECT_TRUE(
         eventually([&] { return engine.metrics().contains("ros2store_log_dropped_total 0"); }));
@@ -394,10 +355,9 @@ class EngineRefusals : public testing::Test {
     // Opens a client, which must fail with a sentence. Returns the error.
     Error open(connection::Options options, std::string& sentence) {
         Report report;
-        auto reactor = OsReactor::create({.thread_name = "client"}, report);
-        EXPECT_TRUE(reactor && (*reactor)->start(report)) << report.text();
-        const auto opened = run_blocking(
-            **reactor, [&] { return DirectPool::open(**reactor, options, {}, report); });
+        const auto reactor = started_reactor("client");
+        const auto opened =
+            run_blocking(*reactor, [&] { return DirectPool::open(*reactor, options, {}, report); });
         EXPECT_FALSE(opened);
         sentence = report.text();
         return opened ? Error{} : opened.error();

@@ -366,11 +366,8 @@ Task<> by_eight(Reactor& reactor, Content& content, const std::atomic<bool>& sto
 class DaemonFairness : public testing::TestWithParam<std::string> {
   protected:
     DaemonFairness() {
-        Report report;
         for (auto* reactor : {&good, &bad}) {
-            auto made = OsReactor::create({.thread_name = "host"}, report);
-            EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-            *reactor = std::move(*made);
+            *reactor = started_reactor("host");
         }
         for (const char* name : {"alice", "bob"}) {
             engine.give(fmt::format("CN={}", name), "write: pool/*");

@@ -88,9 +88,7 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
     HostileTenants() {
         fmt::print("seed {}, {}, for {} ms\n", seed, GetParam().name, attack_time().count());
         for (auto* reactor : {&good, &bad}) {
-            auto made = OsReactor::create({.thread_name = "host"}, report);
-            EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-            *reactor = std::move(*made);
+            *reactor = started_reactor("host");
         }
         // The memory of the engine is small, so that it is full in the middle of the attack.
         std::ofstream(engine.pool_directory() + "/config.yaml", std::ios::app)

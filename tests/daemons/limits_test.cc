@@ -26,10 +26,7 @@ class DpuRateLimits : public testing::Test {
   protected:
     DpuRateLimits() {
         std::filesystem::create_directory(directory.path("served"));
-        Report report;
-        auto made = OsReactor::create({.thread_name = "hosts"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("hosts");
         issue_certificates(dpu, {"alice", "bob"});
         dpu.give(R"("CN=alice": {write: lustre/*}, "CN=bob": {write: lustre/*})");
     }

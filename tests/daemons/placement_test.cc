@@ -31,12 +31,7 @@ const Call call;
 
 class PlacementHost : public testing::Test {
   protected:
-    PlacementHost() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "host"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
-    }
+    PlacementHost() { reactor = started_reactor("host"); }
     EngineProcess engine;
     std::unique_ptr<OsReactor> reactor;
 };

@@ -41,9 +41,7 @@ class StruckDaemons {
 
     StruckDaemons(const std::string& provider, Victim victim)
         : dpu(engine, provider), victim_(victim) {
-        auto made = OsReactor::create({.thread_name = "client"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("client");
         engine.listen_on(provider);
         engine.write_settings();
         EXPECT_TRUE(engine.start());

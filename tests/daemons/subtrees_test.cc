@@ -24,10 +24,7 @@ const Call call;
 class HostSubtrees : public testing::Test {
   protected:
     HostSubtrees() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "hosts"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("hosts");
         issue_certificates(dpu, {"alice", "bob"});
         engine.write_settings("administrators: CN=client\n");
     }

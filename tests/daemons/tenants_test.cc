@@ -33,10 +33,7 @@ const Call call;
 class DaemonTenants : public testing::Test {
   protected:
     DaemonTenants() {
-        Report report;
-        auto made = OsReactor::create({.thread_name = "hosts"}, report);
-        EXPECT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
+        reactor = started_reactor("hosts");
         issue_certificates(dpu, {"alice", "alice-2", "bob"});
         dpu.give(R"("CN=bob": {write: pool/main})");
         engine.write_settings("administrators: CN=client\n");

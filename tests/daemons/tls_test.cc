@@ -28,11 +28,7 @@ size_t count_of(std::string_view text, std::string_view part) {
 
 class DaemonsOverTls : public testing::Test {
   protected:
-    void SetUp() override {
-        auto made = OsReactor::create({.thread_name = "client"}, report);
-        ASSERT_TRUE(made && (*made)->start(report)) << report.text();
-        reactor = std::move(*made);
-    }
+    void SetUp() override { reactor = started_reactor("client"); }
     // Connects to the engine's port with that certificate, and without a ticket.
     Result<> knock(const pki::Identity& identity, std::string& sentence) {
         Report refusal;
