@@ -39,10 +39,9 @@ Task<Result<object::ContainerRecord>> Catalog::create_container(
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open(const Call& call,
-                                                            session::Authority authority,
-                                                            const std::string& pool,
-                                                            const std::string& container,
+                                                            const session::MountedContainer& which,
                                                             Report& report) {
+    const auto& [pool, container, authority, own] = which;
     std::shared_ptr<object::ObjectStore> store;  // null: it is no pool with objects
     Result<std::unique_ptr<fs::FileSystem>> found;
     if (!served.containers(pool).empty()) {
@@ -53,9 +52,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Catalog::open(const Call& call,
         capability::Use use{.rights = authority.writes ? rights::Right::write : rights::Right::read,
                             .directories = false,
                             .container = {container}};
-        ROS2S_CO_TRY_ASSIGN(store, co_await pools.store(call, pool, std::move(authority.tenant),
-                                                        std::move(use), report));
-        found = co_await pools.open(call, *store, pool, container, report);
+        ROS2S_CO_TRY_ASSIGN(
+            store, co_await pools.store(call, pool, authority.tenant, std::move(use), report));
+        found = co_await pools.open(call, *store, which, report);
     }
     ROS2S_CO_TRY_ASSIGN(auto opened, std::move(found));
     co_return std::make_unique<access::CheckedFileSystem>(reactor_, std::move(opened),

@@ -58,10 +58,12 @@ class Catalog final : public control::PoolCatalog, public session::FileSystemSou
         return pools.chains.authority(session.request.pool, session.request.subject, read_only);
     }
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
-                                                       session::Authority authority,
-                                                       const std::string& pool,
-                                                       const std::string& container,
+                                                       const session::MountedContainer& which,
                                                        Report& report) override;
+    [[nodiscard]] bool lends(const std::string& pool,
+                             const std::string& /*container*/) const override {
+        return pools.is_of_engine(pool);
+    }
     [[nodiscard]] bool holds_descriptors(const std::string& pool,
                                          const std::string& /*container*/) const override {
         return !served.containers(pool).empty();

@@ -248,13 +248,13 @@ Task<Result<>> Pools::use_keys(Environment environment, std::string place, Durat
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
                                                           object::ObjectStore& store,
-                                                          const std::string& pool,
-                                                          const std::string& container,
+                                                          const session::MountedContainer& which,
                                                           Report& report) {
-    co_return co_await fs::open_container(call, reactor_, store, fmt::format("the pool '{}'", pool),
-                                          container,
+    co_return co_await fs::open_container(call, reactor_, store,
+                                          fmt::format("the pool '{}'", which.pool), which.container,
                                           {.orphan_grace = orphan_grace,
                                            .leaves_orphans = &leaves_orphans_,
+                                           .takes_leases = which.own != session::MountId{},
                                            .listings = &listings_,
                                            .layers = layers_.get(),
                                            .log = log_},

@@ -87,9 +87,12 @@ class Pools {
                                                            fs::Owner owner, Report& report);
     // Opens in a store of the pool, which outlives the file system.
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, object::ObjectStore& store,
-                                                       const std::string& pool,
-                                                       const std::string& container,
+                                                       const session::MountedContainer& which,
                                                        Report& report);
+    [[nodiscard]] bool is_of_engine(const std::string& pool) const {
+        const auto found = pools_.find(pool);
+        return found != pools_.end() && !found->second.is_in_cluster;
+    }
     // The bytes of names that open directories keep.
     [[nodiscard]] size_t listing_bytes() const { return listings_.bytes(); }
     // Their counters, labelled by side (engine), pool, and the provider of the connection to the

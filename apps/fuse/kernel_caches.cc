@@ -59,15 +59,15 @@ void KernelCaches::drop_attributes(fs::NodeId node) const noexcept {
     std::ignore = fuse_lowlevel_notify_inval_inode(session_, node.value, -1, 0);
 }
 
-Task<> KernelCaches::lost(std::span<const fs::NodeId> nodes) {
+Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
-    for (const fs::NodeId node : nodes) drop_attributes(node);
+    for (const Leased& each : leases) drop_attributes({each.node});
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
     const Time again = std::max(names_until_, is_late ? now : now + std::chrono::milliseconds(5));
     if (again > now) {
         co_await sleep_until(reactor_, again);
-        for (const fs::NodeId node : nodes) drop_attributes(node);
+        for (const Leased& each : leases) drop_attributes({each.node});
     }
     if (--running_ == 0) idle_.wake_all();
 }

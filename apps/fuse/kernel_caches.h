@@ -60,7 +60,7 @@ class KernelCaches final : public fs::LeaseObserver {
         if (is_started_) drop_attributes(node);
     }
 
-    Task<> lost(std::span<const fs::NodeId> nodes) override;
+    Task<> lost(std::span<const Leased> leases) override;
     Task<> lost_all() override;
 
   private:

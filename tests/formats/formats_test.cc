@@ -331,6 +331,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
             field_text<LeaseNews>(s::news_fields)),
 
         row("user", field_text<fs::UserClaim>(f::user_fields)),
+        row("leases", field_text<std::vector<Leased>>(f::leases_fields)),
         row("1 read", file, moved),
         row("2 write", file, moved),
         row("3 sync", file, "empty"),
@@ -375,6 +376,11 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
         row("35 lock", field_text<f::LockBody>(f::lock_body_fields), lock_reply),
         row("36 allocate", file, moved),
         row("37 allocate inside", file, moved),
+        row("38 look up names", names,
+            field_text<std::vector<f::FoundName>>(f::found_names_fields)),
+        row("39 listen", field_text<f::ListenBody>(f::listen_fields),
+            field_text<session::LeaseNews>(f::news_fields)),
+        row("40 read node", field_text<f::NodeReadBody>(f::node_read_fields), moved),
     };
     const std::string last = std::to_string(f::method_count) + ' ';
     EXPECT_TRUE(rows.back().starts_with("| " + last)) << "no row for the method " << last;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """usage: leases_test.py BUILD_DIRECTORY [NAME…]
 
-Mounts one container twice, behind an engine. A mount keeps names and attributes in its caches, and shows no
+Mounts one container twice, behind an engine or a DPU. A mount keeps names and attributes in its caches, and shows no
 old ones when the other mount has changed them. The last line is "N passed, N failed". Exit status 77 where
 this machine cannot mount.
 """
@@ -17,18 +17,22 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
-from mounted_pool import DIRECT, Pool, write  # noqa: E402
+from mounted_pool import DIRECT, OFFLOAD, SERVED, Pool, write  # noqa: E402
 
 test = runner.Tests()
 # The longest time for which a mount that does not answer delays others, and some for this machine.
 OTHERS_WAIT_SECONDS = 2 + 6
 
 
+# The server of the first mount.
+SERVERS = {DIRECT: "ros2store-engine", OFFLOAD: "ros2store-dpu"}
+
+
 @contextlib.contextmanager
-def two_mounts(*options):
-    with Pool(scheme=DIRECT) as pool:
+def two_mounts(scheme, *options, second=None):
+    with Pool(scheme=scheme) as pool:
         pid = pool.mount(*options)
-        yield pool, pid, pool.mount_second()
+        yield pool, pid, pool.mount_second(second or scheme)
 
 
 @contextlib.contextmanager
@@ -58,29 +62,28 @@ def shown(path):
             status.st_mtime_ns, status.st_ctime_ns)
 
 
-@test
-def names_and_attributes_are_answered_without_the_engine():
-    with two_mounts() as (pool, _, _):
+@test.each(*SERVED)
+def names_and_attributes_are_answered_without_the_server(scheme):
+    with two_mounts(scheme) as (pool, _, _):
         for i in range(100):
             write(pool.path(f"f{i}"), b"x" * i)
         names = [f"f{i}" for i in range(100)] + ["absent"]
         time.sleep(0.3)
         before = [shown(pool.path(name)) for name in names]
-        with stopped(pool.daemon("ros2store-engine")):
+        with stopped(pool.daemon(SERVERS[scheme])):
             took = seconds_of(lambda: [shown(pool.path(name)) for name in names])
         assert took < 0.5, took
         assert [shown(pool.path(name)) for name in names] == before
         assert before[99][4] == 99 and before[100] is None, before
 
 
-@test
-def mount_without_caches_asks_the_engine():
-    with two_mounts("--no-cache") as (pool, _, _):
+@test.each(*SERVED)
+def mount_without_caches_asks_the_server(scheme):
+    with two_mounts(scheme, "--no-cache") as (pool, _, _):
         write(pool.path("f"), b"x")
         time.sleep(0.3)
         shown(pool.path("f"))
-        engine = pool.daemon("ros2store-engine")
-        with stopped(engine):
+        with stopped(pool.daemon(SERVERS[scheme])):
             child = os.fork()
             if child == 0:
                 shown(pool.path("f"))
@@ -143,12 +146,13 @@ class Changes:
             return []
 
 
-@test
-def changes_by_the_other_mount_are_seen_at_once():
+# Their servers.
+@test.each((DIRECT, DIRECT), (OFFLOAD, OFFLOAD), (OFFLOAD, DIRECT))
+def changes_by_the_other_mount_are_seen_at_once(schemes):
     seed = random.randrange(1 << 32)
-    with two_mounts() as (pool, _, second):
+    with two_mounts(schemes[0], second=schemes[1]) as (pool, _, second):
         changes = Changes(second, seed)
-        end = time.monotonic() + 6
+        end = time.monotonic() + 4
         while changes.turn < 30 or time.monotonic() < end:
             for name in "abcdef":  # they are kept now, unless they are changed too often
                 shown(pool.path(name))
@@ -161,10 +165,10 @@ def changes_by_the_other_mount_are_seen_at_once():
             assert sorted(os.listdir(pool.mount_point)) == sorted(os.listdir(second))
 
 
-@test
-def own_changes_are_seen_at_once():
+@test.each(*SERVED)
+def own_changes_are_seen_at_once(scheme):
     seed = random.randrange(1 << 32)
-    with two_mounts() as (pool, _, second):
+    with two_mounts(scheme) as (pool, _, second):
         changes = Changes(pool.mount_point, seed)
         for _ in range(300):
             changes.one()
@@ -173,9 +177,9 @@ def own_changes_are_seen_at_once():
                 assert here == there, f"seed {seed}, turn {changes.turn}, {name}: {here} and {there}"
 
 
-@test
-def stopped_mount_delays_others_for_two_seconds():
-    with two_mounts() as (pool, pid, second):
+@test.each(*SERVED)
+def stopped_mount_delays_others_for_two_seconds(scheme):
+    with two_mounts(scheme) as (pool, pid, second):
         write(pool.path("f"), b"x")
         time.sleep(0.3)
         shown(pool.path("f"))
@@ -187,9 +191,9 @@ def stopped_mount_delays_others_for_two_seconds():
         assert shown(pool.path("g")) == shown(f"{second}/g")
 
 
-@test
-def killed_mount_delays_others_for_two_seconds():
-    with two_mounts() as (pool, pid, second):
+@test.each(*SERVED)
+def killed_mount_delays_others_for_two_seconds(scheme):
+    with two_mounts(scheme) as (pool, pid, second):
         write(pool.path("f"), b"x")
         time.sleep(0.3)
         shown(pool.path("f"))
@@ -198,13 +202,14 @@ def killed_mount_delays_others_for_two_seconds():
         assert took < OTHERS_WAIT_SECONDS, took
 
 
-@test
-def restarted_engine_shows_nothing_old():
-    with two_mounts() as (pool, _, second):
+@test.each(*SERVED)
+def restarted_servers_show_nothing_old(scheme):
+    with two_mounts(scheme) as (pool, _, second):
         write(pool.path("f"), b"x")
         time.sleep(0.3)
         shown(pool.path("f"))
-        os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
+        for program in {"ros2store-engine", SERVERS[scheme]}:
+            os.kill(pool.daemon(program), signal.SIGKILL)
         pool.run(mounted_pool.CLI, "up", pool.directory)
         for mode in (0o600, 0o644, 0o640):
             took = seconds_of(lambda: os.chmod(f"{second}/f", mode))  # noqa: B023
@@ -212,9 +217,9 @@ def restarted_engine_shows_nothing_old():
             assert shown(pool.path("f")) == shown(f"{second}/f")
 
 
-@test
-def tailed_log_is_written_without_delay():
-    with two_mounts() as (pool, _, second):
+@test.each(*SERVED)
+def tailed_log_is_written_without_delay(scheme):
+    with two_mounts(scheme) as (pool, _, second):
         log = os.open(f"{second}/log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         times = []
         for i in range(200):

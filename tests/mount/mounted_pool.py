@@ -87,10 +87,11 @@ class Pool:
         assert self.is_mounted()
         return self.pid()
 
-    def mount_second(self):
-        """Mounts the same container again. Returns the mount point."""
+    def mount_second(self, scheme=None):
+        """Mounts the same container again, perhaps through the other daemon. Returns the mount point."""
         os.mkdir(self.second_mount_point)
-        self.run(FUSE, self.uri, self.second_mount_point)
+        uri = self.uri if scheme is None else f"{scheme}:{self.uri.partition(':')[2]}"
+        self.run(FUSE, uri, self.second_mount_point)
         return self.second_mount_point
 
     def pid(self):

@@ -40,7 +40,9 @@ uint32_t wanted_by(fs::OpenFlags flags) {
     return (flags.read || !writes ? to_read : 0) | (writes ? Wanted::write : 0);
 }
 
-Rights rights_in(const fs::Attributes& node) { return {node.mode, node.uid, node.gid}; }
+Rights rights_in(const fs::Attributes& node, uint64_t lease) {
+    return {node.mode, node.uid, node.gid, lease};
+}
 
 const fs::Attributes* attributes_in(const fs::Attributes* attributes) { return attributes; }
 const fs::Attributes* attributes_in(const fs::Opened* opened) { return &opened->attributes; }
@@ -49,23 +51,33 @@ const fs::Attributes* attributes_in(const fs::Opened* opened) { return &opened->
 
 // Attributes that were read while a change was made may be older than the change.
 template <class T>
-Result<T> CheckedFileSystem::seen(uint64_t since, Result<T> result) {
+Result<T> CheckedFileSystem::seen(const Call& call, uint64_t since, Result<T> result) {
     if (!result) return result;
     const fs::Attributes& attributes = *attributes_in(&*result);
     if (since == changes_) {
-        seen_.see(attributes.node, rights_in(attributes), reactor_.now());
+        see(call, attributes);
     } else {
         seen_.drop(attributes.node);
     }
     return result;
 }
 
+void CheckedFileSystem::see(const Call& call, const fs::Attributes& node) {
+    const uint64_t lease =
+        call.leases == nullptr ? 0 : inner_.leases()->held(*call.leases, node.node);
+    seen_.see(node.node, rights_in(node, lease), reactor_.now());
+}
+
 Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node) {
-    if (const auto known = seen_.find(node, reactor_.now())) co_return *known;
+    fs::LeaseSet* const leases = inner_.leases();
+    const auto known = seen_.find(node, reactor_.now(), [&](const Rights& rights) {
+        return rights.lease != 0 && leases->holds({node.value, rights.lease});
+    });
+    if (known) co_return *known;
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
-                        seen(since, co_await inner_.get_attributes(call, node)));
-    co_return rights_in(now);
+                        seen(call, since, co_await inner_.get_attributes(call, node)));
+    co_return rights_in(now, 0);
 }
 
 Task<Result<>> CheckedFileSystem::require_in(const Call& call, NodeId directory, uint32_t wanted) {
@@ -100,7 +112,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::lookup(const Call& call, No
                                                             std::string_view name) {
     if (ordinary(call) != nullptr) ROS2S_CO_TRY(co_await require_in(call, parent, Wanted::search));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.lookup(call, parent, name));
+    co_return seen(call, since, co_await inner_.lookup(call, parent, name));
 }
 
 Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
@@ -123,7 +135,7 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
         }
         ++kept;
         if (!each) continue;
-        if (since == changes_) seen_.see(each->node, rights_in(*each), reactor_.now());
+        if (since == changes_) see(call, *each);
         may_go_on = ordinary(call) == nullptr || !S_ISDIR(each->mode) ||
                     fs::allows(*call.caller, each->mode, each->uid, each->gid, Wanted::search);
     }
@@ -141,7 +153,7 @@ Task<Result<>> CheckedFileSystem::may_search(const Call& call, NodeId directory)
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::get_attributes(const Call& call, NodeId node) {
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.get_attributes(call, node));
+    co_return seen(call, since, co_await inner_.get_attributes(call, node));
 }
 
 // ---- new names ------------------------------------------------------------------------------
@@ -173,7 +185,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, Nod
     mode_t whole = S_IFDIR | mode;
     ROS2S_CO_TRY(co_await check_new(call, parent, name, whole, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.mkdir(call, parent, name, mode, owner));
+    co_return seen(call, since, co_await inner_.mkdir(call, parent, name, mode, owner));
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, NodeId parent,
@@ -189,7 +201,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::mknod(const Call& call, Nod
     }
     ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.mknod(call, parent, name, mode, device, owner));
+    co_return seen(call, since, co_await inner_.mknod(call, parent, name, mode, device, owner));
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, NodeId parent,
@@ -199,7 +211,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::symlink(const Call& call, N
     mode_t mode = S_IFLNK;
     ROS2S_CO_TRY(co_await check_new(call, parent, name, mode, owner));
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.symlink(call, parent, name, target, owner));
+    co_return seen(call, since, co_await inner_.symlink(call, parent, name, target, owner));
 }
 
 // Whether a user may link another user's file is the host's setting (fs.protected_hardlinks), which
@@ -210,7 +222,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::link(const Call& call, Node
         ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
     }
     const uint64_t since = changes_;
-    co_return seen(since, co_await inner_.link(call, node, parent, name));
+    co_return seen(call, since, co_await inner_.link(call, node, parent, name));
 }
 
 // ---- removed and moved names ----------------------------------------------------------------
@@ -257,9 +269,9 @@ Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
                                              std::string_view name) {
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
-                        seen(since, co_await inner_.lookup(call, parent, name)));
+                        seen(call, since, co_await inner_.lookup(call, parent, name)));
     inner_.forget(node.node, 1);
-    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node), Wanted::write)) {
+    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node, 0), Wanted::write)) {
         co_return fs::fail_access();
     }
     co_return Result<>{};
@@ -306,7 +318,7 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::lookup_many(
     }
     const uint64_t since = changes_;
     results = co_await inner_.lookup_many(call, parent, names);
-    for (auto& result : results) result = seen(since, std::move(result));
+    for (auto& result : results) result = seen(call, since, std::move(result));
     co_return results;
 }
 
@@ -410,7 +422,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::set_attributes(
     // Look-ups that were answered meanwhile may have returned the mode before, or after.
     seen_.drop(node);
     ++changes_;
-    co_return seen(since + 1, std::move(changed));
+    co_return seen(call, since + 1, std::move(changed));
 }
 
 Task<Result<>> CheckedFileSystem::check_xattr(const Call& call, NodeId node, std::string_view name,
@@ -492,18 +504,23 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::checked(const Call& call, fs::O
     co_return fs::fail_access();
 }
 
-// The attributes that opening returns are the newest. Truncation is checked before.
+// The attributes that opening returns are the newest. Truncation is checked before, and a leased
+// opening, which returns none.
 CheckedFileSystem::OpenedTask CheckedFileSystem::open(const Call& call, NodeId node,
                                                       fs::OpenFlags flags) {
-    if (const Caller* const caller = ordinary(call); caller != nullptr && flags.truncate) {
+    const Caller* const caller = ordinary(call);
+    if (flags.leased || (caller != nullptr && flags.truncate)) {
         ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
-        if (S_ISREG(rights.mode) && !allows(*caller, rights, wanted_by(flags))) {
+        if (flags.leased && !S_ISREG(rights.mode)) co_return fail(Code::invalid);
+        if (caller != nullptr && S_ISREG(rights.mode) &&
+            !allows(*caller, rights, wanted_by(flags))) {
             co_return fs::fail_access();
         }
     }
+    if (flags.leased) co_return co_await inner_.open(call, node, flags);
     flags.keeps_set_ids = flags.keeps_set_ids && may_keep_set_ids(call);
     const uint64_t since = changes_;
-    auto opened = seen(since, co_await inner_.open(call, node, flags));
+    auto opened = seen(call, since, co_await inner_.open(call, node, flags));
     co_return co_await checked(call, flags, std::move(opened));
 }
 
@@ -528,15 +545,15 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::create_or_open(const Call& call
     if (!may && !exists) co_return fail(may.error());
     if (ordinary(call) == nullptr) {
         const uint64_t since = changes_;
-        co_return seen(since, co_await inner_.create(call, parent, name, mode, flags, owner));
+        co_return seen(call, since, co_await inner_.create(call, parent, name, mode, flags, owner));
     }
     if (!exists) {
         fs::OpenFlags exclusive = flags;
         exclusive.exclusive = flags.exclusive || !flags.nameless;
         const uint64_t since = changes_;
-        auto opened =
-            seen(since, co_await inner_.create(call, parent, name, whole & fs::permission_bits,
-                                               exclusive, owner));
+        auto opened = seen(call, since,
+                           co_await inner_.create(call, parent, name, whole & fs::permission_bits,
+                                                  exclusive, owner));
         if (opened) keep(call, *opened, flags);
         if (opened || opened.error().code != Code::exists) co_return opened;
     }

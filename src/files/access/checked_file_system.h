@@ -11,7 +11,8 @@
 //
 // Invariants
 // - Reads and writes are not checked: the rights were checked when the file was opened.
-// - A check uses what look-ups and changes returned in the last second, or else requests the node's
+// - A check uses what look-ups and changes returned in the last second, or under a lease that is
+//   still held, or else requests the node's
 //   attributes. The next check sees a change made through this file system. A change by another DPU
 //   or a direct client may take a second.
 // - The owner of a new node is its caller. Only root may name another one.
@@ -39,6 +40,7 @@ class CheckedFileSystem final : public FilesBelow {
           below_(std::move(below)),
           owned_(std::move(inner)) {}
 
+    [[nodiscard]] fs::LeaseSet* leases() override { return inner_.leases(); }
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<std::vector<Result<fs::Attributes>>> look_up_names(
         const Call&, NodeId parent, std::span<const std::string_view> names) override;
@@ -82,6 +84,9 @@ class CheckedFileSystem final : public FilesBelow {
         return inner_.readdir(call, handle, cookie, limit);
     }
     void forget(NodeId node, uint64_t count) override { inner_.forget(node, count); }
+    Task<Result<>> hold(const Call& call, FileHandle handle) override {
+        return inner_.hold(call, handle);
+    }
     Task<> close_all() override { return inner_.close_all(); }
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
@@ -95,7 +100,8 @@ class CheckedFileSystem final : public FilesBelow {
 
     // `since`: changes_ before the result was requested.
     template <class T>
-    Result<T> seen(uint64_t since, Result<T> result);
+    Result<T> seen(const Call& call, uint64_t since, Result<T> result);
+    void see(const Call& call, const fs::Attributes& node);
     Task<Result<Rights>> rights_of(const Call& call, NodeId node);
     // Errors also: not_directory.
     Task<Result<>> require_in(const Call& call, NodeId directory, uint32_t wanted);

@@ -1,6 +1,8 @@
 // SeenLately: what look-ups and changes returned about nodes in the last second. Checks use it, so
 // that they need no requests of their own.
 //
+// What leases cover is used for longer.
+//
 // Used on one core. Bounded: the older half is dropped after a second, or when the newer half is
 // full.
 #pragma once
@@ -28,14 +30,21 @@ class SeenLately {
         }
         newer_.insert_or_assign(node.value, Seen{std::move(fact), at});
     }
-    [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now) const {
+    // `is_leased(fact)`: true for as long as it is.
+    [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now, auto is_leased) {
         for (const auto* nodes : {&newer_, &older_}) {
             const auto found = nodes->find(node.value);
             if (found == nodes->end()) continue;
-            if (now - found->second.at >= lifetime) return std::nullopt;
-            return found->second.fact;
+            const Seen seen = found->second;
+            if (now - seen.at < lifetime) return seen.fact;
+            if (!is_leased(seen.fact)) return std::nullopt;
+            see(node, seen.fact, now);
+            return seen.fact;
         }
         return std::nullopt;
+    }
+    [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now) {
+        return find(node, now, [](const Fact&) { return false; });
     }
     void drop(fs::NodeId node) {
         newer_.erase(node.value);
@@ -55,6 +64,7 @@ class SeenLately {
 struct Rights {
     mode_t mode = 0;
     uint32_t uid = 0, gid = 0;
+    uint64_t lease = 0;  // under which they were read
 };
 using SeenNodes = SeenLately<Rights>;
 using SeenParents = SeenLately<fs::NodeId>;  // a directory that has the node

@@ -88,10 +88,16 @@ CachedFileSystem::Node* CachedFileSystem::known(NodeId node) {
 }
 
 bool CachedFileSystem::permits(const Call& call, const Node& node, uint32_t wanted) const {
-    const fs::Caller* const user = user_of(call);
+    const fs::Caller* user = user_of(call);
     if (user == nullptr) return true;
+    if (!node.has_rights) return false;
+    const fs::Caller nobody;
+    if (options_.squashes_root) {
+        if (user->uid != 0 && user->in_group(0)) return false;
+        if (user->uid == 0) user = &nobody;
+    }
     const Attributes& rights = node.attributes;
-    return node.has_rights && fs::allows(*user, rights.mode, rights.uid, rights.gid, wanted);
+    return fs::allows(*user, rights.mode, rights.uid, rights.gid, wanted);
 }
 
 std::optional<Result<fs::Attributes>> CachedFileSystem::find(const Call& call, NodeId parent,
@@ -220,9 +226,10 @@ void CachedFileSystem::touch(Change& change, const Old& old) {
 // ---- leases that are lost -------------------------------------------------------------------
 
 // Nothing waits before everything is dropped: a lease may be given again meanwhile.
-Task<> CachedFileSystem::lost(std::span<const NodeId> nodes) {
+Task<> CachedFileSystem::lost(std::span<const Leased> leases) {
     std::vector<LazyFile> files;
-    for (const NodeId node : nodes) {
+    for (const Leased& each : leases) {
+        const NodeId node{each.node};
         drop(node);
         changes_.lost(node);
         for (LazyFile& file : unopened(node)) files.push_back(std::move(file));

@@ -48,6 +48,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         size_t names_max = size_t{1} << 17;
         // The user of calls that have no caller, if the file system below checks the rights of one.
         std::optional<fs::UserClaim> user{};
+        // Below, user 0 acts as nobody, and nobody is in group 0.
+        bool squashes_root = false;
         // The time that a lost lease waits for its files to be opened below.
         Duration opens_within = std::chrono::seconds(1);
         // Files that are open without the file system below knowing it.
@@ -353,7 +355,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     [[nodiscard]] std::vector<LazyFile> unopened() const;
     void erase_unopened(const LazyFile& file);
 
-    Task<> lost(std::span<const NodeId> nodes) override;
+    Task<> lost(std::span<const Leased> leases) override;
     Task<> lost_all() override;
     Task<> open_lost(std::vector<LazyFile> files);
 

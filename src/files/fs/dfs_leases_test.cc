@@ -16,8 +16,8 @@ class SlowObserver final : public LeaseObserver {
     explicit SlowObserver(Reactor& reactor) : reactor_(reactor) {}
     Duration takes{};
     std::vector<NodeId> nodes;
-    Task<> lost(std::span<const NodeId> lost) override {
-        nodes.insert(nodes.end(), lost.begin(), lost.end());
+    Task<> lost(std::span<const Leased> leases) override {
+        for (const Leased& each : leases) nodes.push_back({each.node});
         co_await sleep_for(reactor_, takes);
     }
     Task<> lost_all() override { co_return; }

@@ -35,18 +35,15 @@ bool LeaseSet::take(uint64_t era, const Leased& lease) {
 }
 
 Task<> LeaseSet::recall(std::vector<Leased> leases) {
-    std::vector<NodeId> nodes;
-    nodes.reserve(leases.size());
     for (const Leased& each : leases) {
         uint64_t& recalled = recalled_[bucket_of(each.node)];
         recalled = std::max(recalled, each.number);
         const auto found = held_.find(each.node);
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
-        nodes.push_back({each.node});
     }
     const auto observers = observers_;
     for (LeaseObserver* const each : observers) {
-        if (observes(*each)) co_await each->lost(nodes);
+        if (observes(*each)) co_await each->lost(leases);
     }
 }
 

@@ -32,9 +32,9 @@ struct NodeId {
 class LeaseObserver {
   public:
     virtual ~LeaseObserver() = default;
-    // These nodes, or all, may be changed by others when the task is done. It must not wait for
-    // requests to the file system that wait for other clients.
-    virtual Task<> lost(std::span<const NodeId> nodes) = 0;
+    // The nodes of these leases, or all, may be changed by others when the task is done. It must
+    // not wait for requests to the file system that wait for other clients.
+    virtual Task<> lost(std::span<const Leased> leases) = 0;
     virtual Task<> lost_all() = 0;
 };
 

@@ -226,14 +226,20 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
                                                               .layers = store_layers_.get(),
                                                               .log = environment_.log},
                                                              report)));
-    if (file_system_->leases() != nullptr) {
-        file_system_ = stack_.push("CachedFileSystem", std::make_unique<cache::CachedFileSystem>(
-                                                           environment_.reactor, *file_system_));
-    }
+    use_leases({}, false);
     co_return Result<>{};
 }
 
-// LinkClient ~> ros2store-dpu
+void Deployment::use_leases(std::optional<fs::UserClaim> user, bool squashes_root) {
+    if (file_system_->leases() == nullptr) return;
+    file_system_ = stack_.push(
+        "CachedFileSystem", std::make_unique<cache::CachedFileSystem>(
+                                environment_.reactor, *file_system_,
+                                cache::CachedFileSystem::Options{.user = std::move(user),
+                                                                 .squashes_root = squashes_root}));
+}
+
+// CachedFileSystem → LinkClient ~> ros2store-dpu
 Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
     if (uri.container.empty()) {
         co_return report.fail(Code::unsupported,
@@ -248,10 +254,12 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
                                                      {.dpu = std::move(dpu),
                                                       .container = uri.container,
                                                       .read_only = options_.read_only,
+                                                      .takes_leases = options_.caches,
                                                       .opening = call},
                                                      report)));
     file_system_ = &host->file_system();
     path_ = host->path();
+    use_leases(connection::user_of_process(), host->squashes_root());
     co_return Result<>{};
 }
 

@@ -29,6 +29,7 @@
 
 #include "ros2s/api/uri.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/store_layer.h"
 #include "ros2s/pool/embedded_pool.h"
@@ -121,6 +122,8 @@ class Deployment {
     Task<Result<>> offload(const Call& call, Uri uri, Report& report);
     Task<Result<>> in_cluster(const Call& call, Report& report);
     Task<Result<>> open_container(const Call& call, std::string where, Report& report);
+    // `user`: of this program, if the file system checks rights.
+    void use_leases(std::optional<fs::UserClaim> user, bool squashes_root);
 
     const Environment environment_;
     const Uri uri_;

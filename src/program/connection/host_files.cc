@@ -9,9 +9,6 @@
 
 namespace ros2s::connection {
 
-namespace {
-
-// The user of this process, and as many of its groups as a request has room for.
 fs::UserClaim user_of_process() {
     fs::UserClaim user{.uid = ::geteuid(), .gid = ::getegid(), .groups = {}};
     const int count = ::getgroups(0, nullptr);
@@ -20,8 +17,6 @@ fs::UserClaim user_of_process() {
     if (user.groups.size() > fs::caller_groups_max) user.groups.resize(fs::caller_groups_max);
     return user;
 }
-
-}  // namespace
 
 Task<Result<std::unique_ptr<HostFiles>>> HostFiles::open(Reactor& reactor, HostOptions options,
                                                          Report& report) {
@@ -48,12 +43,14 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
         std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
                                            pool, options.container, options.read_only));
     ROS2S_CO_TRY(co_await locator_->mount(options.opening, report));
-    link_ = stack_.push("LinkClient", std::make_unique<hostlink::LinkClient>(
-                                          reactor, *channel_, *locator_,
-                                          hostlink::LinkClient::Options{
-                                              .client = connection->client(),
-                                              .user = user_of_process(),
-                                              .behind = "the DPU at " + channel_->address()}));
+    link_ = stack_.push("LinkClient",
+                        std::make_unique<hostlink::LinkClient>(
+                            reactor, *channel_, *locator_,
+                            hostlink::LinkClient::Options{
+                                .client = connection->client(),
+                                .user = user_of_process(),
+                                .behind = "the DPU at " + channel_->address(),
+                                .takes_leases = options.takes_leases && locator_->lends_leases()}));
     co_await locator_->follow([this](const Call& call) { return link_->reopen_all(call); });
     co_return Result<>{};
 }
@@ -63,6 +60,8 @@ Task<Result<>> HostFiles::close() {
     if (locator_ != nullptr) co_await locator_->stop();
     co_return co_await stack_.close();
 }
+
+bool HostFiles::squashes_root() const { return locator_->squashes_root(); }
 
 fs::FileSystem& HostFiles::file_system() { return *link_; }
 

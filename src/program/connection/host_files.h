@@ -16,6 +16,7 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/connection/server_access.h"
+#include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
@@ -32,11 +33,15 @@ namespace ros2s::connection {
 
 class HostMountLocator;
 
+// The user of this process, and as many of its groups as a request has room for.
+[[nodiscard]] fs::UserClaim user_of_process();
+
 struct HostOptions {
     ServerAccess dpu;
     std::string container;
     bool read_only = false;
-    Call opening{};  // bounds open()
+    bool takes_leases = true;  // if the DPU lends some
+    Call opening{};            // bounds open()
 };
 
 class HostFiles {
@@ -50,6 +55,8 @@ class HostFiles {
     Task<Result<>> close();
 
     [[nodiscard]] fs::FileSystem& file_system();
+    // How the DPU takes users of this machine: user 0 acts as nobody.
+    [[nodiscard]] bool squashes_root() const;
     // "offload over shm to the DPU at /run/ros2store/dpu.sock".
     [[nodiscard]] std::string path() const;
     void visit_metrics(const MetricVisitor& visit) const { stack_.visit_metrics(visit); }

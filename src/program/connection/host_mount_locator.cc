@@ -82,6 +82,8 @@ Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId s
                                                               container_, read_only_, report));
     place_ = {.session = session, .mount = mounted.id};
     storage_ = std::move(mounted.storage);
+    lends_leases_ = mounted.lends_leases;
+    squashes_root_ = mounted.squashes_root;
     co_return Result<>{};
 }
 

@@ -34,6 +34,8 @@ class HostMountLocator final : public session::MountLocator {
 
     [[nodiscard]] session::MountLocation location() const override { return place_; }
     [[nodiscard]] std::string storage() const override { return storage_; }
+    [[nodiscard]] bool lends_leases() const { return lends_leases_; }
+    [[nodiscard]] bool squashes_root() const { return squashes_root_; }
     Task<Result<>> moved(const Call& call, session::MountLocation from) override;
 
   private:
@@ -51,6 +53,7 @@ class HostMountLocator final : public session::MountLocator {
     Reopen reopen_;
     session::MountLocation place_;
     std::string storage_;
+    bool lends_leases_ = false, squashes_root_ = false;
     std::optional<Error> failure_;         // why there is no location now, and will be none soon
     std::optional<Duration> renew_after_;  // none: the DPU needs no capability
     StopSource stop_;

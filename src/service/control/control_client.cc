@@ -675,7 +675,10 @@ Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId i
     request.set_read_only(read_only);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask<v1::MountReply>(*parts_, call, std::move(request), report));
-    co_return MountedAt{.id = {reply.mount()}, .storage = reply.storage()};
+    co_return MountedAt{.id = {reply.mount()},
+                        .storage = reply.storage(),
+                        .lends_leases = reply.lends_leases(),
+                        .squashes_root = reply.squashes_root()};
 }
 
 Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, session::MountId mount,

@@ -89,6 +89,7 @@ struct ShownReply {
 struct MountedAt {
     session::MountId id{};
     std::string storage;  // the storage of its files, for people; empty: unknown
+    bool lends_leases = false, squashes_root = false;
 };
 
 struct PoolFacts {

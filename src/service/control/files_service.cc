@@ -137,8 +137,10 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     const bool read_only = decision.read_only || request.read_only();
     session::MountScope scope{.read_only = read_only,
                               .users = std::move(principal.users),
-                              .subtrees = std::move(decision.subtrees)};
+                              .subtrees = std::move(decision.subtrees),
+                              .wants_leases = session->request.purpose == session::Purpose::link};
     const std::string directories = session::directories_of(scope.subtrees);
+    const bool squashes_root = scope.users.root_squash;
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
                                                 served.call, *session, request.container(),
                                                 std::move(scope), served.report));
@@ -151,6 +153,8 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                                          : "reading, because it may not write"));
     reply.set_mount(mounted.value);
     reply.set_storage(state_.parts.mounts->storage(pool, request.container()));
+    reply.set_squashes_root(squashes_root);
+    reply.set_lends_leases(state_.parts.mounts->lends(session->id, mounted));
     co_return Result<>{};
 }
 

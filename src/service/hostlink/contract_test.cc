@@ -7,6 +7,7 @@
 
 #include <filesystem>
 
+#include "ros2s/cache/cached_file_system.h"
 #include "ros2s/foreign/local_fs.h"
 #include "test_support/link.h"
 
@@ -27,8 +28,8 @@ class DirectorySource final : public session::FileSystemSource {
     }
     DirectorySource(const DirectorySource&) = delete;
     DirectorySource& operator=(const DirectorySource&) = delete;
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&, session::Authority,
-                                                       const std::string&, const std::string&,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&,
+                                                       const session::MountedContainer&,
                                                        Report& report) override {
         return foreign::open_local_fs(path_, world_.core(), world_.blocking(), report,
                                       {.enters_mounts = false});
@@ -41,7 +42,8 @@ class DirectorySource final : public session::FileSystemSource {
 
 constexpr uint64_t chunk_bytes = 64 << 10;
 
-enum class Behind : uint8_t { dfs, directory };
+// leased: a Dfs that lends leases to a cache at the host.
+enum class Behind : uint8_t { dfs, directory, leased };
 
 class LinkSubject final : public fs::contract::Subject {
   public:
@@ -53,7 +55,9 @@ class LinkSubject final : public fs::contract::Subject {
         world_.run(start());
     }
     ~LinkSubject() override { world_.run(stop()); }
-    fs::FileSystem& file_system() override { return *host_.link; }
+    fs::FileSystem& file_system() override {
+        return cached_ != nullptr ? *cached_ : static_cast<fs::FileSystem&>(*host_.link);
+    }
     sim::World& world() override { return world_; }
     // The kernel stamps times by its tick.
     void let_time_pass() override {
@@ -63,13 +67,23 @@ class LinkSubject final : public fs::contract::Subject {
   private:
     std::unique_ptr<session::FileSystemSource> source() {
         if (behind_ == Behind::directory) return std::make_unique<DirectorySource>(world_);
-        return std::make_unique<DfsSource>(world_.core(), chunk_bytes);
+        return std::make_unique<DfsSource>(world_.core(), chunk_bytes, behind_ == Behind::leased);
     }
     Task<> start() {
         co_await dpu_.start();
-        co_await host_.start();
+        session::MountScope scope{.wants_leases = behind_ == Behind::leased};
+        scope.users.may_make_devices = scope.users.may_set_ids = true;
+        scope.users.may_change_privileged = true;
+        co_await host_.start(std::move(scope));
+        if (host_.link->leases() == nullptr) co_return;
+        cached_ = std::make_unique<cache::CachedFileSystem>(world_.core(), *host_.link);
+        while (host_.link->leases()->era() == 0) {
+            (void)co_await sleep_for(world_.core(), std::chrono::milliseconds(1));
+        }
     }
     Task<> stop() {
+        if (cached_ != nullptr) co_await cached_->close_all();
+        cached_.reset();
         co_await host_.stop();
         co_await dpu_.stop();
     }
@@ -78,11 +92,16 @@ class LinkSubject final : public fs::contract::Subject {
     const Behind behind_;
     Dpu dpu_;
     Host host_{dpu_, 1};
+    std::unique_ptr<cache::CachedFileSystem> cached_;
 };
 
 const bool registered = fs::contract::register_contract(
     "HostLink", {.chunk_bytes = chunk_bytes, .property_runs = 10},
     [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::dfs); });
+
+const bool leased_registered = fs::contract::register_contract(
+    "LeasedHostLink", {.chunk_bytes = chunk_bytes, .property_runs = 10},
+    [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::leased); });
 
 const bool directory_registered = fs::contract::register_contract(
     "HostLinkToLocalFs",

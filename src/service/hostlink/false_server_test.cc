@@ -7,6 +7,8 @@
 namespace ros2s::hostlink {
 namespace {
 
+const std::vector<Leased> no_leases;
+
 using fs::Window;
 
 // A server whose bytes do not match its checksum, that lists more entries than it was asked for,
@@ -20,7 +22,8 @@ class Liar final : public rpc::Service {
         const auto method = static_cast<Method>(request.method());
         if (method == Method::create) {
             const fs::Opened opened{.handle = {1}};
-            co_await request.reply(rpc::build(answer, opened_fields, opened));
+            co_await request.reply(
+                rpc::build(answer, with_leases(opened_fields), no_leases, opened));
         } else if (method == Method::close) {
             co_await request.reply({});
         } else if (method == Method::read) {
@@ -31,10 +34,12 @@ class Liar final : public rpc::Service {
             co_await request.reply(rpc::build(answer, entries_fields, entries));
         } else if (method == Method::readdir_many) {
             const std::vector<FoundEntry> entries(3);
-            co_await request.reply(rpc::build(answer, found_entries_fields, entries));
+            co_await request.reply(
+                rpc::build(answer, with_leases(found_entries_fields), no_leases, entries));
         } else if (method == Method::lookup_many) {
             const std::vector<FoundName> found{{.result = fail(negative)}};
-            co_await request.reply(rpc::build(answer, found_names_fields, found));
+            co_await request.reply(
+                rpc::build(answer, with_leases(found_names_fields), no_leases, found));
         } else if (read_many_++ == 0) {
             const std::vector<fs::ReadManyItem> items{{.bytes = 4, .size = 4}};
             const std::array<std::byte, 4> payload{};
@@ -118,7 +123,8 @@ class Lister final : public rpc::Service {
         const auto method = static_cast<Method>(request.method());
         if (method == Method::open) {
             const fs::Opened opened{.handle = {1}};
-            co_await request.reply(rpc::build(answer, opened_fields, opened));
+            co_await request.reply(
+                rpc::build(answer, with_leases(opened_fields), no_leases, opened));
         } else if (method == Method::readdir) {
             const auto asked = rpc::read_body<ReaddirBody>(request.body(), readdir_fields);
             EXPECT_TRUE(asked);
@@ -130,9 +136,11 @@ class Lister final : public rpc::Service {
         } else if (method == Method::readdir_many) {
             std::vector<FoundEntry> entries;
             for (const std::string& name : names) entries.push_back({.entry = {.name = name}});
-            co_await request.reply(rpc::build(answer, found_entries_fields, entries));
+            co_await request.reply(
+                rpc::build(answer, with_leases(found_entries_fields), no_leases, entries));
         } else if (method == Method::read_link) {
-            co_await request.reply(rpc::build(answer, content_fields, names.front()));
+            co_await request.reply(
+                rpc::build(answer, with_leases(content_fields), no_leases, names.front()));
         } else {
             co_await request.reply({});
         }

@@ -36,6 +36,12 @@ inline constexpr auto pieces_fields = [](auto& io, auto& body, auto& checksums) 
     io.numbers("checksums of the payload's pieces", checksums);
 };
 
+inline constexpr auto node_read_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("node", body.node.value);
+    io("offset", body.offset);
+};
+
 inline constexpr auto lock_body_fields = [](auto& io, auto& body) {
     io("mount", body.mount.value);
     io("handle", body.handle.value);
@@ -69,6 +75,37 @@ inline constexpr auto attributes_fields = [](auto& io, auto& attributes) {
     io("of change", attributes.changed);
     io("of creation", attributes.created);
     io("flags", attributes.flags);
+};
+
+inline constexpr auto lease_fields = [](auto& io, auto& lease) {
+    io("node", lease.node);
+    io("number", lease.number);
+    io.refuse_when(lease.number == 0);
+};
+inline constexpr auto listen_fields = [](auto& io, auto& body) {
+    io("mount", body.mount.value);
+    io("begins", body.listening.begins);
+    io("ends", body.listening.ends);
+    io("heard", body.listening.heard);
+};
+inline constexpr auto news_fields = []<class Io>(Io& io, auto& news) {
+    io("all leases are lost", news.lost);
+    io("number", news.number);
+    int64_t held_for = news.held_for.count();
+    io("nanoseconds for which the others are held", held_for);
+    io.refuse_when(held_for < 0);
+    if constexpr (Io::reads) news.held_for = Duration(held_for);
+    io.list("recalled", news.recalled, session::LentLeases::recalled_max, lease_fields);
+};
+// Those that cover a reply are at its end.
+inline constexpr auto leases_fields = [](auto& io, auto& leases) {
+    io.list("leases", leases, leases_max, lease_fields);
+};
+inline constexpr auto with_leases = [](auto fields) {
+    return [fields](auto& io, auto& leases, auto&... parts) {
+        fields(io, parts...);
+        leases_fields(io, leases);
+    };
 };
 
 inline constexpr auto readdir_fields = [](auto& io, auto& body) {

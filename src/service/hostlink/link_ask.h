@@ -31,12 +31,26 @@ Task<Result<>> LinkClient::ask(const Call& call, fs::FileHandle handle, rpc::Cal
     }
 }
 
-// Reads a body by its declared fields. T: void for an empty one.
+// Reads a body by its declared fields.
 template <class T>
 class ReadAs final : public rpc::ReplyReader {
   public:
     Result<> read(const rpc::Reply& reply) override {
         return rpc::read(reply.body, fields_of(value), value);
+    }
+    T value{};
+};
+
+// The same, with the leases that cover it. T: void for an empty body.
+template <class T>
+class ReadLeased final : public rpc::ReplyReader {
+  public:
+    Result<> read(const rpc::Reply& reply) override {
+        if constexpr (std::is_void_v<T>) {
+            return rpc::read(reply.body, nothing_fields, value);
+        } else {
+            return rpc::read(reply.body, with_leases(fields_of(value)), leases, value);
+        }
     }
     Result<T> take() {
         if constexpr (std::is_void_v<T>) {
@@ -46,6 +60,7 @@ class ReadAs final : public rpc::ReplyReader {
         }
     }
     std::conditional_t<std::is_void_v<T>, Nothing, T> value{};
+    std::vector<Leased> leases;
 };
 
 template <class Body>
@@ -65,9 +80,11 @@ Task<Result<session::MountLocation>> LinkClient::send(const Call& call, rpc::Cal
 
 template <class Reply, class Body>
 Task<Result<Reply>> LinkClient::find(const Call& call, Method method, Body body) {
-    ReadAs<Reply> reader;
+    ReadLeased<Reply> reader;
+    const uint64_t era = leases_.era();
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .repeatable = true};
-    ROS2S_CO_TRY(co_await send(call, request, body, reader));
+    ROS2S_CO_TRY_ASSIGN(const auto place, co_await send(call, request, body, reader));
+    take(call, era, place, reader.leases);
     co_return reader.take();
 }
 
@@ -76,7 +93,8 @@ Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body bod
                                        session::MountLocation* place) {
     co_await slots_.wait();
     auto slot = slots_.take();
-    ReadAs<Reply> reader;
+    ReadLeased<Reply> reader;
+    const uint64_t era = leases_.era();
     const rpc::CallRequest request{.method = static_cast<uint16_t>(method), .id = slot.id()};
     const auto done_at = co_await send(call, request, body, reader);
     if (!done_at) {
@@ -84,6 +102,7 @@ Task<Result<Reply>> LinkClient::change(const Call& call, Method method, Body bod
         co_return fail(done_at.error());
     }
     if (place != nullptr) *place = *done_at;
+    take(call, era, *done_at, reader.leases);
     co_return reader.take();
 }
 

@@ -66,9 +66,13 @@ LinkClient::LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLo
       locator_(locator),
       options_(std::move(options)),
       slots_(reactor, {.client = options_.client}, update_slots),
+      leases_(reactor),
       forgetting_(reactor, forgets_at_once),
       closers_(reactor, closers_max),
-      summing_(reactor) {}
+      listening_(reactor, 1),
+      summing_(reactor) {
+    if (options_.takes_leases) ROS2S_CHECK(listening_.try_spawn(listen(*this)));
+}
 LinkClient::~LinkClient() { ROS2S_CHECK(open_.empty()); }
 
 // More groups than a request has room for are left out: the server then grants less.
@@ -84,6 +88,8 @@ Task<> LinkClient::close_all() {
     // If the server is away, its handles end with the session.
     closes_until_ = reactor_.now() + options_.close_within;
     const Call call{.deadline = closes_until_};
+    closing_.request_stop();
+    co_await listening_.join();
     while (!open_.empty()) {
         const auto first = open_.begin();
         const session::MountLocation place = first->second.place;
@@ -120,18 +126,28 @@ Task<Result<uint64_t>> LinkClient::pread(const Call& call, fs::FileHandle handle
 
 Task<Result<uint64_t>> LinkClient::read_part(const Call& call, fs::FileHandle handle, Bytes into,
                                              uint64_t offset) {
+    ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
+    const NodeId leased = is_leased(*file) ? file->node : NodeId{};
+    const Method method = leased != NodeId{} ? Method::read_node : Method::read;
+    const fs::UserClaim opener = leased != NodeId{} ? file->user : fs::UserClaim{};
     Buffer body;
     const Bytes sink[] = {into};
     ReadMoved reader(into);
-    const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::read),
+    const rpc::CallRequest request{.method = static_cast<uint16_t>(method),
                                    .repeatable = true,
                                    .sink = sink,
                                    .reply_body_bytes_max = sizeof(uint64_t) + sizeof(uint32_t)};
     const auto encode = [&](const ServerHandle& at) {
-        return rpc::build(body, file_fields,
-                          FileBody{.mount = at.place.mount, .handle = at.handle, .offset = offset});
+        const session::MountId mount = at.place.mount;
+        if (method == Method::read) {
+            return rpc::build(body, file_fields,
+                              FileBody{.mount = mount, .handle = at.handle, .offset = offset});
+        }
+        return rpc::build(body, with_user(node_read_fields), opener,
+                          NodeReadBody{.mount = mount, .node = leased, .offset = offset});
     };
-    ROS2S_CO_TRY(co_await ask(call, handle, request, reader, encode));
+    const fs::FileHandle there = method == Method::read ? handle : fs::FileHandle{};
+    ROS2S_CO_TRY(co_await ask(call, there, request, reader, encode));
     co_return reader.bytes;
 }
 

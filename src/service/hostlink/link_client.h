@@ -46,6 +46,8 @@ class LinkClient final : public fs::FileSystem {
         // The time that close_all() waits for the server, and the time limit of each request that
         // no call waits for.
         static constexpr Duration close_within = std::chrono::seconds(5);
+        // The mount lends leases.
+        bool takes_leases = false;
         // The number of collected references from forget() that are sent.
         size_t forgotten_together = 256;
     };
@@ -61,6 +63,9 @@ class LinkClient final : public fs::FileSystem {
     using NodeId = fs::NodeId;
     using AttributesTask = Task<Result<fs::Attributes>>;
 
+    [[nodiscard]] fs::LeaseSet* leases() override {
+        return options_.takes_leases ? &leases_ : nullptr;
+    }
     Task<> close_all() override;
     // Opens all files at the mount's current location that are not open there. Repeats until
     // stopped. If a file cannot be opened, its calls fail with the reason. Call it after each move,
@@ -88,6 +93,7 @@ class LinkClient final : public fs::FileSystem {
                                                    const object::Lock& lock,
                                                    fs::LockHow how) override;
     Result<fs::PathReport> path_report(fs::FileHandle handle) const override;
+    Task<Result<>> hold(const Call&, fs::FileHandle handle) override;
 
     Task<Result<fs::Opened>> open(const Call&, NodeId node, fs::OpenFlags flags) override;
     Task<Result<fs::Opened>> create(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -111,6 +117,8 @@ class LinkClient final : public fs::FileSystem {
                           std::string_view new_name, RenameFlags flags) override;
     Task<Result<std::string>> readlink(const Call&, NodeId node) override;
     Task<Result<fs::Walked>> walk(const Call&, std::string_view path, fs::LastLink last) override;
+    Task<std::vector<Result<fs::Attributes>>> look_up_names(
+        const Call&, NodeId parent, std::span<const std::string_view> names) override;
     Task<std::vector<Result<fs::Attributes>>> lookup_many(
         const Call&, NodeId parent, std::span<const std::string_view> names) override;
     Task<std::vector<Result<>>> create_many(const Call&, NodeId parent,
@@ -141,7 +149,7 @@ class LinkClient final : public fs::FileSystem {
         NodeId node{};
         fs::OpenFlags flags;
         fs::UserClaim user;            // for whom it was opened
-        session::MountLocation place;  // where the file is open
+        session::MountLocation place;  // where the file is open; none: opened under a lease
         bool reopening = false;
         fs::FileHandle there{};                 // the server's handle
         std::optional<Error> lost;              // why it cannot be open anywhere any more
@@ -177,6 +185,9 @@ class LinkClient final : public fs::FileSystem {
     [[nodiscard]] bool is_closing() const { return closes_until_ < Time::max(); }
     [[nodiscard]] fs::Opened keep(const Call& call, const OpenedAtServer& there,
                                   fs::OpenFlags flags);
+    [[nodiscard]] static bool is_leased(const Open& file) {
+        return file.place == session::MountLocation{};
+    }
     [[nodiscard]] fs::Caller user_of(const Call& call) const;
     // Opens the file at the mount's current location, unless another call is doing so. Repeats
     // until the file is open or lost, or the call ends. Without the right (denied, read_only) the
@@ -207,6 +218,12 @@ class LinkClient final : public fs::FileSystem {
     template <class Reply, class Body>
     Task<Result<Reply>> change(const Call& call, Method method, Body body,
                                session::MountLocation* place = nullptr);
+    // The leases with which a reply came, of a request that was sent in this era.
+    void take(const Call& call, uint64_t era, const session::MountLocation& place,
+              std::span<const Leased> leases);
+    static Task<> listen(LinkClient& self);
+    Task<Result<session::LeaseNews>> hear(const Call& call, session::MountLocation place,
+                                          session::Listening listening);
     static Task<> send_forgotten(LinkClient& self, std::vector<Forgotten> nodes);
     using Entries = std::vector<fs::DirectoryEntry>;
     // The entries that readdir() is about to return.
@@ -231,10 +248,14 @@ class LinkClient final : public fs::FileSystem {
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;
     std::vector<Forgotten> forgotten_;
+    fs::LeaseSet leases_;
+    session::MountLocation leased_at_;  // where their era has begun
+    StopSource closing_;
     Time closes_until_ = Time::max();  // in close_all()
     // Requests that no call waits for.
     Nursery forgetting_;
     Nursery closers_;
+    Nursery listening_;
     std::vector<ServerHandle> unclosed_;  // handles that wait for a closer; at most the server's
     SliceTurns summing_;
 };

@@ -74,6 +74,9 @@ void read_names(unsigned kind, ConstBytes body) {
         case 31: return read_again<CodesBody>(body, codes_fields);
         case 32: return read_request<ReaddirManyBody>(body, readdir_many_fields);
         case 33: return read_results<std::vector<FoundEntry>>(body, found_entries_fields);
+        case 35: return read_again<session::LeaseNews>(body, news_fields);
+        case 36: return read_request<NodeReadBody>(body, node_read_fields);
+        case 37: return read_again<std::vector<Leased>>(body, leases_fields);
         default: return read_pieces(body);
     }
 }
@@ -127,6 +130,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 35, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 38, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -44,8 +44,16 @@ Task<Result<LinkClient::OpenedAtServer>> LinkClient::open_node(const Call& call,
 }
 
 Task<Result<fs::Opened>> LinkClient::open(const Call& call, NodeId node, fs::OpenFlags flags) {
-    ROS2S_CO_TRY_ASSIGN(const auto there, co_await open_node(call, node, flags));
+    OpenedAtServer there{.opened = {.attributes = {.node = node, .mode = S_IFREG}}};
+    if (!std::exchange(flags.leased, false)) {
+        ROS2S_CO_TRY_ASSIGN(there, co_await open_node(call, node, flags));
+    }
     co_return keep(call, there, flags);
+}
+
+Task<Result<>> LinkClient::hold(const Call& call, fs::FileHandle handle) {
+    ROS2S_CO_TRY(co_await where(call, handle));
+    co_return Result<>{};
 }
 
 Task<Result<fs::Opened>> LinkClient::create(const Call& call, NodeId parent, std::string_view name,
@@ -91,8 +99,10 @@ Task<Result<>> LinkClient::close(const Call& call, fs::FileHandle handle) {
     const session::MountLocation place = found->second.place;
     const fs::FileHandle there = found->second.there;
     const bool waits = found->second.unsynced;
+    const bool is_here = is_leased(found->second);
     end_locks(found->second, false);
     open_.erase(found);
+    if (is_here) co_return Result<>{};
     Result<> closed;
     if (waits) closed = co_await close_there(call, place, there);
     const bool is_open = !closed && may_pass(closed.error());

@@ -29,6 +29,21 @@ Task<std::vector<Result<fs::Attributes>>> LinkClient::lookup_many(
     co_return std::vector<Result<fs::Attributes>>(names.size(), fail(error));
 }
 
+// The same. The names of a long path need several requests.
+Task<std::vector<Result<fs::Attributes>>> LinkClient::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    names = names.first(std::min(names.size(), fs::names_together_max));
+    const auto found =
+        co_await find<std::vector<FoundName>>(call, Method::look_up_names, names_of(parent, names));
+    std::vector<Result<fs::Attributes>> results;
+    if (found && !found->empty() && found->size() <= names.size()) {
+        for (const FoundName& each : *found) results.push_back(each.result);
+    } else {
+        results.emplace_back(fail(found ? Error{.code = Code::corrupt} : found.error()));
+    }
+    co_return results;
+}
+
 Task<std::vector<Result<>>> LinkClient::create_many(const Call& call, NodeId parent,
                                                     std::span<const std::string_view> names,
                                                     mode_t mode, fs::Owner owner) {
@@ -69,7 +84,8 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
         co_return co_await FileSystem::readdir_many(call, node, handle, cookie, limit);
     }
     Buffer buffer;
-    ReadAs<std::vector<FoundEntry>> reader;
+    ReadLeased<std::vector<FoundEntry>> reader;
+    const uint64_t era = leases_.era();
     const ReaddirManyBody asked{
         .mount = at.place.mount,
         .node = node,
@@ -87,6 +103,7 @@ Task<Result<std::vector<fs::ListedEntry>>> LinkClient::readdir_many(const Call& 
     }
     ROS2S_CO_TRY(done);
     if (reader.value.size() > asked.limit) co_return fail(Code::corrupt);
+    take(call, era, at.place, reader.leases);
     std::vector<fs::ListedEntry> listed;
     Entries entries;
     for (FoundEntry& each : reader.value) {

@@ -12,13 +12,21 @@ namespace ros2s::hostlink {
 namespace {
 
 using session::MountNames;
+using Leases = std::vector<Leased>;
 
+// What a call reads may come with several leases of one node. Identical ones are sent once.
+void tidy(Leases& leases) {
+    std::ranges::sort(leases, {},
+                      [](const Leased& each) { return std::pair(each.node, each.number); });
+    leases.erase(std::ranges::unique(leases).begin(), leases.end());
+    if (leases.size() > leases_max) leases.resize(leases_max);
+}
 template <class T>
-ConstBytes body_of(Buffer& buffer, const Result<T>& done) {
+ConstBytes body_of(Buffer& buffer, const Result<T>& done, const Leases& leases) {
     if constexpr (std::is_void_v<T>) {
         return {};
     } else {
-        return rpc::build(buffer, fields_of(*done), *done);
+        return rpc::build(buffer, with_leases(fields_of(*done)), leases, *done);
     }
 }
 
@@ -56,6 +64,8 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch) {
     Call call = request.call();
     call.caller = &caller;
     call.names_walked = &names_walked;
+    Leases leases;
+    if (entered.mount->is_lending()) call.leases = &leases;
     metrics_.lookups.add();
     Report report;
     MountNames names(*entered.mount, report);
@@ -66,10 +76,11 @@ Task<Result<>> LinkServer::ask(rpc::Request& request, Scratch& scratch) {
         co_await request.fail(found.error(), report.text());
         co_return Result<>{};
     }
-    const ConstBytes body = body_of(scratch.answer, found);
-    if (body.size() > request.reply_body_bytes_max()) {
-        co_return fail(Code::too_large, request.reply_body_bytes_max());
-    }
+    tidy(leases);
+    ConstBytes body = body_of(scratch.answer, found, leases);
+    const uint64_t most = request.reply_body_bytes_max();
+    if (body.size() > most && !leases.empty()) body = body_of(scratch.answer, found, {});
+    if (body.size() > most) co_return fail(Code::too_large, most);
     co_await request.reply(body);
     co_return Result<>{};
 }
@@ -102,6 +113,7 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
             .owner = entered.session->owner,
             .digest = Digest().add(request.method()).add(without_mount(request.body())).value()};
         uint64_t names_walked = 0;
+        Leases leases;
         const Call call{.deadline = request.call().deadline,
                         .stop = entered.session->revoked.token(),
                         .tenant = request.call().tenant,
@@ -109,13 +121,15 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
                         .update = &name,
                         .repeated = request.repeated(),
                         .caller = &caller,
-                        .names_walked = &names_walked};
+                        .names_walked = &names_walked,
+                        .leases = entered.mount->is_lending() ? &leases : nullptr};
         MountNames names(*entered.mount, report);
         if constexpr (std::same_as<Body, NamesBody>) charge_for(request, asked.names.size());
         const auto done = co_await apply(names, call, asked);
         charge_for(request, names_walked);
         if (done) {
-            const ConstBytes body = body_of(scratch.answer, done);
+            tidy(leases);
+            const ConstBytes body = body_of(scratch.answer, done, leases);
             reply.body.assign(body.begin(), body.end());
             metrics_.changes.add();
         } else {
@@ -144,6 +158,13 @@ Task<Result<>> LinkServer::readdir(rpc::Request& request, Scratch& scratch) {
     co_return Result<>{};
 }
 
+namespace {
+
+// Those of a directory and so many nodes in it.
+uint64_t leases_bytes(size_t nodes) { return (nodes + 1) * sizeof(Leased); }
+
+}  // namespace
+
 // As many entries as fit into the reply, so that no node is looked up without need.
 Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch) {
     ReaddirManyBody asked;
@@ -152,6 +173,8 @@ Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch)
     ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
     Call call = request.call();
     call.caller = &caller;
+    Leases leases;
+    if (entered.mount->is_lending()) call.leases = &leases;
     Report report;
     MountNames names(*entered.mount, report);
     ROS2S_CO_TRY_ASSIGN(auto entries,
@@ -161,13 +184,32 @@ Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch)
         listed.push_back({.entry = std::move(entry), .result = fs::Attributes{}});
     }
     listed.resize(rpc::fitting(std::span<const FoundEntry>(listed), found_entry_fields,
-                               request.reply_body_bytes_max(), sizeof(uint32_t)));
+                               request.reply_body_bytes_max(),
+                               2 * sizeof(uint32_t) + leases_bytes(listed.size())));
     std::vector<std::string_view> wanted;
     for (const FoundEntry& each : listed) wanted.push_back(each.entry.name);
     charge_for(request, wanted.size());
     const auto found = co_await names.lookup_many(call, asked.node, wanted);
     for (size_t i = 0; i < found.size(); ++i) listed[i].result = found[i];
-    co_await request.reply(rpc::build(scratch.answer, found_entries_fields, listed));
+    tidy(leases);
+    if (leases.size() > listed.size() + 1) leases.clear();
+    co_await request.reply(
+        rpc::build(scratch.answer, with_leases(found_entries_fields), leases, listed));
+    co_return Result<>{};
+}
+
+// It waits for others, so it takes no part of what its tenant may have inside.
+Task<Result<>> LinkServer::listen(rpc::Request& request, Scratch& scratch) {
+    ROS2S_CO_TRY_ASSIGN(const ListenBody asked,
+                        rpc::read_body<ListenBody>(request.body(), listen_fields));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
+    session::LentLeases* const leases = entered.mount->leases();
+    session::LeaseNews news{.lost = true};
+    if (leases != nullptr) {
+        request.leave_turn();
+        news = co_await leases->listen(request.call(), asked.listening);
+    }
+    co_await request.reply(rpc::build(scratch.answer, news_fields, news));
     co_return Result<>{};
 }
 
@@ -177,8 +219,8 @@ Task<Result<>> LinkServer::readdir_many(rpc::Request& request, Scratch& scratch)
 namespace {
 
 constexpr uint64_t listed_bytes = fs::name_bytes_max + sizeof(fs::DirectoryEntry);
-constexpr uint64_t found_bytes =
-    sizeof(FoundName) + sizeof(Result<fs::Attributes>) + 2 * sizeof(fs::Attributes);
+constexpr uint64_t found_bytes = sizeof(FoundName) + sizeof(Result<fs::Attributes>) +
+                                 2 * sizeof(fs::Attributes) + 4 * sizeof(Leased);
 
 // In a reply.
 uint64_t entry_bytes_max() {
@@ -283,6 +325,14 @@ Task<Result<std::vector<FoundName>>> lookup_many(MountNames& names, const Call& 
     }
     co_return found;
 }
+Task<Result<std::vector<FoundName>>> look_up_names(MountNames& names, const Call& call,
+                                                   const NamesBody& body) {
+    std::vector<FoundName> found;
+    for (auto& result : co_await names.look_up_names(call, body.parent, body.names)) {
+        found.push_back({.result = result});
+    }
+    co_return found;
+}
 
 Result<CodesBody> codes_of(const std::vector<Result<>>& results) {
     CodesBody body;
@@ -340,6 +390,9 @@ constexpr std::array<LinkServer::MethodRow, method_count> LinkServer::methods{{
     {Method::lock, "lock", plain, &LinkServer::lock},
     {Method::allocate, "allocate", is_change, &LinkServer::update},
     {Method::allocate_inside, "allocate_inside", is_change, &LinkServer::update},
+    {Method::look_up_names, "look_up_names", has_node, asks<look_up_names>, lookup_many_bytes},
+    {Method::listen, "listen", plain, &LinkServer::listen},
+    {Method::read_node, "read_node", has_node, &LinkServer::read_node},
 }};
 
 const LinkServer::MethodRow* LinkServer::find_method(uint16_t number) {

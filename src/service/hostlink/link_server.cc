@@ -127,6 +127,33 @@ Result<fs::Caller> LinkServer::caller_for(rpc::Request& request, const MountInUs
 Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const FileBody file, rpc::read_body<FileBody>(request.body(), file_fields));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, file));
+    co_return co_await read_file(request, scratch, entered.fs(), file.handle, file.offset);
+}
+
+// The handle counts while it is open. Under a lease the file system needs no request to open it.
+Task<Result<>> LinkServer::read_node(rpc::Request& request, Scratch& scratch) {
+    NodeReadBody asked;
+    ROS2S_CO_TRY(rpc::read(request.body(), with_user(node_read_fields), scratch.user, asked));
+    ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
+    ROS2S_CO_TRY_ASSIGN(const fs::Caller caller, caller_for(request, entered, scratch.user));
+    ROS2S_CO_TRY_ASSIGN(const session::HandleRoom room, entered.mount->reserve_handle());
+    std::vector<Leased> leases;
+    Call call = request.call();
+    call.caller = &caller;
+    const bool is_leased = entered.mount->is_lending();
+    if (is_leased) call.leases = &leases;
+    ROS2S_CO_TRY_ASSIGN(
+        const fs::Opened opened,
+        co_await entered.fs().open(call, asked.node, {.read = true, .leased = is_leased}));
+    const auto read =
+        co_await read_file(request, scratch, entered.fs(), opened.handle, asked.offset);
+    const Call closing;
+    (void)co_await entered.fs().close(closing, opened.handle);
+    co_return read;
+}
+
+Task<Result<>> LinkServer::read_file(rpc::Request& request, Scratch& scratch, fs::FileSystem& files,
+                                     fs::FileHandle handle, uint64_t offset) {
     ROS2S_CO_TRY_ASSIGN(Payload payload, co_await sink(request));
     Trace* const trace = payload.in_place() ? request.call().trace : nullptr;
     const Span span(trace, reactor_, "dpu.in_place");
@@ -134,8 +161,8 @@ Task<Result<>> LinkServer::read(rpc::Request& request, Scratch& scratch) {
     crc.reset();
     Call call = request.call();
     call.checksums = &scratch.checksums;
-    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes, co_await entered.fs().pread(
-                                                  call, file.handle, payload.window, file.offset));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t bytes,
+                        co_await files.pread(call, handle, payload.window, offset));
     const ConstBytes found = payload.window.bytes().first(bytes);
     if (!crc) {
         ROS2S_CO_TRY_ASSIGN(crc, found.size() <= slice_bytes

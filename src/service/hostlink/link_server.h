@@ -129,6 +129,9 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
                                          fs::UserClaim& claim);
 
     Task<Result<>> read(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> read_node(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> read_file(rpc::Request& request, Scratch& scratch, fs::FileSystem& files,
+                             fs::FileHandle handle, uint64_t offset);
     Task<Result<>> update(rpc::Request& request, Scratch& scratch);
     Task<Result<Payload>> sink(rpc::Request& request);
     Task<Result<Payload>> source(rpc::Request& request);
@@ -154,6 +157,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     static constexpr Handler changes = &LinkServer::change<apply>;
     Task<Result<>> readdir(rpc::Request& request, Scratch& scratch);
     Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> listen(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
     // For more than a slice. Errors: cancelled, deadline.

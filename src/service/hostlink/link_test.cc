@@ -505,7 +505,7 @@ Task<> changes_that_come_again(Stage& stage) {
                             name, reader);
     };
     const Uuid own = stage.host.client;
-    ReadAs<fs::Opened> first, second;
+    ReadLeased<fs::Opened> first, second;
     EXPECT_TRUE(co_await send(own, 1, "f", first));
     EXPECT_TRUE(co_await send(own, 1, "f", second));
     EXPECT_EQ(first.value.handle, second.value.handle);

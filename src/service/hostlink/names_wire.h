@@ -210,7 +210,7 @@ inline constexpr auto open_path_fields = [](auto& io, auto& body) {
     open_flags_fields(io, body.how.flags);
 };
 
-// lookup_many, create_many and unlink_many. Fields that a method does not use are 0.
+// lookup_many, look_up_names, create_many and unlink_many. Fields that a method does not use are 0.
 struct NamesBody {
     session::MountId mount{};
     fs::NodeId parent{};
@@ -263,6 +263,7 @@ constexpr auto fields_of(const ForgetBody&) { return forget_fields; }
 constexpr auto fields_of(const WalkBody&) { return walk_fields; }
 constexpr auto fields_of(const OpenPathBody&) { return open_path_fields; }
 constexpr auto fields_of(const NamesBody&) { return names_fields; }
+constexpr auto fields_of(const ListenBody&) { return listen_fields; }
 
 // ---- replies --------------------------------------------------------------------------------
 
@@ -372,6 +373,7 @@ constexpr auto fields_of(const fs::FileSystemSpace&) { return space_fields; }
 constexpr auto fields_of(const std::vector<FoundName>&) { return found_names_fields; }
 constexpr auto fields_of(const std::optional<object::Lock>&) { return object::lock_reply_fields; }
 constexpr auto fields_of(const CodesBody&) { return codes_fields; }
+constexpr auto fields_of(const session::LeaseNews&) { return news_fields; }
 constexpr auto fields_of(const std::vector<fs::DirectoryEntry>&) { return entries_fields; }
 constexpr auto fields_of(const std::vector<FoundEntry>&) { return found_entries_fields; }
 

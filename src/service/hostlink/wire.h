@@ -21,8 +21,8 @@ namespace ros2s::hostlink {
 
 // The service number in a hello for a LinkServer. 2: requests had no user. 3: openings had no flag
 // `execute`. 4: nothing said whether set-id bits are kept. 5: attributes had no
-// time of creation and no flags.
-inline constexpr uint32_t file_service = 6;
+// time of creation and no flags. 6: replies had no leases.
+inline constexpr uint32_t file_service = 7;
 
 enum class Method : uint16_t {
     read = 1,
@@ -62,8 +62,11 @@ enum class Method : uint16_t {
     lock = 35,
     allocate = 36,
     allocate_inside = 37,
+    look_up_names = 38,
+    listen = 39,
+    read_node = 40,
 };
-inline constexpr size_t method_count = 37;  // their numbers begin with 1
+inline constexpr size_t method_count = 40;  // their numbers begin with 1
 
 using rpc::Buffer;
 
@@ -78,6 +81,13 @@ struct FileBody {
     uint64_t length = 0;
     uint32_t crc = 0;  // CRC32C of the payload
     friend bool operator==(const FileBody&, const FileBody&) = default;
+};
+
+// read_node: reads a file that is not open at the server. The reply is that of a read.
+struct NodeReadBody {
+    session::MountId mount{};
+    fs::NodeId node{};
+    uint64_t offset = 0;
 };
 
 // Sets or tests a lock of an open file. `lock.mount` is the server's to set. The reply is the lock
@@ -116,6 +126,14 @@ inline constexpr uint32_t readdir_entries_max = 4096;
 // As many entries as fit into `bytes_max`, but at least one if there is one.
 ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
                           size_t bytes_max);
+
+// listen: for news of the leases that the mount has lent (session::LentLeases).
+struct ListenBody {
+    session::MountId mount{};
+    session::Listening listening;
+};
+// Of one reply. Further ones are left out.
+inline constexpr size_t leases_max = 2048;
 
 // References to a node that the host drops.
 struct Forgotten {

@@ -184,8 +184,8 @@ void Dpu::kill() {
     struck_.wake_all();
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call, session::Authority,
-                                                        const std::string&, const std::string&,
+Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call,
+                                                        const session::MountedContainer&,
                                                         Report& report) {
     const fs::DfsOptions options{.orphan_grace = options_.orphan_grace,
                                  .orphan_sweep = std::chrono::milliseconds(100)};

@@ -68,9 +68,7 @@ class Dpu final : public session::FileSystemSource {
     Moment next_moment();
     void strike();
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
-                                                       session::Authority authority,
-                                                       const std::string& pool,
-                                                       const std::string& container,
+                                                       const session::MountedContainer& which,
                                                        Report& report) override;
 
     World& world_;

@@ -15,9 +15,6 @@ constexpr uint32_t recalls_max = 3;
 constexpr Duration spared_least = std::chrono::seconds(5);
 constexpr Duration spared_most = std::chrono::seconds(60);
 constexpr Duration looked_every = std::chrono::seconds(1);
-constexpr Duration minute = std::chrono::minutes(1);
-// Others do not count the time of answers that take less.
-constexpr Duration prompt_most = std::chrono::milliseconds(20);
 
 // The objects that it changes. One of several operations may be called several times.
 void each_object(const Transaction& transaction, auto&& visit) {
@@ -143,7 +140,7 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
     if (!has_room(*state)) return 0;
     Owner& owner = owners_[state->name.owner];
-    if (now < owner.banned_until) return 0;
+    if (owner.answers.is_banned(now)) return 0;
     const uint64_t number = ++last_number_;
     state->leases.emplace(key, number);
     objects_[key].push_back({state, number});
@@ -185,7 +182,7 @@ void LeaseTable::drop_some_ended() {
         }
         std::erase_if(owners_, [&](const auto& each) {
             const Owner& owner = each.second;
-            return owner.leases == 0 && owner.banned_until <= now && owner.minute + minute <= now;
+            return owner.leases == 0 && owner.answers.is_past(now);
         });
     }
     for (size_t left = slice; left > 0 && !ended_.empty();) {
@@ -283,19 +280,7 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key) {
 }
 
 void LeaseTable::note_answer(const HolderName& holder, Time begun) {
-    const Time now = reactor_.now();
-    if (now - begun < prompt_most) return;
-    Owner& owner = owners_[holder.owner];
-    if (now < owner.banned_until) return;
-    if (now >= owner.minute + minute) {
-        owner.minute = now;
-        owner.waited = {};
-    }
-    // Answers to several recalls come together.
-    owner.waited += now - std::max(begun, owner.waited_upto);
-    owner.waited_upto = now;
-    if (owner.waited < lease_time) return;
-    owner.banned_until = now + banned_for;
+    if (!owners_[holder.owner].answers.note(begun, reactor_.now(), lease_time)) return;
     for (const auto& [name, each] : holders_) {
         if (name.owner != holder.owner || each->is_cut) continue;
         each->is_cut = true;

@@ -30,6 +30,7 @@
 
 #include "ros2s/object/object_store.h"
 #include "ros2s/object/pins.h"
+#include "ros2s/object/slow_answers.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
 
@@ -47,7 +48,6 @@ class LeaseTable {
     static constexpr size_t leases_max = size_t{1} << 20;
     static constexpr size_t session_leases_max = size_t{1} << 18;
     static constexpr size_t object_leases_max = 1024;
-    static constexpr Duration banned_for = std::chrono::seconds(60);
 
     // `pins` knows which holders are awaited since `opened`. It outlives this.
     LeaseTable(Reactor& reactor, PinTable& pins)
@@ -114,10 +114,7 @@ class LeaseTable {
     };
     struct Owner {
         size_t leases = 0;
-        Time minute{};      // when the count of the next one began
-        Duration waited{};  // by others for its slow answers, in this minute
-        Time waited_upto{};
-        Time banned_until{};
+        SlowAnswers answers;
     };
     // Of the objects with one hash.
     struct Bucket {

@@ -52,6 +52,10 @@ struct UserMapping {
     bool may_change_privileged = false;
     friend bool operator==(const UserMapping&, const UserMapping&) = default;
 
+    // Users and owners are the same on both sides, and each may act, but for root_squash.
+    [[nodiscard]] bool keeps_numbers() const {
+        return users.empty() && groups.empty() && !squash && uid_map.empty() && gid_map.empty();
+    }
     // Takes one of the settings above. Errors: invalid, with a sentence that begins with `where`.
     [[nodiscard]] Result<> set(std::string_view name, std::string_view text, std::string_view where,
                                Report& report);

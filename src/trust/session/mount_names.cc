@@ -178,6 +178,13 @@ Task<std::vector<Result<fs::Attributes>>> MountNames::lookup_many(
     co_return results;
 }
 
+Task<std::vector<Result<fs::Attributes>>> MountNames::look_up_names(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    auto results = co_await fs().look_up_names(call, parent, names);
+    for (auto& result : results) result = give(call, std::move(result));
+    co_return results;
+}
+
 Task<std::vector<Result<>>> MountNames::create_many(const Call& call, NodeId parent,
                                                     std::span<const std::string_view> names,
                                                     mode_t mode, fs::Owner owner) {

@@ -58,6 +58,8 @@ class MountNames final : public fs::Namespace {
     Task<Result<fs::Walked>> walk(const Call& call, std::string_view path,
                                   fs::LastLink last) override;
 
+    Task<std::vector<Result<fs::Attributes>>> look_up_names(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) override;
     Task<std::vector<Result<fs::Attributes>>> lookup_many(
         const Call& call, NodeId parent, std::span<const std::string_view> names) override;
     Task<std::vector<Result<>>> create_many(const Call& call, NodeId parent,

@@ -174,7 +174,7 @@ Result<Quota::Share> Mounts::reserve_mount(const Session& session, Report& repor
     return report.fail(Code::busy, "the server has too many mounts; try again later");
 }
 
-Task<Result<>> Mounts::enter(const Call& call, SharedContainer which, Report& report) {
+Task<Result<>> Mounts::enter(const Call& call, MountedContainer which, Report& report) {
     Shared& shared = shared_.try_emplace(which, reactor_).first->second;
     ++shared.users;
     Result<> entered = co_await shared.turn.acquire_for(call);
@@ -190,8 +190,7 @@ Task<Result<>> Mounts::enter(const Call& call, SharedContainer which, Report& re
         if (shared.file_system == nullptr) {
             entered = call.check(reactor_);  // waiting for the turn may have taken long
             if (entered) {
-                auto opened = co_await source_.open(call, which.authority, which.pool,
-                                                    which.container, report);
+                auto opened = co_await source_.open(call, which, report);
                 if (opened) {
                     shared.file_system = std::move(*opened);
                 } else {
@@ -204,7 +203,7 @@ Task<Result<>> Mounts::enter(const Call& call, SharedContainer which, Report& re
     co_return entered;
 }
 
-Task<> Mounts::leave(SharedContainer which) {
+Task<> Mounts::leave(MountedContainer which) {
     Shared& shared = shared_.at(which);
     co_await shared.turn.acquire();
     {
@@ -230,7 +229,10 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
                                     Report& report) {
     ROS2S_CO_TRY_ASSIGN(Quota::Share mount_share, reserve_mount(session, report));
     const std::string& pool = session.request.pool;
-    const SharedContainer which{pool, container, source_.authority_for(session, scope.read_only)};
+    const MountId id = draw();
+    const bool lends = scope.may_have_leases() && source_.lends(pool, container);
+    const MountedContainer which{pool, container, source_.authority_for(session, scope.read_only),
+                                 lends ? id : MountId{}};
     ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
     std::string directories = directories_of(scope.subtrees);
@@ -245,7 +247,10 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         view = std::move(*opened);
     }
     Shared& shared = shared_.at(which);
-    const MountId id = draw();
+    std::unique_ptr<LentLeases> leases;
+    if (fs::LeaseSet* const held = shared.file_system->leases(); lends && held != nullptr) {
+        leases = std::make_unique<LentLeases>(reactor_, *held, answers_, session.tenant);
+    }
     const Quota::Who who{.tenant = session.tenant, .subject = id.value};
     Mount::Owner owner{
         .sessions = sessions_,
@@ -259,10 +264,10 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         .holds_descriptors = source_.holds_descriptors(pool, container),
         .directories = std::move(directories),
     };
-    mounts_.emplace(
-        Key{session.id, id},
-        std::make_unique<Mount>(reactor_, std::move(owner), which, *shared.file_system,
-                                std::move(view), scope.read_only, std::move(scope.users)));
+    mounts_.emplace(Key{session.id, id},
+                    std::make_unique<Mount>(reactor_, std::move(owner), which, *shared.file_system,
+                                            std::move(view), scope.read_only,
+                                            std::move(scope.users), std::move(leases)));
     holders_[id] = &session;
     co_return id;
 }
@@ -300,6 +305,7 @@ Task<Result<>> Mounts::unmount(Session& session, MountId id) {
 Task<> Mounts::close(Key key) {
     Mount& mount = *mounts_.at(key);
     mount.ending_ = true;
+    if (mount.leases_ != nullptr) co_await mount.leases_->end();
     while (mount.in_use_ > 0) co_await mount.idle_;
     const Call call{.tenant = mount.owner_.session.tenant};
     // Nobody else finds the mount any more.
@@ -316,7 +322,7 @@ Task<> Mounts::close(Key key) {
         const auto& [node, held] = *mount.nodes_.begin();
         mount.forget(node, held.count);
     }
-    const SharedContainer which = mount.shared_;
+    const MountedContainer which = mount.shared_;
     mounts_.erase(key);
     holders_.erase(key.second);
     co_await leave(which);

@@ -16,6 +16,8 @@
 //   further. Lowering a limit closes nothing.
 // - A container that is slow to open or close delays only sessions that mount this container.
 // - A mount with subtrees reaches the container through a view of its own (access::SubtreeView).
+// - A mount that lends leases has a file system of its own. The store then sees each client's
+//   changes as those of another holder.
 #pragma once
 #include <map>
 #include <memory>
@@ -26,6 +28,7 @@
 #include "ros2s/base/quota.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/rights/user_mapping.h"
+#include "ros2s/session/lent_leases.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::session {
@@ -40,15 +43,27 @@ struct Authority {
     friend auto operator<=>(const Authority&, const Authority&) = default;
 };
 
+struct MountId {
+    uint64_t value = 0;
+    friend auto operator<=>(const MountId&, const MountId&) = default;
+};
+
+// A file system that mounts share, or that is one mount's own.
+struct MountedContainer {
+    std::string pool, container;
+    Authority authority{};
+    MountId own{};                                                              // 0: shared
+    [[nodiscard]] std::string place() const { return pool + "/" + container; }  // for people
+    friend auto operator<=>(const MountedContainer&, const MountedContainer&) = default;
+};
+
 // Opens containers as file systems. Implemented by the composing code.
 class FileSystemSource {
   public:
     virtual ~FileSystemSource() = default;
-    // By these rights. Errors come with a sentence: not_found, bad_version, …
+    // With leases, if it is one mount's own. Errors come with a sentence: not_found, bad_version, …
     virtual Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
-                                                               Authority authority,
-                                                               const std::string& pool,
-                                                               const std::string& container,
+                                                               const MountedContainer& which,
                                                                Report& report) = 0;
     // Not the default if the source uses its clients' rights.
     [[nodiscard]] virtual Authority authority_for(const Session& /*session*/,
@@ -60,6 +75,12 @@ class FileSystemSource {
                                                  const std::string& /*container*/) const {
         return false;
     }
+    // True if the file system of the container has leases, which it can lend to a client of its
+    // own.
+    [[nodiscard]] virtual bool lends(const std::string& /*pool*/,
+                                     const std::string& /*container*/) const {
+        return false;
+    }
     // For people: the storage of the container's files, its path, and guarantees that are weaker
     // than those of our own stores. Contains nothing that helps to reach the storage. Empty:
     // unknown.
@@ -67,11 +88,6 @@ class FileSystemSource {
                                               const std::string& /*container*/) const {
         return {};
     }
-};
-
-struct MountId {
-    uint64_t value = 0;
-    friend auto operator<=>(const MountId&, const MountId&) = default;
 };
 
 // For people: "home/alice, data"; empty: the whole container.
@@ -88,14 +104,6 @@ struct MountBounds {
     };
     Together tenant{1024, 64 * 1024, 1 << 20, 4096};
     Together all{16 * 1024, 256 * 1024, 4 << 20, 8192};
-};
-
-// A file system that mounts share.
-struct SharedContainer {
-    std::string pool, container;
-    Authority authority{};
-    [[nodiscard]] std::string place() const { return pool + "/" + container; }  // for people
-    friend auto operator<=>(const SharedContainer&, const SharedContainer&) = default;
 };
 
 // Counted by tenant (Session::tenant), and within it by session: `mounts`, or by mount: the others.
@@ -137,20 +145,25 @@ class Mount {
         bool holds_descriptors;
         std::string directories;  // for people: those of its view
     };
-    Mount(Reactor& reactor, Owner owner, SharedContainer shared, fs::FileSystem& file_system,
-          std::unique_ptr<fs::FileSystem> view, bool read_only, rights::UserMapping users)
+    Mount(Reactor& reactor, Owner owner, MountedContainer shared, fs::FileSystem& file_system,
+          std::unique_ptr<fs::FileSystem> view, bool read_only, rights::UserMapping users,
+          std::unique_ptr<LentLeases> leases)
         : owner_(std::move(owner)),
           view_(std::move(view)),
           file_system_(view_ != nullptr ? *view_ : file_system),
           shared_(std::move(shared)),
           read_only_(read_only),
           users_(std::move(users)),
+          leases_(std::move(leases)),
           idle_(reactor) {}
 
     [[nodiscard]] fs::FileSystem& file_system() const { return file_system_; }
     [[nodiscard]] bool read_only() const { return read_only_; }
     [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
     [[nodiscard]] const rights::UserMapping& users() const { return users_; }
+    // Null: it lends none.
+    [[nodiscard]] LentLeases* leases() const { return leases_.get(); }
+    [[nodiscard]] bool is_lending() const { return leases_ != nullptr && leases_->is_lending(); }
     // For audit events about it, or about a node in it. Valid as long as the mount.
     [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
     // The user as whom the client acts, in the claim's memory. Errors: denied, with an audit line
@@ -195,9 +208,10 @@ class Mount {
     Owner owner_;
     std::unique_ptr<fs::FileSystem> view_;  // null: the whole container
     fs::FileSystem& file_system_;
-    SharedContainer shared_;
+    MountedContainer shared_;
     bool read_only_;
     rights::UserMapping users_;
+    std::unique_ptr<LentLeases> leases_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, Held> nodes_;
     fs::NodeId hand_{};  // the next node to check when one must be dropped (clock algorithm)
@@ -218,6 +232,11 @@ struct MountScope {
     bool read_only = false;
     rights::UserMapping users{};
     std::vector<access::Subtree> subtrees{};  // empty: the whole container
+    bool wants_leases = false;
+    // Its client can decide as this side does what its users may do.
+    [[nodiscard]] bool may_have_leases() const {
+        return wants_leases && subtrees.empty() && users.keeps_numbers();
+    }
 };
 
 class Mounts final : public SessionWatcher {
@@ -239,6 +258,12 @@ class Mounts final : public SessionWatcher {
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
     // Null: it has no such mount. This does not count as use, and is valid until the next await.
     [[nodiscard]] const Mount* look(const Session& session, MountId id) const;
+
+    // The mount's requests over the host link come with leases.
+    [[nodiscard]] bool lends(SessionId session, MountId id) const {
+        const auto found = mounts_.find({session, id});
+        return found != mounts_.end() && found->second->leases() != nullptr;
+    }
 
     // See FileSystemSource.
     [[nodiscard]] std::string storage(const std::string& pool, const std::string& container) const {
@@ -265,9 +290,9 @@ class Mounts final : public SessionWatcher {
     // Room for one more mount. Errors: busy.
     Result<Quota::Share> reserve_mount(const Session& session, Report& report);
     // Opens the container's file system if it is not open, and adds a user.
-    Task<Result<>> enter(const Call& call, SharedContainer which, Report& report);
+    Task<Result<>> enter(const Call& call, MountedContainer which, Report& report);
     // Removes a user. The last one closes the file system.
-    Task<> leave(SharedContainer which);
+    Task<> leave(MountedContainer which);
     Task<> close(Key key);
 
     [[nodiscard]] MountId draw() const;
@@ -277,7 +302,8 @@ class Mounts final : public SessionWatcher {
     FileSystemSource& source_;
     Options options_;
     MountQuotas quotas_;
-    std::map<SharedContainer, Shared> shared_;
+    TenantAnswers answers_;
+    std::map<MountedContainer, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;
 };

@@ -138,7 +138,10 @@ Task<Result<MountedAt>> HelperClient::mount(const Call& call, session::SessionId
                                                   .container = std::move(container),
                                                   .read_only = read_only},
                                                  report));
-    co_return MountedAt{.id = reply.mount, .storage = std::move(reply.storage)};
+    co_return MountedAt{.id = reply.mount,
+                        .storage = std::move(reply.storage),
+                        .lends_leases = reply.lends_leases,
+                        .squashes_root = reply.squashes_root};
 }
 
 Task<Result<>> HelperClient::unmount(const Call& call, session::SessionId id,

@@ -147,6 +147,8 @@ Task<Result<>> HelperServer::perform(const Call& call, HelperRequest request, He
                                                                      request.read_only, report));
             reply.mount = mounted.id;
             reply.storage = std::move(mounted.storage);
+            reply.lends_leases = mounted.lends_leases;
+            reply.squashes_root = mounted.squashes_root;
             break;
         }
         case HelperCall::unmount:

@@ -44,6 +44,7 @@ struct HelperReply {
     int64_t ticket_ns = 0;   // its lifetime
     int64_t period_ns = -1;  // idle_max, keep_alive's and delegate's result; -1: none
     session::MountId mount{};
+    bool lends_leases = false, squashes_root = false;
 };
 
 inline constexpr size_t helper_text_max = 16 << 10;
@@ -86,6 +87,8 @@ inline constexpr auto helper_reply_fields = [](auto& io, auto& reply) {
     io.text("provider", reply.provider, helper_text_max);
     io.text("address", reply.address, helper_text_max);
     io.text("storage", reply.storage, helper_text_max);
+    io("lends leases", reply.lends_leases);
+    io("squashes root", reply.squashes_root);
     io("lifetime of the ticket in nanoseconds", reply.ticket_ns);
     io("period in nanoseconds", reply.period_ns);
     io("mount", reply.mount.value);

@@ -80,10 +80,10 @@ Task<Result<object::ContainerRecord>> OnePool::create_container(
     co_return std::move(*made);
 }
 
-Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call, session::Authority,
-                                                            const std::string&,
-                                                            const std::string& container,
+Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call,
+                                                            const session::MountedContainer& which,
                                                             Report& report) {
+    const std::string& container = which.container;
     if (container == "slow") {
         slow_begun.add();
         const bool late = co_await sleep_for(reactor_, 10 * patience, call.stop);

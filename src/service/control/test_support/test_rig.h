@@ -110,9 +110,7 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
         const Call& call, std::string /*subject*/, std::string pool,
         object::ContainerProperties properties, fs::Owner owner, Report& report) override;
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
-                                                       session::Authority authority,
-                                                       const std::string& pool,
-                                                       const std::string& container,
+                                                       const session::MountedContainer& which,
                                                        Report& report) override;
     // The outcomes of openings of "slow".
     Counter slow_begun, slow_stopped, slow_late;

@@ -5,9 +5,11 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "link_client.h"
 #include "link_server.h"
+#include "ros2s/access/checked_file_system.h"
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
@@ -82,22 +84,33 @@ class WireToStore final : public object::ForwardingStore {
     }
 };
 
-// Opens one Dfs over a store in memory.
+// Opens a container in memory as a Dfs.
 class DfsSource final : public session::FileSystemSource {
   public:
-    DfsSource(Reactor& reactor, uint64_t chunk_bytes)
-        : reactor_(reactor), memory_(reactor, {}), chunk_bytes_(chunk_bytes) {}
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, session::Authority,
-                                                       const std::string&,
-                                                       const std::string& container,
+    DfsSource(Reactor& reactor, uint64_t chunk_bytes, bool lends_leases = false)
+        : reactor_(reactor),
+          memory_(reactor, {}),
+          chunk_bytes_(chunk_bytes),
+          lends_leases_(lends_leases) {}
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                       const session::MountedContainer& which,
                                                        Report& report) override {
-        const auto made = co_await memory_.create_container(
-            call, {.label = container, .chunk_bytes = chunk_bytes_});
-        EXPECT_TRUE(made);
-        EXPECT_TRUE(co_await fs::Dfs::format(call, wire_, made->id, reactor_, {}, report));
-        auto mounted = co_await fs::Dfs::mount(call, wire_, made->id, reactor_, {}, report);
+        if (!container_) {
+            const auto made = co_await memory_.create_container(
+                call, {.label = which.container, .chunk_bytes = chunk_bytes_});
+            EXPECT_TRUE(made);
+            EXPECT_TRUE(co_await fs::Dfs::format(call, wire_, made->id, reactor_, {}, report));
+            container_ = made->id;
+        }
+        auto mounted =
+            co_await fs::Dfs::mount(call, wire_, *container_, reactor_,
+                                    {.takes_leases = which.own != session::MountId{}}, report);
         EXPECT_TRUE(mounted) << report.text();
-        co_return std::unique_ptr<fs::FileSystem>(std::move(*mounted));
+        if (!lends_leases_) co_return std::unique_ptr<fs::FileSystem>(std::move(*mounted));
+        co_return std::make_unique<access::CheckedFileSystem>(reactor_, std::move(*mounted));
+    }
+    [[nodiscard]] bool lends(const std::string&, const std::string&) const override {
+        return lends_leases_;
     }
 
     [[nodiscard]] WireToStore& wire() { return wire_; }
@@ -106,7 +119,9 @@ class DfsSource final : public session::FileSystemSource {
     Reactor& reactor_;
     object::MemoryStore memory_;
     WireToStore wire_{memory_};
-    uint64_t chunk_bytes_;
+    const uint64_t chunk_bytes_;
+    const bool lends_leases_;
+    std::optional<object::ContainerId> container_;
 };
 
 class ReadNothing final : public rpc::ReplyReader {
@@ -230,8 +245,10 @@ struct Host {
             std::make_unique<session::FixedMountLocator>(session::MountLocation{session, mount});
         link = std::make_unique<LinkClient>(
             dpu.world.core(), *channel, *locator,
-            LinkClient::Options{
-                .client = client, .behind = "a simulated DPU", .forgotten_together = 1});
+            LinkClient::Options{.client = client,
+                                .behind = "a simulated DPU",
+                                .takes_leases = dpu.mounts.lends(session, mount),
+                                .forgotten_together = 1});
     }
     Task<> stop() {
         co_await link->close_all();

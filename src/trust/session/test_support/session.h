@@ -36,10 +36,10 @@ class OneContainer final : public FileSystemSource {
         container_ = made.id;
         co_return co_await fs::Dfs::format(call, store_, container_, reactor_, {}, report);
     }
-    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call, Authority,
-                                                       const std::string&,
-                                                       const std::string& container,
+    Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
+                                                       const MountedContainer& which,
                                                        Report& report) override {
+        const std::string& container = which.container;
         ++opens;
         if (container == "silent") {
             (void)co_await sleep_for(reactor_, 1h, call.stop);

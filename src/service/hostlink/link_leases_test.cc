@@ -1,0 +1,138 @@
+// Two hosts whose mounts lend leases, each with a cache.
+#include <gtest/gtest.h>
+
+#include "ros2s/cache/cached_file_system.h"
+#include "test_support/link.h"
+
+namespace ros2s::hostlink {
+namespace {
+
+using namespace std::chrono_literals;
+using fs::FileHandle;
+using fs::Window;
+
+class LinkLeases : public testing::Test {
+  protected:
+    void SetUp() override { world_.run(start(*this)); }
+    void TearDown() override { world_.run(stop(*this)); }
+    static Task<> start(LinkLeases& self) {
+        co_await self.dpu_.start();
+        for (size_t i = 0; i < 2; ++i) {
+            co_await self.hosts_[i].start({.wants_leases = true});
+            self.files_[i] =
+                std::make_unique<cache::CachedFileSystem>(self.world_.core(), *self.hosts_[i].link);
+        }
+        co_await sleep_for(self.world_.core(), 10ms);
+    }
+    static Task<> stop(LinkLeases& self) {
+        for (size_t i = 0; i < 2; ++i) {
+            co_await self.files_[i]->close_all();
+            self.files_[i].reset();
+            co_await self.hosts_[i].stop();
+        }
+        co_await self.dpu_.stop();
+    }
+    void make_file(std::string_view name, size_t bytes) {
+        const Call call;
+        const std::vector<std::byte> data(bytes, std::byte{7});
+        const auto made =
+            world_.run(b().create(call, fs::root_node, name, 0644, {.write = true}, {}));
+        ASSERT_TRUE(made);
+        EXPECT_TRUE(world_.run(b().pwrite(call, made->handle, Window::local(ConstBytes(data)), 0)));
+        EXPECT_TRUE(world_.run(b().close(call, made->handle)));
+        world_.run(pass(1s));  // others waited for the directory: no leases for a moment
+    }
+    Task<> pass(Duration time) { co_await sleep_for(world_.core(), time); }
+    [[nodiscard]] fs::FileSystem& a() { return *files_[0]; }
+    [[nodiscard]] fs::FileSystem& b() { return *files_[1]; }
+    fs::Attributes find(fs::FileSystem& files, std::string_view name) {
+        const auto found = world_.run(files.lookup({}, fs::root_node, name));
+        EXPECT_TRUE(found);
+        return found.value_or(fs::Attributes{});
+    }
+    // Requests other than listening.
+    [[nodiscard]] uint64_t requests() const {
+        const LinkServerMetrics& all = dpu_.service.metrics();
+        return all.lookups.value() + all.changes.value() + all.reads.value() + all.writes.value();
+    }
+
+    sim::World world_{1};
+    fabric::sim::Network network_{world_.random()};
+    Dpu dpu_{world_, network_,
+             std::make_unique<DfsSource>(world_.core(), uint64_t{64} << 10, true)};
+    std::array<Host, 2> hosts_{Host{dpu_, 1}, Host{dpu_, 2}};
+    std::array<std::unique_ptr<cache::CachedFileSystem>, 2> files_;
+};
+
+TEST_F(LinkLeases, SecondLookUpNeedsNoRequest) {
+    make_file("f", 100);
+    const auto first = find(a(), "f");
+    const uint64_t before = requests();
+    EXPECT_EQ(find(a(), "f").node, first.node);
+    EXPECT_EQ(world_.run(a().get_attributes({}, first.node))->size, 100U);
+    EXPECT_EQ(requests(), before);
+}
+
+TEST_F(LinkLeases, ChangeByAnotherHostIsSeenAtOnce) {
+    make_file("f", 100);
+    const auto node = find(a(), "f").node;
+    ASSERT_TRUE(world_.run(b().set_attributes({}, node, {.mode = 0600})));
+    EXPECT_EQ(find(a(), "f").mode & 07777, 0600U);
+    ASSERT_TRUE(world_.run(b().unlink({}, fs::root_node, "f")));
+    EXPECT_EQ(world_.run(a().lookup({}, fs::root_node, "f")).error().code, Code::not_found);
+}
+
+TEST_F(LinkLeases, AbsentNameIsKeptUntilAnotherHostMakesIt) {
+    (void)find(a(), ".");
+    EXPECT_EQ(world_.run(a().lookup({}, fs::root_node, "g")).error().code, Code::not_found);
+    make_file("g", 1);
+    EXPECT_EQ(find(a(), "g").size, 1U);
+}
+
+TEST_F(LinkLeases, ColdFileIsReadByTwoRequests) {
+    make_file("f", 5000);
+    const uint64_t before = requests();
+    const auto node = find(a(), "f").node;
+    const auto opened = world_.run(a().open({}, node, {.read = true}));
+    ASSERT_TRUE(opened);
+    std::vector<std::byte> into(8192);
+    EXPECT_EQ(world_.run(a().pread({}, opened->handle, Window::local(Bytes(into)), 0)), 5000U);
+    EXPECT_EQ(into[4999], std::byte{7});
+    EXPECT_EQ(world_.run(a().pread({}, opened->handle, Window::local(Bytes(into)), 5000)), 0U);
+    EXPECT_TRUE(world_.run(a().close({}, opened->handle)));
+    EXPECT_EQ(requests(), before + 2);
+}
+
+TEST_F(LinkLeases, FileIsReadAfterAnotherHostHasRemovedIt) {
+    make_file("f", 5000);
+    const auto node = find(a(), "f").node;
+    const auto opened = world_.run(a().open({}, node, {.read = true}));
+    ASSERT_TRUE(opened);
+    std::vector<std::byte> into(8192);
+    EXPECT_EQ(world_.run(a().pread({}, opened->handle, Window::local(Bytes(into)), 0)), 5000U);
+    ASSERT_TRUE(world_.run(b().unlink({}, fs::root_node, "f")));
+    world_.run(pass(60s));
+    EXPECT_EQ(world_.run(a().pread({}, opened->handle, Window::local(Bytes(into)), 0)), 5000U);
+    EXPECT_TRUE(world_.run(a().close({}, opened->handle)));
+}
+
+TEST_F(LinkLeases, HostThatIsGoneDelaysOthersByItsTime) {
+    make_file("f", 100);
+    const auto node = find(a(), "f").node;
+    world_.run(hosts_[0].channel->close());
+    const Time begun = world_.core().now();
+    ASSERT_TRUE(world_.run(b().set_attributes({}, node, {.mode = 0600})));
+    EXPECT_LE(world_.core().now() - begun, session::LentLeases::held_most + 100ms);
+}
+
+TEST_F(LinkLeases, MountThatMapsUsersLendsNothing) {
+    Host host(dpu_, 3);
+    session::MountScope scope{.wants_leases = true};
+    scope.users.uid_map = {{.host = 0, .stored = 1000, .count = 10}};
+    world_.run(host.start(std::move(scope)));
+    EXPECT_EQ(host.link->leases(), nullptr);
+    world_.run(host.stop());
+}
+
+}  // namespace
+}  // namespace ros2s::hostlink

@@ -1,0 +1,132 @@
+#include "lent_leases.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ros2s/base/check.h"
+
+namespace ros2s::session {
+namespace {
+
+// Half of the time for which a store bans an owner: two tenants may be slow in a minute before the
+// server as a whole is.
+constexpr Duration waited_most = std::chrono::seconds(1);
+
+}  // namespace
+
+void TenantAnswers::note(uint64_t tenant, Time begun, Time now) {
+    if (now - begun < object::SlowAnswers::prompt_most) return;
+    std::erase_if(tenants_, [now](const auto& each) { return each.second.is_past(now); });
+    tenants_[tenant].note(begun, now, waited_most);
+}
+
+LentLeases::LentLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers,
+                       uint64_t tenant)
+    : reactor_(reactor), leases_(leases), answers_(answers), tenant_(tenant) {
+    leases_.observe(*this);
+}
+LentLeases::~LentLeases() {
+    ROS2S_CHECK(recalls_.empty());
+    leases_.unobserve(*this);
+}
+
+bool LentLeases::is_lending() const {
+    const Time now = reactor_.now();
+    return is_begun_ && now < until_ && !answers_.is_banned(tenant_, now);
+}
+
+void LentLeases::wake() {
+    if (listening_ != nullptr) std::exchange(listening_, nullptr)->request_stop();
+}
+
+// ---- the client -----------------------------------------------------------------------------
+
+Task<LeaseNews> LentLeases::listen(const Call& call, const Listening& listening) {
+    const uint64_t self = ++last_listening_;
+    wake();
+    if (listening.begins || listening.ends) {
+        is_begun_ = false;
+        until_ = {};
+        finish_all();
+        if (listening.ends || leases_.era() == 0 || answers_.is_banned(tenant_, reactor_.now())) {
+            co_return LeaseNews{.lost = true};
+        }
+        is_begun_ = true;
+        co_return next_news();
+    }
+    if (!is_lending()) co_return LeaseNews{.lost = true};
+    finish(listening.heard);
+    if (!has_untold()) {
+        StopSource end;
+        const ForwardedStop stopped(call.stop, end);
+        listening_ = &end;
+        (void)co_await sleep_for(reactor_, listening_max, end.token());
+        if (listening_ == &end) listening_ = nullptr;
+    }
+    if (self != last_listening_ || !is_lending()) co_return LeaseNews{.lost = true};
+    co_return next_news();
+}
+
+bool LentLeases::has_untold() const {
+    return std::ranges::any_of(recalls_, [](const Recall* each) { return each->told_in == 0; });
+}
+
+LeaseNews LentLeases::next_news() {
+    LeaseNews news{.number = ++last_news_};
+    for (Recall* const each : recalls_) {
+        while (each->told < each->leases.size() && news.recalled.size() < recalled_max) {
+            news.recalled.push_back(each->leases[each->told++]);
+        }
+        if (each->told_in == 0 && each->told == each->leases.size()) each->told_in = news.number;
+    }
+    const Time now = reactor_.now();
+    const Time until = std::min(leases_.until(), now + held_most);
+    news.held_for = std::max(until - now, Duration{});
+    until_ = std::max(until_, until);
+    return news;
+}
+
+void LentLeases::finish(uint64_t heard) {
+    std::erase_if(recalls_, [heard](Recall* each) {
+        const bool is_answered = each->told_in != 0 && each->told_in == heard;
+        if (is_answered) each->answered.request_stop();
+        return is_answered;
+    });
+}
+
+void LentLeases::finish_all() {
+    for (Recall* const each : std::exchange(recalls_, {})) each->answered.request_stop();
+}
+
+// ---- the store ------------------------------------------------------------------------------
+
+Task<> LentLeases::answer_to(Recall& recall) {
+    const Time begun = reactor_.now();
+    recalls_.push_back(&recall);
+    wake();
+    while (!recall.answered.stop_requested() && reactor_.now() < until_) {
+        (void)co_await sleep_until(reactor_, until_, recall.answered.token());
+    }
+    answers_.note(tenant_, begun, reactor_.now());
+    if (recall.answered.stop_requested()) co_return;
+    // Its time is over. It has lost all.
+    is_begun_ = false;
+    finish_all();
+}
+
+Task<> LentLeases::lost(std::span<const Leased> leases) {
+    if (until_ <= reactor_.now()) co_return;
+    Recall recall{.leases = leases};
+    co_await answer_to(recall);
+}
+
+Task<> LentLeases::lost_all() {
+    is_begun_ = false;
+    if (until_ <= reactor_.now()) co_return;
+    Recall recall;
+    co_await answer_to(recall);
+}
+
+Task<> LentLeases::end() { return lost_all(); }
+
+}  // namespace ros2s::session

@@ -1,0 +1,164 @@
+#include "lent_leases.h"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/world.h"
+
+namespace ros2s::session {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr uint64_t tenant = 7;
+
+class LentLeasesTest : public testing::Test {
+  public:
+    void SetUp() override {
+        world_.run(held_.begin(1));
+        extend(1600ms);
+    }
+    void TearDown() override {
+        world_.run(lent_->end());
+        world_.run(pass(2s));
+        world_.run(recalls_.join());
+    }
+    void extend(Duration time) { held_.extend(1, now() + time); }
+    [[nodiscard]] Time now() { return world_.core().now(); }
+    Task<> pass(Duration time) { co_await sleep_for(world_.core(), time); }
+    LeaseNews listen(Listening listening) {
+        extend(1600ms);
+        return world_.run(lent_->listen({}, listening));
+    }
+    LeaseNews begin() { return listen({.begins = true}); }
+    static Task<> recall_in(LentLeasesTest& self, Leased lease) {
+        const Time begun = self.now();
+        co_await self.held_.recall({lease});
+        self.took_ = self.now() - begun;
+    }
+    // Begins a recall, as the store does. `took_` is set at its end.
+    void recall(Leased lease) {
+        took_ = {};
+        world_.run(recalls_.spawn(recall_in(*this, lease)));
+    }
+
+    sim::World world_{1};
+    fs::LeaseSet held_{world_.core()};
+    TenantAnswers answers_;
+    std::unique_ptr<LentLeases> lent_ =
+        std::make_unique<LentLeases>(world_.core(), held_, answers_, tenant);
+    Nursery recalls_{world_.core(), 4};
+    std::optional<Duration> took_;
+};
+
+TEST_F(LentLeasesTest, RepliesHaveNoLeasesBeforeTheClientListens) {
+    EXPECT_FALSE(lent_->is_lending());
+    EXPECT_TRUE(listen({.heard = 0}).lost);
+    EXPECT_FALSE(begin().lost);
+    EXPECT_TRUE(lent_->is_lending());
+}
+
+TEST_F(LentLeasesTest, TimeOfANewsEndsWithTheFileSystemsOwn) {
+    EXPECT_EQ(begin().held_for, LentLeases::held_most);
+    held_.extend(1, now() + 1600ms);
+    world_.run(pass(1400ms));
+    const auto news = world_.run(lent_->listen({}, {.begins = true}));
+    EXPECT_EQ(news.held_for, 200ms);
+}
+
+TEST_F(LentLeasesTest, RecallEndsWithTheAnswerOfTheClient) {
+    const auto first = begin();
+    recall({5, 10});
+    EXPECT_FALSE(took_.has_value());
+    const auto news = listen({.heard = first.number});
+    EXPECT_EQ(news.recalled, (std::vector<Leased>{{5, 10}}));
+    EXPECT_FALSE(took_.has_value());
+    const auto last = listen({.heard = news.number});
+    EXPECT_TRUE(took_.has_value());
+    EXPECT_TRUE(last.recalled.empty());
+    EXPECT_FALSE(last.lost);
+}
+
+TEST_F(LentLeasesTest, RecallIsToldAtOnceToAClientThatListens) {
+    const auto first = begin();
+    const Time begun = now();
+    LeaseNews news;
+    world_.run([](LentLeasesTest& self, uint64_t heard, LeaseNews& into) -> Task<> {
+        Nursery store(self.world_.core(), 1);
+        co_await store.spawn([](LentLeasesTest& test) -> Task<> {
+            co_await test.pass(10ms);
+            co_await test.held_.recall({{5, 10}});
+        }(self));
+        into = co_await self.lent_->listen({}, {.heard = heard});
+        (void)co_await self.lent_->listen({}, {.ends = true});
+        co_await store.join();
+    }(*this, first.number, news));
+    EXPECT_EQ(news.recalled.size(), 1U);
+    EXPECT_EQ(now() - begun, 10ms);
+}
+
+TEST_F(LentLeasesTest, AnswerToAnOlderNewsIsNoAnswer) {
+    const auto first = begin();
+    recall({5, 10});
+    (void)listen({.heard = first.number});
+    (void)listen({.heard = first.number});
+    EXPECT_FALSE(took_.has_value());
+}
+
+TEST_F(LentLeasesTest, SilentClientLosesAllWhenItsTimeIsOver) {
+    const auto first = begin();
+    recall({5, 10});
+    world_.run(pass(LentLeases::held_most));
+    EXPECT_EQ(took_, LentLeases::held_most);
+    EXPECT_FALSE(lent_->is_lending());
+    EXPECT_TRUE(listen({.heard = first.number}).lost);
+}
+
+TEST_F(LentLeasesTest, TenantThatLetsOthersWaitGetsNoLeasesForAMinute) {
+    (void)begin();
+    recall({5, 10});
+    world_.run(pass(LentLeases::held_most));
+    EXPECT_TRUE(begin().lost);
+    world_.run(pass(59s));
+    EXPECT_TRUE(begin().lost);
+    world_.run(pass(2s));
+    EXPECT_FALSE(begin().lost);
+}
+
+TEST_F(LentLeasesTest, OtherTenantsGetLeasesBesideASlowOne) {
+    LentLeases other(world_.core(), held_, answers_, tenant + 1);
+    (void)begin();
+    recall({5, 10});
+    world_.run(pass(LentLeases::held_most));
+    extend(1600ms);
+    EXPECT_FALSE(world_.run(other.listen({}, {.begins = true})).lost);
+    EXPECT_FALSE(world_.run(other.listen({}, {.ends = true})).number != 0);
+}
+
+TEST_F(LentLeasesTest, LostStoreIsTold) {
+    const auto first = begin();
+    world_.run(recalls_.spawn(held_.lose_all()));
+    EXPECT_TRUE(listen({.heard = first.number}).lost);
+    world_.run(held_.begin(2));
+    EXPECT_TRUE(world_.run(lent_->listen({}, {.heard = first.number})).lost);
+}
+
+TEST_F(LentLeasesTest, EndWaitsForAClientThatMayStillUseLeases) {
+    (void)begin();
+    const Time begun = now();
+    world_.run(lent_->end());
+    EXPECT_EQ(now() - begun, LentLeases::held_most);
+}
+
+TEST_F(LentLeasesTest, EndAfterTheClientsOwnTakesNoTime) {
+    (void)begin();
+    EXPECT_TRUE(listen({.ends = true}).lost);
+    const Time begun = now();
+    world_.run(lent_->end());
+    EXPECT_EQ(now(), begun);
+}
+
+}  // namespace
+}  // namespace ros2s::session
