@@ -1,4 +1,4 @@
-// DaosPools: pools of DAOS that hosts use as pools (docs/decisions/0644). Their guarantees are the
+// DaosPools: pools of DAOS that hosts use as pools (docs/daos.md). Their guarantees are the
 // ones of DAOS.
 //
 // Owned by the catalogue; used on the reactor's core. close() before destruction, after all file

@@ -37,7 +37,7 @@ class ModulesWithoutReadme(unittest.TestCase):
 
 class Decisions(unittest.TestCase):
     RECORD = ["# 0001: A core has one thread", "Date: 2026-11-20", "", "Why."]
-    INDEX = ["| [0001](0001-cores.md) | 2026-11-20 | A core has one thread. |"]
+    INDEX = ["- [0001](0001-cores.md): A core has one thread."]
 
     def complaints(self, records, index=None):
         texts = {f"docs/decisions/{name}": lines for name, lines in records.items()}
@@ -52,12 +52,12 @@ class Decisions(unittest.TestCase):
                 ({"0001-cores.md": ["# 0002: Cores", *self.RECORD[1:]]}, None, "A statement"),
                 ({"0001-cores.md": [self.RECORD[0], "", "2026-11-20"]}, None, "the second line"),
                 ({"0001-cores.md": self.RECORD[:1]}, None, "the second line"),
-                ({"0001-cores.md": self.RECORD}, ["| number | date |"], "add the line"),
-                ({"0001-cores.md": [self.RECORD[0], "Date: 2026-11-21"]}, None, "add the line"),
-                ({"cores.md": self.RECORD}, self.INDEX + ["| [core](cores.md) | 2026-11-20 | "], "NNNN-words.md"),
+                ({"0001-cores.md": self.RECORD}, ["# Decisions"], "add the line"),
+                ({"0001-cores.md": [*self.RECORD, "word " * 441]}, None, "at most 450 words"),
+                ({"cores.md": self.RECORD}, self.INDEX + ["- [core](cores.md): "], "NNNN-words.md"),
                 ({"0001-cores.md": self.RECORD, "0001-two.md": self.RECORD},
-                 self.INDEX + ["| [0001](0001-two.md) | 2026-11-20 | Two. |"], "the same number"),
-                ({"0001-cores.md": self.RECORD}, ["| [0002](0002-two.md) | 2026-11-20 | Two. |", *self.INDEX],
+                 self.INDEX + ["- [0001](0001-two.md): Two."], "the same number"),
+                ({"0001-cores.md": self.RECORD}, ["- [0002](0002-two.md): Two.", *self.INDEX],
                  "sort its lines")):
             with self.subTest(words=words, records=records):
                 found = self.complaints(records, index)

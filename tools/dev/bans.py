@@ -141,9 +141,12 @@ def modules_without_readme(texts):
     return complaints
 
 
+RECORD_WORDS_MAX = 450
+
+
 def decisions(texts):
-    """Returns records in docs/decisions that lack a unique number, a date, or a line in the index, and an index
-    that is not sorted."""
+    """Returns records in docs/decisions that lack a unique number, a date, or a line in the index, or are too long,
+    and an index that is not sorted."""
     folder, index = "docs/decisions/", "docs/decisions/README.md"
     listed = "\n".join(texts.get(index, []))
     complaints = []
@@ -160,12 +163,14 @@ def decisions(texts):
             complaints.append(f"{path}:1: the first line must be '# {number}: A statement'")
         if not re.fullmatch(r"Date: 20\d\d-[01]\d-[0-3]\d", date):
             complaints.append(f"{path}:2: the second line must be 'Date: YYYY-MM-DD'")
-        elif f"| [{number}]({name}) | {date.removeprefix('Date: ')} | " not in listed:
-            complaints.append(f"{index}: add the line '| [{number}]({name}) | "
-                              f"{date.removeprefix('Date: ')} | its decision in one sentence |'")
+        elif f"- [{number}]({name}): " not in listed:
+            complaints.append(f"{index}: add the line '- [{number}]({name}): its decision in one short sentence'")
+        words = sum(len(line.split()) for line in lines)
+        if words > RECORD_WORDS_MAX:
+            complaints.append(f"{path}: {words} words. A record has at most {RECORD_WORDS_MAX} words")
         if by_number.setdefault(number, path) != path:
             complaints.append(f"{path}: {by_number[number]} has the same number. Choose another one")
-    numbers = re.findall(r"^\| \[(\d{4})\]", listed, re.MULTILINE)
+    numbers = re.findall(r"^- \[(\d{4})\]", listed, re.MULTILINE)
     if numbers != sorted(numbers):
         complaints.append(f"{index}: sort its lines by number")
     return complaints

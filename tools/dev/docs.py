@@ -115,7 +115,7 @@ def entries(text, is_group, has_parts):
         setting = not is_group and SETTING.fullmatch(line)
         part = has_parts and PART.fullmatch(line.removeprefix("# "))
         if setting:
-            yield Entry(setting[1], " ".join(words).replace(" Text.", ""))
+            yield Entry(setting[1], re.sub(r' (Text\.|True or false\.|Default: ""\.)', "", " ".join(words)))
             words = []
         elif part:
             yield Entry(name, " ".join(words))

@@ -1,5 +1,5 @@
 // Libdfs: the functions of DAOS's client libraries that are used. The libraries are loaded when the
-// first pool is opened (docs/decisions/0644), and stay. Their declarations are the ones of
+// first pool is opened (docs/daos.md), and stay. Their declarations are the ones of
 // plugins/daos, which has the same interface for other programs.
 #pragma once
 #include <daos.h>

@@ -95,7 +95,7 @@ inline constexpr auto news_fields = []<class Io>(Io& io, auto& news) {
     io("nanoseconds for which the others are held", held_for);
     io.refuse_when(held_for < 0);
     if constexpr (Io::reads) news.held_for = Duration(held_for);
-    io.list("recalled", news.recalled, session::LentLeases::recalled_max, lease_fields);
+    io.list("recalled", news.recalled, session::MountLeases::recalled_max, lease_fields);
 };
 // Those that cover a reply are at its end.
 inline constexpr auto leases_fields = [](auto& io, auto& leases) {

@@ -27,7 +27,7 @@ Task<Result<session::LeaseNews>> LinkClient::hear(const Call& call, session::Mou
 
 Task<> LinkClient::listen(LinkClient& self) {
     constexpr Duration pause = std::chrono::milliseconds(100);
-    constexpr Duration held_most = session::LentLeases::held_most;
+    constexpr Duration held_most = session::MountLeases::held_most;
     const StopToken closing = self.closing_.token();
     const session::Listening anew{.begins = true};
     session::Listening listening = anew;

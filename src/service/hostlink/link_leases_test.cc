@@ -122,7 +122,7 @@ TEST_F(LinkLeases, HostThatIsGoneDelaysOthersByItsTime) {
     world_.run(hosts_[0].channel->close());
     const Time begun = world_.core().now();
     ASSERT_TRUE(world_.run(b().set_attributes({}, node, {.mode = 0600})));
-    EXPECT_LE(world_.core().now() - begun, session::LentLeases::held_most + 100ms);
+    EXPECT_LE(world_.core().now() - begun, session::MountLeases::held_most + 100ms);
 }
 
 TEST_F(LinkLeases, MountThatMapsUsersLendsNothing) {

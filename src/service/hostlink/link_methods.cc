@@ -203,7 +203,7 @@ Task<Result<>> LinkServer::listen(rpc::Request& request, Scratch& scratch) {
     ROS2S_CO_TRY_ASSIGN(const ListenBody asked,
                         rpc::read_body<ListenBody>(request.body(), listen_fields));
     ROS2S_CO_TRY_ASSIGN(const MountInUse entered, enter(request, asked.mount));
-    session::LentLeases* const leases = entered.mount->leases();
+    session::MountLeases* const leases = entered.mount->leases();
     session::LeaseNews news{.lost = true};
     if (leases != nullptr) {
         request.leave_turn();

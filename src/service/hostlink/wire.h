@@ -127,7 +127,7 @@ inline constexpr uint32_t readdir_entries_max = 4096;
 ConstBytes encode_entries(Buffer& buffer, std::span<const fs::DirectoryEntry> entries,
                           size_t bytes_max);
 
-// listen: for news of the leases that the mount has lent (session::LentLeases).
+// listen: for news of the leases that the mount lends (session::MountLeases).
 struct ListenBody {
     session::MountId mount{};
     session::Listening listening;

@@ -247,9 +247,9 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         view = std::move(*opened);
     }
     Shared& shared = shared_.at(which);
-    std::unique_ptr<LentLeases> leases;
+    std::unique_ptr<MountLeases> leases;
     if (fs::LeaseSet* const held = shared.file_system->leases(); lends && held != nullptr) {
-        leases = std::make_unique<LentLeases>(reactor_, *held, answers_, session.tenant);
+        leases = std::make_unique<MountLeases>(reactor_, *held, answers_, session.tenant);
     }
     const Quota::Who who{.tenant = session.tenant, .subject = id.value};
     Mount::Owner owner{

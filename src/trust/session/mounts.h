@@ -28,7 +28,7 @@
 #include "ros2s/base/quota.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/rights/user_mapping.h"
-#include "ros2s/session/lent_leases.h"
+#include "ros2s/session/mount_leases.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::session {
@@ -147,7 +147,7 @@ class Mount {
     };
     Mount(Reactor& reactor, Owner owner, MountedContainer shared, fs::FileSystem& file_system,
           std::unique_ptr<fs::FileSystem> view, bool read_only, rights::UserMapping users,
-          std::unique_ptr<LentLeases> leases)
+          std::unique_ptr<MountLeases> leases)
         : owner_(std::move(owner)),
           view_(std::move(view)),
           file_system_(view_ != nullptr ? *view_ : file_system),
@@ -162,7 +162,7 @@ class Mount {
     [[nodiscard]] const std::string& subject() const { return owner_.session.request.subject; }
     [[nodiscard]] const rights::UserMapping& users() const { return users_; }
     // Null: it lends none.
-    [[nodiscard]] LentLeases* leases() const { return leases_.get(); }
+    [[nodiscard]] MountLeases* leases() const { return leases_.get(); }
     [[nodiscard]] bool is_lending() const { return leases_ != nullptr && leases_->is_lending(); }
     // For audit events about it, or about a node in it. Valid as long as the mount.
     [[nodiscard]] AuditObject object(fs::NodeId node = {}) const;
@@ -211,7 +211,7 @@ class Mount {
     MountedContainer shared_;
     bool read_only_;
     rights::UserMapping users_;
-    std::unique_ptr<LentLeases> leases_;
+    std::unique_ptr<MountLeases> leases_;
     std::set<fs::FileHandle> handles_;
     std::map<fs::NodeId, Held> nodes_;
     fs::NodeId hand_{};  // the next node to check when one must be dropped (clock algorithm)

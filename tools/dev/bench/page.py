@@ -19,14 +19,14 @@ READ_MIB, WRITE_MIB = ("read", 1 << 20, 8), ("write", 1 << 20, 8)
 FIO_ROWS = {WRITE_MIB: "1 MiB write", READ_MIB: "1 MiB read", READ_1: "4 KiB read, depth 1", READ_32: "4 KiB read, depth 32",
             ("randwrite", 4096, 1): "4 KiB durable write, depth 1", WRITE_32: "4 KiB durable write, depth 32"}
 INTRODUCTION = """# Figures: goals and newest results
-This page is generated from [results.json](results.json); do not edit it. `./dev bench KIND --record` measures and puts
-its report there. [The bench](../tools/dev/bench/README.md) describes the kinds and the fields. [Where the time
+This page is generated from [results.json](results.json), which has all fields; do not edit it. `./dev bench KIND
+--record` measures and puts its report there ([kinds](../tools/dev/bench/README.md)). [Where the time
 goes](performance.md) explains the results.
 
 "Raw" is fio's io_uring with direct I/O on a file of the same file system. A write to a pool is durable when it
 completes. Raw 4 KiB writes have an fdatasync after as many writes as are in flight; raw 1 MiB writes are never synced.
 All values are medians. All processes share the processors of one machine, and shared memory stands in for RDMA,
-without its speed."""
+without its speed. The machine:"""
 
 
 class Run:
@@ -82,7 +82,7 @@ class Goal:
 
 
 def told_goal(value, goal, met):
-    return f"{value} ({goal})" if met else f"{value} ({goal}) missed"
+    return f"{value} ({goal})" if met else f"**{value}** ({goal})"
 
 
 def title(side):
@@ -90,10 +90,11 @@ def title(side):
     return f"{mode}, {provider}" if provider else mode
 
 
-def ratio_goals(what, work, sides, goals):
-    """Goals of ratios to raw."""
-    return [Goal("quick", f"{what}, of raw", side, goal, lambda run, side=side: run.of(side, work, "ratio_to_raw"))
-            for side, goal in zip(sides, goals)]
+def ratio_goals(work, sides, goals):
+    """Yields goals of ratios to raw, by set-up and workload."""
+    for side, goal in zip(sides, goals):
+        yield (side, work), Goal("quick", f"{FIO_ROWS[work]}, of raw", side, goal,
+                                 lambda run, side=side: run.of(side, work, "ratio_to_raw"))
 
 
 def name_goals(what, depth, sides, goals, beside):
@@ -113,12 +114,15 @@ def encryption_goals(what, work, goal):
 
 
 RAW, SYNCED, UNSYNCED = ("raw", None), ("raw", "with fsync"), ("raw", "without fsync")
+RATIO_GOALS = {  # shown in the table of ratios
+    **dict(ratio_goals(READ_1, FOUR, (.95, .85, .75, .75))),
+    **dict(ratio_goals(READ_32, FOUR, (.97, .90, .78, .85))),
+    **dict(ratio_goals(READ_MIB, FOUR, (.95, .90, .90, .90))),
+    **dict(ratio_goals(WRITE_MIB, FOUR, (.95, .90, .90, .90))),
+    **dict(ratio_goals(WRITE_32, (EMBEDDED, DIRECT, OFFLOAD), (1, 1, 1))),
+}
 GOALS = (
-    *ratio_goals("4 KiB read, depth 1", READ_1, FOUR, (.95, .85, .75, .75)),
-    *ratio_goals("4 KiB read, depth 32", READ_32, FOUR, (.97, .90, .78, .85)),
-    *ratio_goals("1 MiB read, depth 8", READ_MIB, FOUR, (.95, .90, .90, .90)),
-    *ratio_goals("1 MiB write, depth 8", WRITE_MIB, FOUR, (.95, .90, .90, .90)),
-    *ratio_goals("4 KiB durable write, depth 32", WRITE_32, (EMBEDDED, DIRECT, OFFLOAD), (1, 1, 1)),
+    *RATIO_GOALS.values(),
     *(Goal("quick", f"4 KiB read, depth {work[2]}, of direct", OFFLOAD, goal, lambda run, work=work: quotient(
         run.of(OFFLOAD, work, "ratio_to_raw"), run.of(DIRECT, work, "ratio_to_raw"))) for work, goal in ((READ_1, .85), (READ_32, .90))),
     Goal("quick", "4 KiB read, depth 32: µs of the host", OFFLOAD, 1.5, lambda run: run.of(OFFLOAD, READ_32, "host_cpu_us_per_io"), True, 1),
@@ -153,14 +157,16 @@ def goals(runs):
     found, met = {}, []
     for goal in GOALS:
         if goal.kind in runs and (told := goal.cell(runs[goal.kind])):
-            found.setdefault(goal.what, {})[goal.where] = told[0]
+            if goal not in RATIO_GOALS.values():
+                found.setdefault(goal.what, {})[goal.where] = told[0]
             met.append(told[1])
     for row in runs["fairness"].rows if "fairness" in runs else ():
         for one in row.get("goals", ()):
             value = report.number(one["value"], 2)
             found.setdefault(f"{row['case']}: {one['what']}", {})[OFFLOAD] = told_goal(value, one["goal"], one["reached"])
             met.append(one["reached"])
-    return [f"{sum(met)} of {len(met)} goals are met. A value is of the newest run of its kind. The goal is in brackets.", "",
+    return [f"{sum(met)} of {len(met)} goals are met, here and [beside raw](#set-ups-beside-raw); bold values miss theirs, "
+            "which is in brackets.", "",
             *report.table(("", *map(title, FOUR)), (
                 (what, *(cells.get(side, "") for side in FOUR)) for what, cells in found.items()))]
 
@@ -176,19 +182,21 @@ def processor_time(row):
     return " / ".join(report.number(row.get(f"{name}_cpu_us_per_io")) for name in ("host", "dpu", "engine"))
 
 
-def ratio_table(run):
-    """Rates of raw, and ratios of the set-ups to it."""
+def ratio_table(run, but=(), goals=()):
+    """Rates of raw, and ratios of the set-ups to it, with their goals."""
     works = [work for work in FIO_ROWS if any(run.row(side, work) for side in run.sides())]
 
     def cell(side, work):
         row = run.row(side, work)
+        if (side, work) in goals and row.get("ratio_to_raw") is not None:
+            return goals[side, work].cell(run)[0]
         return rate(row) if side == RAW and row else report.number(row.get("ratio_to_raw"), 2)
 
     columns = [("4 KiB read, depth 32: µs of host / DPU / engine", READ_32)] if \
         any(run.of(side, READ_32, "host_cpu_us_per_io") is not None for side in run.sides()) else []
     return report.table(("set-up", *(FIO_ROWS[work] for work in works), *(name for name, _ in columns)), (
         (title(side), *(cell(side, work) for work in works), *(processor_time(run.row(side, work)) for _, work in columns))
-        for side in run.sides()))
+        for side in run.sides() if side not in but))
 
 
 def rate_table(run):
@@ -228,8 +236,8 @@ def host_table(run):
 
 # The kind, its heading, a sentence, and its table.
 SECTIONS = (
-    ("quick", "Set-ups beside raw", "Ratios to raw.", ratio_table),
-    ("full", "More providers", "Ratios to raw.", ratio_table),
+    ("quick", "Set-ups beside raw", "Ratios to raw.", lambda run: ratio_table(run, goals=RATIO_GOALS)),
+    ("full", "More providers", "Ratios to raw.", lambda run: ratio_table(run, FOUR)),
     ("null", "In memory", "Pools are in memory, so the disk takes no part.", rate_table),
     ("aged", "An aged pool", "A file that takes 85 % of its pool was overwritten at random for four times its size.", ratio_table),
     ("meta", "Names", "Raw is ext4. With fsync of file and directory it gives the guarantee of a pool.", name_table),
@@ -244,10 +252,13 @@ KINDS = (*(name for name, *_ in SECTIONS), "fairness")  # that may be recorded
 def text(results):
     """Returns the page."""
     runs = {name: Run(document) for name, document in results["runs"].items()}
-    lines = [INTRODUCTION, "", "## Goals", *goals(runs)]
+    machines = dict.fromkeys(run.document["machine"]["description"] for run in runs.values())
+    lines = [f"{INTRODUCTION} {'; or '.join(machines)}.", "", "## Goals", *goals(runs)]
     for name, heading, what, table in SECTIONS:
         if name in runs:
-            lines += ["", f"## {heading}", *textwrap.wrap(f"{what} {report.told(runs[name].document)}", 120), "", *table(runs[name])]
+            document = runs[name].document
+            source = f"{what} `{document['command']}`, {document['date']}, revision {document['commit']}."
+            lines += ["", f"## {heading}", *textwrap.wrap(source, 120), "", *table(runs[name])]
     return "\n".join(lines) + "\n"
 
 

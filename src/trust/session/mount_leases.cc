@@ -1,4 +1,4 @@
-#include "lent_leases.h"
+#include "mount_leases.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,28 +20,28 @@ void TenantAnswers::note(uint64_t tenant, Time begun, Time now) {
     tenants_[tenant].note(begun, now, waited_most);
 }
 
-LentLeases::LentLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers,
-                       uint64_t tenant)
+MountLeases::MountLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers,
+                         uint64_t tenant)
     : reactor_(reactor), leases_(leases), answers_(answers), tenant_(tenant) {
     leases_.observe(*this);
 }
-LentLeases::~LentLeases() {
+MountLeases::~MountLeases() {
     ROS2S_CHECK(recalls_.empty());
     leases_.unobserve(*this);
 }
 
-bool LentLeases::is_lending() const {
+bool MountLeases::is_lending() const {
     const Time now = reactor_.now();
     return is_begun_ && now < until_ && !answers_.is_banned(tenant_, now);
 }
 
-void LentLeases::wake() {
+void MountLeases::wake() {
     if (listening_ != nullptr) std::exchange(listening_, nullptr)->request_stop();
 }
 
 // ---- the client -----------------------------------------------------------------------------
 
-Task<LeaseNews> LentLeases::listen(const Call& call, const Listening& listening) {
+Task<LeaseNews> MountLeases::listen(const Call& call, const Listening& listening) {
     const uint64_t self = ++last_listening_;
     wake();
     if (listening.begins || listening.ends) {
@@ -67,11 +67,11 @@ Task<LeaseNews> LentLeases::listen(const Call& call, const Listening& listening)
     co_return next_news();
 }
 
-bool LentLeases::has_untold() const {
+bool MountLeases::has_untold() const {
     return std::ranges::any_of(recalls_, [](const Recall* each) { return each->told_in == 0; });
 }
 
-LeaseNews LentLeases::next_news() {
+LeaseNews MountLeases::next_news() {
     LeaseNews news{.number = ++last_news_};
     for (Recall* const each : recalls_) {
         while (each->told < each->leases.size() && news.recalled.size() < recalled_max) {
@@ -86,7 +86,7 @@ LeaseNews LentLeases::next_news() {
     return news;
 }
 
-void LentLeases::finish(uint64_t heard) {
+void MountLeases::finish(uint64_t heard) {
     std::erase_if(recalls_, [heard](Recall* each) {
         const bool is_answered = each->told_in != 0 && each->told_in == heard;
         if (is_answered) each->answered.request_stop();
@@ -94,13 +94,13 @@ void LentLeases::finish(uint64_t heard) {
     });
 }
 
-void LentLeases::finish_all() {
+void MountLeases::finish_all() {
     for (Recall* const each : std::exchange(recalls_, {})) each->answered.request_stop();
 }
 
 // ---- the store ------------------------------------------------------------------------------
 
-Task<> LentLeases::answer_to(Recall& recall) {
+Task<> MountLeases::answer_to(Recall& recall) {
     const Time begun = reactor_.now();
     recalls_.push_back(&recall);
     wake();
@@ -114,19 +114,19 @@ Task<> LentLeases::answer_to(Recall& recall) {
     finish_all();
 }
 
-Task<> LentLeases::lost(std::span<const Leased> leases) {
+Task<> MountLeases::lost(std::span<const Leased> leases) {
     if (until_ <= reactor_.now()) co_return;
     Recall recall{.leases = leases};
     co_await answer_to(recall);
 }
 
-Task<> LentLeases::lost_all() {
+Task<> MountLeases::lost_all() {
     is_begun_ = false;
     if (until_ <= reactor_.now()) co_return;
     Recall recall;
     co_await answer_to(recall);
 }
 
-Task<> LentLeases::end() { return lost_all(); }
+Task<> MountLeases::end() { return lost_all(); }
 
 }  // namespace ros2s::session

@@ -1,4 +1,4 @@
-// LentLeases: the leases of a mount's file system that its client keeps (fs/leases.h). The file
+// MountLeases: the leases of a mount's file system that its client keeps (fs/leases.h). The file
 // system is the mount's alone and has the leases from its store; what the store recalls is recalled
 // here, and the store is answered when the client has answered or its time is over.
 //
@@ -49,17 +49,17 @@ class TenantAnswers {
     std::map<uint64_t, object::SlowAnswers> tenants_;
 };
 
-class LentLeases final : private fs::LeaseObserver {
+class MountLeases final : private fs::LeaseObserver {
   public:
     // Of one news. Listening is answered after this time without news.
     static constexpr Duration held_most = std::chrono::seconds(1);
     static constexpr Duration listening_max = std::chrono::milliseconds(300);
     static constexpr size_t recalled_max = 512;
 
-    LentLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers, uint64_t tenant);
-    ~LentLeases() override;
-    LentLeases(const LentLeases&) = delete;
-    LentLeases& operator=(const LentLeases&) = delete;
+    MountLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers, uint64_t tenant);
+    ~MountLeases() override;
+    MountLeases(const MountLeases&) = delete;
+    MountLeases& operator=(const MountLeases&) = delete;
 
     Task<LeaseNews> listen(const Call& call, const Listening& listening);
     // Replies to the client come with leases.

@@ -1,4 +1,4 @@
-#include "lent_leases.h"
+#include "mount_leases.h"
 
 #include <gtest/gtest.h>
 
@@ -14,14 +14,14 @@ using namespace std::chrono_literals;
 
 constexpr uint64_t tenant = 7;
 
-class LentLeasesTest : public testing::Test {
+class MountLeasesTest : public testing::Test {
   public:
     void SetUp() override {
         world_.run(held_.begin(1));
         extend(1600ms);
     }
     void TearDown() override {
-        world_.run(lent_->end());
+        world_.run(leases_->end());
         world_.run(pass(2s));
         world_.run(recalls_.join());
     }
@@ -30,10 +30,10 @@ class LentLeasesTest : public testing::Test {
     Task<> pass(Duration time) { co_await sleep_for(world_.core(), time); }
     LeaseNews listen(Listening listening) {
         extend(1600ms);
-        return world_.run(lent_->listen({}, listening));
+        return world_.run(leases_->listen({}, listening));
     }
     LeaseNews begin() { return listen({.begins = true}); }
-    static Task<> recall_in(LentLeasesTest& self, Leased lease) {
+    static Task<> recall_in(MountLeasesTest& self, Leased lease) {
         const Time begun = self.now();
         co_await self.held_.recall({lease});
         self.took_ = self.now() - begun;
@@ -47,28 +47,28 @@ class LentLeasesTest : public testing::Test {
     sim::World world_{1};
     fs::LeaseSet held_{world_.core()};
     TenantAnswers answers_;
-    std::unique_ptr<LentLeases> lent_ =
-        std::make_unique<LentLeases>(world_.core(), held_, answers_, tenant);
+    std::unique_ptr<MountLeases> leases_ =
+        std::make_unique<MountLeases>(world_.core(), held_, answers_, tenant);
     Nursery recalls_{world_.core(), 4};
     std::optional<Duration> took_;
 };
 
-TEST_F(LentLeasesTest, RepliesHaveNoLeasesBeforeTheClientListens) {
-    EXPECT_FALSE(lent_->is_lending());
+TEST_F(MountLeasesTest, RepliesHaveNoLeasesBeforeTheClientListens) {
+    EXPECT_FALSE(leases_->is_lending());
     EXPECT_TRUE(listen({.heard = 0}).lost);
     EXPECT_FALSE(begin().lost);
-    EXPECT_TRUE(lent_->is_lending());
+    EXPECT_TRUE(leases_->is_lending());
 }
 
-TEST_F(LentLeasesTest, TimeOfANewsEndsWithTheFileSystemsOwn) {
-    EXPECT_EQ(begin().held_for, LentLeases::held_most);
+TEST_F(MountLeasesTest, TimeOfANewsEndsWithTheFileSystemsOwn) {
+    EXPECT_EQ(begin().held_for, MountLeases::held_most);
     held_.extend(1, now() + 1600ms);
     world_.run(pass(1400ms));
-    const auto news = world_.run(lent_->listen({}, {.begins = true}));
+    const auto news = world_.run(leases_->listen({}, {.begins = true}));
     EXPECT_EQ(news.held_for, 200ms);
 }
 
-TEST_F(LentLeasesTest, RecallEndsWithTheAnswerOfTheClient) {
+TEST_F(MountLeasesTest, RecallEndsWithTheAnswerOfTheClient) {
     const auto first = begin();
     recall({5, 10});
     EXPECT_FALSE(took_.has_value());
@@ -81,25 +81,25 @@ TEST_F(LentLeasesTest, RecallEndsWithTheAnswerOfTheClient) {
     EXPECT_FALSE(last.lost);
 }
 
-TEST_F(LentLeasesTest, RecallIsToldAtOnceToAClientThatListens) {
+TEST_F(MountLeasesTest, RecallIsToldAtOnceToAClientThatListens) {
     const auto first = begin();
     const Time begun = now();
     LeaseNews news;
-    world_.run([](LentLeasesTest& self, uint64_t heard, LeaseNews& into) -> Task<> {
+    world_.run([](MountLeasesTest& self, uint64_t heard, LeaseNews& into) -> Task<> {
         Nursery store(self.world_.core(), 1);
-        co_await store.spawn([](LentLeasesTest& test) -> Task<> {
+        co_await store.spawn([](MountLeasesTest& test) -> Task<> {
             co_await test.pass(10ms);
             co_await test.held_.recall({{5, 10}});
         }(self));
-        into = co_await self.lent_->listen({}, {.heard = heard});
-        (void)co_await self.lent_->listen({}, {.ends = true});
+        into = co_await self.leases_->listen({}, {.heard = heard});
+        (void)co_await self.leases_->listen({}, {.ends = true});
         co_await store.join();
     }(*this, first.number, news));
     EXPECT_EQ(news.recalled.size(), 1U);
     EXPECT_EQ(now() - begun, 10ms);
 }
 
-TEST_F(LentLeasesTest, AnswerToAnOlderNewsIsNoAnswer) {
+TEST_F(MountLeasesTest, AnswerToAnOlderNewsIsNoAnswer) {
     const auto first = begin();
     recall({5, 10});
     (void)listen({.heard = first.number});
@@ -107,19 +107,19 @@ TEST_F(LentLeasesTest, AnswerToAnOlderNewsIsNoAnswer) {
     EXPECT_FALSE(took_.has_value());
 }
 
-TEST_F(LentLeasesTest, SilentClientLosesAllWhenItsTimeIsOver) {
+TEST_F(MountLeasesTest, SilentClientLosesAllWhenItsTimeIsOver) {
     const auto first = begin();
     recall({5, 10});
-    world_.run(pass(LentLeases::held_most));
-    EXPECT_EQ(took_, LentLeases::held_most);
-    EXPECT_FALSE(lent_->is_lending());
+    world_.run(pass(MountLeases::held_most));
+    EXPECT_EQ(took_, MountLeases::held_most);
+    EXPECT_FALSE(leases_->is_lending());
     EXPECT_TRUE(listen({.heard = first.number}).lost);
 }
 
-TEST_F(LentLeasesTest, TenantThatLetsOthersWaitGetsNoLeasesForAMinute) {
+TEST_F(MountLeasesTest, TenantThatLetsOthersWaitGetsNoLeasesForAMinute) {
     (void)begin();
     recall({5, 10});
-    world_.run(pass(LentLeases::held_most));
+    world_.run(pass(MountLeases::held_most));
     EXPECT_TRUE(begin().lost);
     world_.run(pass(59s));
     EXPECT_TRUE(begin().lost);
@@ -127,36 +127,36 @@ TEST_F(LentLeasesTest, TenantThatLetsOthersWaitGetsNoLeasesForAMinute) {
     EXPECT_FALSE(begin().lost);
 }
 
-TEST_F(LentLeasesTest, OtherTenantsGetLeasesBesideASlowOne) {
-    LentLeases other(world_.core(), held_, answers_, tenant + 1);
+TEST_F(MountLeasesTest, OtherTenantsGetLeasesBesideASlowOne) {
+    MountLeases other(world_.core(), held_, answers_, tenant + 1);
     (void)begin();
     recall({5, 10});
-    world_.run(pass(LentLeases::held_most));
+    world_.run(pass(MountLeases::held_most));
     extend(1600ms);
     EXPECT_FALSE(world_.run(other.listen({}, {.begins = true})).lost);
     EXPECT_FALSE(world_.run(other.listen({}, {.ends = true})).number != 0);
 }
 
-TEST_F(LentLeasesTest, LostStoreIsTold) {
+TEST_F(MountLeasesTest, LostStoreIsTold) {
     const auto first = begin();
     world_.run(recalls_.spawn(held_.lose_all()));
     EXPECT_TRUE(listen({.heard = first.number}).lost);
     world_.run(held_.begin(2));
-    EXPECT_TRUE(world_.run(lent_->listen({}, {.heard = first.number})).lost);
+    EXPECT_TRUE(world_.run(leases_->listen({}, {.heard = first.number})).lost);
 }
 
-TEST_F(LentLeasesTest, EndWaitsForAClientThatMayStillUseLeases) {
+TEST_F(MountLeasesTest, EndWaitsForAClientThatMayStillUseLeases) {
     (void)begin();
     const Time begun = now();
-    world_.run(lent_->end());
-    EXPECT_EQ(now() - begun, LentLeases::held_most);
+    world_.run(leases_->end());
+    EXPECT_EQ(now() - begun, MountLeases::held_most);
 }
 
-TEST_F(LentLeasesTest, EndAfterTheClientsOwnTakesNoTime) {
+TEST_F(MountLeasesTest, EndAfterTheClientsOwnTakesNoTime) {
     (void)begin();
     EXPECT_TRUE(listen({.ends = true}).lost);
     const Time begun = now();
-    world_.run(lent_->end());
+    world_.run(leases_->end());
     EXPECT_EQ(now(), begun);
 }
 
