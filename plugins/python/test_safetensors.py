@@ -121,7 +121,7 @@ class Offload(Embedded):
 
 
 class BadBlock(OnPool):
-    def test_it_is_an_error_with_name_and_offset(self):
+    def test_reading_a_bad_block_raises_name_and_offset(self):
         array = numpy.frombuffer(os.urandom(3 << 20), "u1")
         safetensors.save(self.fs, "a", {"x": array})
         self.fs.close()

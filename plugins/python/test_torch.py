@@ -5,6 +5,8 @@ import itertools
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import tarfile
 import unittest
 
@@ -82,7 +84,7 @@ class Order(unittest.TestCase):
         self.assertNotEqual(list(Stream(Numbers(100), 8, seed=2)), epochs[0])
         self.assertEqual(list(Stream(Numbers(100), 8)), list(range(100)))
 
-    def test_it_continues_behind_any_sample(self):
+    def test_a_loaded_state_continues_behind_any_sample(self):
         for world, later_world in (1, 1), (2, 2), (2, 1), (1, 2), (3, 2):
             for used in (0, 1, 5, 8, 19, 20):
                 streams = [Stream(Numbers(60), 8, seed=3, rank=rank, world=world) for rank in range(world)]
@@ -277,6 +279,11 @@ class Network:
         with self.assertRaisesRegex(RuntimeError, "worker.*(killed|exited unexpectedly)"):
             list(DataLoader(Stream(self.files(die), 8), batch_size=8, num_workers=2))
         self.assertEqual(len(list(Loader(Stream(self.files(), 10), num_workers=2))), COUNT // 10)
+
+    def test_the_example(self):
+        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/images.py")
+        done = subprocess.run([sys.executable, example, self.uri, "2"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "400 images in 2 epochs; the next is 2\n"), done.stderr)
 
     def test_persistent_workers_are_refused(self):
         loader = DataLoader(Stream(self.files(), 8), batch_size=8, num_workers=1, persistent_workers=True)

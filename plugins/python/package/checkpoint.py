@@ -78,7 +78,8 @@ class Directory:
         return sorted(found)
 
     def _locked(self):
-        """The lock of this directory, as an open file. The lock of a process that was killed ends with its session."""
+        """The lock of this directory, as an open file. The lock of a process that was killed ends with its session,
+        after at most 40 s."""
         file = self.fs.open(self._of(".lock"), "ab", 0)
         try:
             self._until(lambda: _is_locked(file), "another save to end")
