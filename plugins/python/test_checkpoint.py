@@ -244,7 +244,13 @@ class Embedded(OnPool):
         self.assertEqual(self.fs.listdir(self.path), [".lock"])
 
 
-class Network:
+class Direct(Embedded):
+    scheme, further = "ros2s", "&provider=shm"
+
+
+class Offload(Embedded):
+    scheme = "ros2s+dpu"
+
     def test_ranks_in_processes(self):
         context = multiprocessing.get_context("spawn")
         store = f"{self.base}/store"
@@ -268,14 +274,6 @@ class Network:
         self.assertEqual(checkpoints.clean(), [".dies.job-1.saving"])  # waits for the end of the lock
         checkpoints.save("dies", {"a": 1})
         self.assertEqual(checkpoints.load(), {"a": 1})
-
-
-class Direct(Network, Embedded):
-    scheme, further = "ros2s", "&provider=shm"
-
-
-class Offload(Network, Embedded):
-    scheme = "ros2s+dpu"
 
 
 # ---- torch.distributed.checkpoint
@@ -383,7 +381,9 @@ class DistributedCheckpoint(OnPool):
         self.assertEqual(Checkpoints(self.fs, "dcp").list(), ["1"])
         with self.assertRaises(FileExistsError):
             self.save_as_2_3(module, "dcp/1", states)
-        self.save_as_2_3(module, "dcp/2", states)
+        self.save_as_2_3(module, "top", states[1:])
+        self.assertIn("top", Checkpoints(self.fs, "").list())
+        self.assertEqual(Checkpoints(self.fs, "/").keep_last(0), ["top"])
         reader = module.StorageReader(self.fs)
         self.assertTrue(reader.validate_checkpoint_id("dcp/1") and not reader.validate_checkpoint_id(5))
         reader.reset("dcp/1")

@@ -41,7 +41,8 @@ class Directory:
 
     def __init__(self, fs, path, timeout=600):
         self.fs, self.path, self.timeout = fs, os.fsdecode(path), timeout
-        fs.makedirs(self.path, exist_ok=True)
+        if self.path:
+            fs.makedirs(self.path, exist_ok=True)
 
     def list(self):
         """The names of the checkpoints, in the order of their publication."""
@@ -63,7 +64,7 @@ class Directory:
             return self._keep_last(count)
 
     def _of(self, *names):
-        return "/".join((self.path, *names)) if self.path else "/".join(names)
+        return os.path.join(self.path, *names)
 
     def _published(self):
         found = []
