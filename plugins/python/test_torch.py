@@ -170,6 +170,8 @@ class Embedded(OnPool):
         self.assertEqual(files.__getitems__([0, 49, 0]), [files[0], ("sub/0049.txt", b"0049"), files[0]])
         some = Files(self.uri if self.scheme != "ros2s+local" else self.fs, ["set/0004.txt", b"set/sub/0003.txt"], number_of)
         self.assertEqual([some[i] for i in range(len(some))], [4, 3])
+        self.assertEqual(Files(self.fs, ["/set/0004.txt"])[0], ("/set/0004.txt", b"0004"))
+        self.assertEqual(Files(self.fs, "/set")[1], files[1])
         self.write("set/0000.txt", b"longer than it was")
         self.assertEqual(files[0], ("0000.txt", b"longer than it was"))
         self.write("set/0000.txt", b"0000")

@@ -72,7 +72,7 @@ class Directory:
             if name.startswith(".") or not stat.S_ISDIR(attributes.st_mode):
                 continue
             try:
-                marker = json.loads(self.fs.read_many([self._of(name, MARKER)])[0])
+                marker = json.loads(self.fs.read_many([f"{name}/{MARKER}"], self.path)[0])
                 found.append((int(marker["sequence"]), name))
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # another directory, or one that was removed just now
@@ -430,12 +430,11 @@ class StorageReader(_base("StorageReader")):
 
     def read_metadata(self, *args, **kwargs):
         """The metadata that finish() wrote."""
-        path = f"{self.path}/{METADATA}"
-        data, = self.fs.read_many([path])
+        data, = self.fs.read_many([METADATA], self.path)
         try:
             return pickle.loads(data)
         except Exception as error:
-            raise ValueError(f"checkpoint '{path}': it does not unpickle: {error!r}") from error
+            raise ValueError(f"checkpoint '{self.path}/{METADATA}': it does not unpickle: {error!r}") from error
 
     def set_up_storage_reader(self, metadata, is_coordinator, *args, **kwargs):
         """Takes the places of the items from the metadata."""

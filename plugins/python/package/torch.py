@@ -26,7 +26,7 @@ class Files(Dataset):
     """A map-style dataset of files: sample i is decode(path, bytes), by default that pair.
 
     `fs` is a FileSystem or a URI. `files` is a directory, of which it takes all regular files at any depth in the order
-    of their paths, or a list of paths. Paths are relative to the directory. Names that are not UTF-8 are as os.fsdecode
+    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as os.fsdecode
     makes them. Errors are those of read_many."""
 
     def __init__(self, fs, files="", decode=None):
@@ -37,8 +37,8 @@ class Files(Dataset):
             found = sorted(_files_below(self.fs, self.directory))
             self.paths, self._sizes = [path for path, _ in found], [size for _, size in found]
         else:
-            self.directory = ""
             self.paths, self._sizes = [os.fsdecode(path) for path in files], None
+            self.directory = "/" if all(path.startswith("/") for path in self.paths) else ""
 
     def __len__(self):
         return len(self.paths)
@@ -50,7 +50,8 @@ class Files(Dataset):
         """The samples of a list of indices, by one request. DataLoader calls it for each batch."""
         paths = [self.paths[i] for i in indices]
         sizes = None if self._sizes is None else [self._sizes[i] for i in indices]
-        contents = self.fs.read_many(paths, self.directory, sizes=sizes)
+        names = [path.lstrip("/") for path in paths] if self.directory == "/" else paths
+        contents = self.fs.read_many(names, self.directory, sizes=sizes)
         return list(zip(paths, contents) if self.decode is None else map(self.decode, paths, contents))
 
 
