@@ -18,10 +18,19 @@ expect() { # expect WORDS COMMAND...: the command succeeds and its output contai
     esac
 }
 expect "hello, objects" "$build/examples/hello" "$uri"
+python() { # python FILE...: runs an example with the module of the build
+    PYTHONPATH="$build/python" PYTHONDONTWRITEBYTECODE=1 "${PYTHON:-/usr/bin/python3}" "$@"
+}
 if [ -d "$build/python" ]; then
-    expect "200 samples, 51200 bytes" env PYTHONPATH="$build/python" PYTHONDONTWRITEBYTECODE=1 \
-        "${PYTHON:-/usr/bin/python3}" "$here/samples.py" "$uri"
+    expect "200 samples, 51200 bytes" python "$here/samples.py" "$uri"
     expect "00199.bin  256" "$build/examples/tree" "$uri"
+    expect "262144 tokens" python "$here/corpus.py" "$uri"
+    if python -c "import torch" 2>/dev/null; then
+        expect "400 images in 2 epochs; the next is 2" python "$here/images.py" "$uri"
+        expect "trained from step 10; checkpoints 14, 19" python "$here/checkpoints.py" "$uri"
+    else
+        echo "images.py and checkpoints.py are not run: torch is not installed (python3-torch)"
+    fi
 fi
 expect "hello.txt  15" "$build/examples/tree" "$uri"
 "$build/tests/api/pool_helper" fill "$uri" blocks 4194304

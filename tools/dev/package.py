@@ -275,7 +275,7 @@ Section: admin
 Priority: optional
 Depends: {depends}
 Recommends: fuse3
-Suggests: fio, librados2, python3, python3-fsspec, systemd
+Suggests: fio, librados2, python3, python3-fsspec, python3-torch, systemd
 Description: POSIX files on objects on a disk
  An object storage system for GPU training and inference, and POSIX files on it:
  programs, a library with a C interface, a FUSE mount, and a plug-in for fio.
