@@ -50,6 +50,11 @@ if(ROS2S_SANITIZE)
   add_compile_options(-fsanitize=${ROS2S_SANITIZE} -fno-sanitize=vptr,object-size
                       -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ROS2S_SANITIZE})
+  # AddressSanitizer's checks are calls, not inline code: the build takes a quarter less processor time, tests that
+  # compute a sixth more.
+  if(ROS2S_SANITIZE MATCHES "address")
+    add_compile_options(-fsanitize-address-outline-instrumentation)
+  endif()
   add_compile_definitions(ROS2S_SANITIZED=1)
   # For tests: inlining takes more than half of their compilation, and they spend their time in the product.
   set(ROS2S_TEST_OPTIONS "SHELL:-mllvm -inline-threshold=50")

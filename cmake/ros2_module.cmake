@@ -4,7 +4,7 @@ macro(ros2_group name)
 endmacro()
 
 # ros2_module(<path> HEADERS <public headers> [PUBLIC <modules>] [PRIVATE <modules>] [LIBS <libs>]
-#             [TEST_MODULES <modules>] [TEST_LIBS <libs>])
+#             [TEST_MODULES <modules>] [TEST_LIBS <libs>] [TESTS_WAIT])
 #
 # src/<group>/<path>/*.cc becomes the static library ros2s::<path, slashes as underscores>. Other
 # modules can include only HEADERS, as "ros2s/<path>/<header>". These are linked into a view under
@@ -13,10 +13,10 @@ endmacro()
 #
 # All *_test.cc become one program <module>_test. Each *_bench.cc becomes a program. Each *_fuzz.cc
 # becomes a libFuzzer program of the target `fuzzers` if ROS2S_FUZZ is on.
-# What tests alone include is in <path>/test_support/.
+# What tests alone include is in <path>/test_support/. TESTS_WAIT: its tests mostly wait (ros2_tests).
 # PUBLIC modules appear in the public headers, PRIVATE ones only in the .cc files.
 function(ros2_module path)
-  cmake_parse_arguments(A "" "" "HEADERS;PUBLIC;PRIVATE;LIBS;TEST_MODULES;TEST_LIBS" ${ARGN})
+  cmake_parse_arguments(A "TESTS_WAIT" "" "HEADERS;PUBLIC;PRIVATE;LIBS;TEST_MODULES;TEST_LIBS" ${ARGN})
   if(A_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "ros2_module(${path}): unknown arguments ${A_UNPARSED_ARGUMENTS}")
   endif()
@@ -101,11 +101,14 @@ function(ros2_module path)
     target_compile_options(${name}_test PRIVATE -iquote${dir})
     target_link_libraries(${name}_test PRIVATE ros2s::${name} ${A_PRIVATE} ${A_TEST_MODULES}
                           ${A_LIBS} ${A_TEST_LIBS} GTest::gmock GTest::gtest_main)
-    set(cost)
-    if("${A_TEST_MODULES}" MATCHES "contract")
-      set(cost COST 50)  # whole suites take minutes under a sanitizer: at the end they would run alone
+    set(properties)
+    if(A_TESTS_WAIT)
+      set(properties PROCESSORS 1)
     endif()
-    ros2_tests(${name}_test LABELS ${name} ${cost})
+    if("${A_TEST_MODULES}" MATCHES "contract")
+      list(APPEND properties COST 50)  # whole suites take minutes under a sanitizer: at the end they would run alone
+    endif()
+    ros2_tests(${name}_test LABELS ${name} ${properties})
   endif()
   if(ROS2S_FUZZ)
     foreach(fuzzer ${fuzzers})

@@ -2,10 +2,11 @@
 #
 # Registers the cases of a GoogleTest program as tests. Under a sanitizer a program takes long to start, so
 # a share of its cases is one test, in one process. Programs with the most sources start first, so that no
-# long one remains at the end.
+# long one remains at the end. ./dev test gives ctest five slots for two cores. A test takes two of them, or
+# one if it mostly waits, for daemons, clocks or disks: PROCESSORS 1.
 function(ros2_tests program)
   if(NOT ROS2S_SANITIZE)
-    gtest_discover_tests(${program} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 ${ARGN})
+    gtest_discover_tests(${program} DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 300 PROCESSORS 2 ${ARGN})
     return()
   endif()
   target_compile_options(${program} PRIVATE ${ROS2S_TEST_OPTIONS})
@@ -15,7 +16,7 @@ function(ros2_tests program)
   foreach(share RANGE 1 ${shares})
     math(EXPR index "${share} - 1")
     add_test(NAME ${program}.${share} COMMAND ${program} --gtest_brief=1)
-    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 1200 COST ${count}
+    set_tests_properties(${program}.${share} PROPERTIES TIMEOUT 1200 COST ${count} PROCESSORS 2
       ENVIRONMENT "GTEST_TOTAL_SHARDS=${shares};GTEST_SHARD_INDEX=${index}" ${ARGN})
   endforeach()
 endfunction()

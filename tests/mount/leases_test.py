@@ -229,11 +229,5 @@ def tailed_log_is_written_without_delay(scheme):
         assert sorted(times)[100] < 0.05, times
 
 
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mounted_pool.main(test, __doc__)

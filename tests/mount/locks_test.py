@@ -270,11 +270,5 @@ def sqlite_counts_through_both_mounts(scheme):
         db.close()
 
 
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mounted_pool.main(test, __doc__)

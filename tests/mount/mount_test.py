@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """usage: mount_test.py BUILD_DIRECTORY [NAME…]
 
-Tests ros2store-fuse on real pools, embedded, behind an engine and behind a DPU daemon: the meaning of files
-through the kernel, that nothing acknowledged is lost when a process is killed, and how the program starts,
-refuses and ends. The last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
+Tests the files of ros2store-fuse on real pools, embedded, behind an engine and behind a DPU daemon: what files
+mean through the kernel, and who may use them. mount_life_test.py tests how the program starts and ends. The
+last line is "N passed, N failed". Exit status 77 where this machine cannot mount.
 """
 import errno
 import fcntl
@@ -12,11 +12,9 @@ import multiprocessing
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import threading
-import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -25,38 +23,10 @@ import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
 import removed_directories  # noqa: E402
 import runner  # noqa: E402
-from mounted_pool import (  # noqa: E402
-    DIRECT, LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write)
+from mounted_pool import OFFLOAD, SCHEMES, SERVED, Pool, pattern, read, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
-URI = f"{LOCAL}:///pool/main?dir="
-@test
-def corrupt_bytes_are_logged_with_their_path():
-    with Pool("64MiB") as pool:
-        pool.mount()
-        block = os.urandom(4096)
-        write(pool.path("f"), os.urandom(8192) + block)
-        inode = os.stat(pool.path("f")).st_ino
-        pool.unmount(pool.pid())
-        with open(f"{pool.directory}/device-0", "r+b") as device:
-            at = device.read().index(block)
-            device.seek(at)
-            device.write(bytes([block[0] ^ 1]))
-        owner = subprocess.Popen([FUSE, "-f", pool.uri, pool.mount_point], stderr=subprocess.PIPE,
-                                 text=True)
-        wait_until(pool.is_mounted, "the mount")
-        try:
-            with open(pool.path("f"), "rb") as file:
-                file.read()
-            raise AssertionError("read corrupt bytes")
-        except OSError as error:
-            assert error.errno == errno.EIO, error
-        subprocess.run(["fusermount3", "-u", pool.mount_point], check=True)
-        said = owner.communicate(timeout=runner.PATIENCE_SECONDS)[1]
-        assert f"inode {inode} on {pool.mount_point}: corrupt" in said, said
-        assert "in the 4 KiB at byte 8192" in said, said
-        assert f"`find {pool.mount_point} -xdev -inum {inode}` names the file" in said, said
 
 
 @test.each(*SCHEMES)
@@ -178,7 +148,7 @@ def times_that_cannot_be_kept_are_cut(scheme):
 
 def cut_times(pool, uri, wanted):
     """What these times of a file become, and what the mount's log says."""
-    mount = subprocess.Popen([FUSE, "-f", uri, pool.mount_point], stderr=subprocess.PIPE, text=True)
+    mount = subprocess.Popen([mounted_pool.FUSE, "-f", uri, pool.mount_point], stderr=subprocess.PIPE, text=True)
     wait_until(pool.is_mounted, "the mount")
     kept = []
     for seconds in wanted:
@@ -221,131 +191,6 @@ def a_mount_without_caches_keeps_its_locks():
         pool.unmount(pid)
 
 
-class Writer(threading.Thread):
-    """Overwrites 4 KiB blocks of a file, each with the number of its turn, until that fails."""
-
-    def __init__(self, path, blocks):
-        super().__init__()
-        self.path, self.blocks, self.acknowledged = path, blocks, [0] * blocks
-        self.turns, self.in_flight = 0, None
-
-    def run(self):
-        try:
-            descriptor = os.open(self.path, os.O_WRONLY)
-            for turn in range(1, 1_000_000_000):
-                block = turn * 7919 % self.blocks
-                self.in_flight = (block, turn)
-                os.pwrite(descriptor, pattern(4096, turn), block * 4096)
-                self.acknowledged[block] = turn
-                self.turns = turn
-        except OSError:
-            pass
-
-    def expect_all(self, content):
-        """Checks that each block is as acknowledged. One block may be in the state of the last write."""
-        for block in range(self.blocks):
-            found = content[block * 4096:(block + 1) * 4096]
-            turn = self.acknowledged[block]
-            allowed = [pattern(4096, turn) if turn else bytes(4096)]
-            if self.in_flight[0] == block:
-                allowed.append(pattern(4096, self.in_flight[1]))
-            assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
-
-
-@test.each(*SCHEMES)
-def killed_mount_loses_nothing_acknowledged(scheme):
-    with Pool(scheme=scheme) as pool:
-        for round_number in range(3):
-            pid = pool.mount()
-            os.makedirs(pool.path(f"d{round_number}/deep"))
-            for i in range(20):
-                write(pool.path(f"d{round_number}/deep/{i}"), pattern(i * 5000, i))
-            blocks = 64
-            write(pool.path("log"), bytes(blocks * 4096))
-            writer = Writer(pool.path("log"), blocks)
-            writer.start()
-            wait_until(lambda: writer.turns > 300, "writes")
-            os.kill(pid, signal.SIGKILL)
-            writer.join()
-            wait_until(lambda: not is_running(pid), "the killed process to end")
-            pid = pool.mount()  # the dead mount is taken away
-            writer.expect_all(read(pool.path("log")))
-            for before in range(round_number + 1):
-                for i in range(20):
-                    assert read(pool.path(f"d{before}/deep/{i}")) == pattern(i * 5000, i)
-            pool.unmount(pid)
-
-
-@test
-def a_mount_goes_on_when_the_daemons_behind_it_are_killed():
-    with Pool(scheme=OFFLOAD) as pool:
-        pid = pool.mount()
-        blocks = 64
-        write(pool.path("log"), bytes(blocks * 4096))
-        writer = Writer(pool.path("log"), blocks)
-        writer.start()
-        try:
-            for program in ("ros2store-engine", "ros2store-dpu"):
-                turns = writer.turns
-                wait_until(lambda: writer.turns > turns + 100, "writes")
-                os.kill(pool.daemon(program), signal.SIGKILL)
-                pool.run(CLI, "up", pool.directory)
-            turns = writer.turns
-            wait_until(lambda: writer.turns > turns + 100, f"writes after {turns}")
-        finally:
-            os.kill(pid, signal.SIGKILL)
-            writer.join()
-        wait_until(lambda: not is_running(pid), "its end")
-        pid = pool.mount()
-        writer.expect_all(read(pool.path("log")))
-        pool.unmount(pid)
-
-
-@test.each(*SCHEMES)
-def a_signal_unmounts_also_while_files_are_open(scheme):
-    with Pool(scheme=scheme) as pool:
-        pid = pool.mount()
-        path = pool.path("mapped")
-        size, pages = 16 << 20, range(0, 16 << 20, 8192)  # more writes than one queue takes
-        write(path, bytes(size))
-        descriptor = os.open(path, os.O_RDWR)
-        view = mmap.mmap(descriptor, size)
-        for page in pages:
-            view[page + 500:page + 505] = b"dirty"  # in the kernel's pages only
-        os.kill(pid, signal.SIGTERM)
-        pool.wait_for_end(pid)
-        for use in (lambda: os.pwrite(descriptor, b"x", 0), lambda: os.stat(path)):
-            try:
-                use()
-            except OSError:
-                continue
-            raise AssertionError("the mount still answers after it ended")
-        view.close()
-        try:
-            os.close(descriptor)
-        except OSError:
-            pass
-        pid = pool.mount()
-        content = read(path)
-        lost = [page for page in pages if content[page + 500:page + 505] != b"dirty"]
-        assert not lost, f"{len(lost)} of {len(pages)} changed pages, the first at {lost[0]}"
-        os.kill(pid, signal.SIGTERM)
-        pool.wait_for_end(pid)
-
-
-@test.each(*SCHEMES)
-def foreground_mount_ends_at_interrupt(scheme):
-    with Pool(scheme=scheme) as pool:
-        process = subprocess.Popen([FUSE, "--foreground", pool.uri, pool.mount_point],
-                                   stderr=subprocess.PIPE, text=True)
-        wait_until(pool.is_mounted, "the mount")
-        write(pool.path("a"), b"a")
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=runner.PATIENCE_SECONDS)
-        assert process.returncode == 0 and "is mounted" in said and "is unmounted" in said, said
-        assert not pool.is_mounted()
-
-
 @test.each(*SCHEMES)
 def read_only_mount(scheme):
     with Pool(scheme=scheme) as pool:
@@ -366,7 +211,7 @@ def read_only_mount(scheme):
 def a_container_at_its_cap_says_edquot(scheme):
     with Pool("64MiB", scheme=scheme) as pool:
         # Caps are set by administrators of the engine.
-        pool.run(CLI, "container", "set", pool.uri.replace("ros2s+dpu:", "ros2s:"), "--space", "4MiB")
+        pool.run(mounted_pool.CLI, "container", "set", pool.uri.replace("ros2s+dpu:", "ros2s:"), "--space", "4MiB")
         pid = pool.mount()
         space = os.statvfs(pool.mount_point)
         assert space.f_blocks * space.f_frsize == 4 << 20, space
@@ -413,34 +258,6 @@ def allocated_space_takes_writes_in_a_full_pool(scheme):
                         pool.path("allocated"), expect=1)
         assert "unsupported" in done.stderr, done.stderr
         pool.unmount(pid)
-
-
-@test
-def mount_and_fstab_use_the_helper():
-    runner.need_root()
-    with Pool("64MiB") as pool:
-        helpers = f"{pool.top}/helpers"
-        os.mkdir(helpers)
-        os.symlink(FUSE, f"{helpers}/mount.ros2store")
-        pool.run("mount", "-t", "overlay", "overlay", "-o", f"lowerdir={helpers}:/usr/sbin",
-                 "/usr/sbin")
-        try:
-            write(f"{pool.top}/fstab", f"{pool.uri} {pool.mount_point} ros2store "
-                                       "ro,allow_other,nofail,x-a.b=c 0 0\n".encode())
-            pool.run("mount", "--fstab", f"{pool.top}/fstab", pool.mount_point)
-            pid = pool.pid()
-            posix_checks.fails(errno.EROFS, os.mkdir, pool.path("d"))
-            pool.run("mount", "--fstab", f"{pool.top}/fstab", "--all")  # it is mounted already
-            pool.run("umount", pool.mount_point)
-            pool.wait_for_end(pid)
-            done = pool.run("mount", "-t", "ros2store", "-o", "noexec", pool.uri, pool.mount_point,
-                            expect=1)
-            assert "mount.ros2store: the mount option 'noexec'" in done.stderr, done.stderr
-            done = pool.run("mount", "-t", "ros2store", pool.uri + "none", pool.mount_point,
-                            expect=32)
-            assert "none" in done.stderr, done.stderr
-        finally:
-            pool.run("umount", "/usr/sbin")
 
 
 @test
@@ -550,134 +367,6 @@ def users_run_programs_that_they_cannot_read(scheme):
 
 
 @test
-def a_pool_is_mounted_again_at_once():
-    with Pool("64MiB") as pool:
-        pid = pool.mount()
-        os.kill(pid, signal.SIGSTOP)  # it hears of the end when the next one is waiting already
-        pool.run("fusermount3", "-u", pool.mount_point)
-        next_one = subprocess.Popen([FUSE, pool.uri, pool.mount_point], stderr=subprocess.PIPE,
-                                    text=True)
-        time.sleep(0.5)
-        os.kill(pid, signal.SIGCONT)
-        _, said = next_one.communicate(timeout=runner.PATIENCE_SECONDS)
-        assert next_one.returncode == 0, said
-        pool.unmount(pool.pid())
-
-
-def resident_mib(pid, kind="RssAnon"):
-    """Returns the resident size of a kind. RssAnon has no pages of files, which depend on what the
-    kernel reads. RssShmem is memory shared with peers, and counts in both processes."""
-    with open(f"/proc/{pid}/status") as file:
-        return next(int(line.split()[1]) >> 10 for line in file if line.startswith(kind))
-
-
-def use_directly(path):
-    memory = mmap.mmap(-1, 1 << 20)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
-    for operation, times in ((os.pwritev, 16), (os.preadv, 4)):
-        for _ in range(times):
-            operation(descriptor, [memory], 0)
-    os.close(descriptor)
-
-
-def use_many_files(pool):
-    users = [threading.Thread(target=use_directly, args=(pool.path(f"file{i}"),))
-             for i in range(64)]
-    for each in users:
-        each.start()
-    for each in users:
-        each.join()
-    for name in os.listdir(pool.mount_point):
-        os.unlink(pool.path(name))
-
-
-def memory_is_given_back(pool, *pids):
-    """Each process gives back memory after many threads have used files and removed them."""
-    before = [resident_mib(pid) for pid in pids]
-    use_many_files(pool)
-    busy = [resident_mib(pid) for pid in pids]
-    for i, pid in enumerate(pids):
-        allowed = before[i] + 8
-        wait_until(lambda: resident_mib(pid) <= allowed,
-                   f"{before} MiB before, {busy} MiB at work; process {i} at rest again at most "
-                   f"{allowed}")
-
-
-def keeps_freed_memory():
-    """Returns whether the program keeps freed memory, as a sanitizer does."""
-    with open(FUSE, "rb") as program:
-        return b"__asan_init" in program.read()
-
-
-@test
-def the_memory_of_a_mount_is_given_back():
-    if keeps_freed_memory():
-        return
-    with Pool("512MiB") as pool:
-        pid = pool.mount()
-        memory_is_given_back(pool, pid)
-        pool.unmount(pid)
-
-
-@test
-def the_memory_of_daemons_is_given_back():
-    if keeps_freed_memory():
-        return
-    with Pool("512MiB", scheme=OFFLOAD) as pool:
-        pid = pool.mount()
-        memory_is_given_back(
-            pool, *map(pool.daemon, ("ros2store-engine", "ros2store-dpu")))
-        pool.unmount(pid)
-
-
-# The DPU's session with the engine stays, with its shared memory.
-@test.each(*SERVED)
-def shared_memory_ends_with_its_session(scheme):
-    with Pool("512MiB", scheme=scheme) as pool:
-        daemon = pool.daemon("ros2store-engine" if scheme == DIRECT else "ros2store-dpu")
-        pid = pool.mount()
-        use_many_files(pool)
-        shared = resident_mib(pid, "RssShmem")
-        busy = resident_mib(daemon, "RssShmem")
-        assert busy >= shared >= 8, (busy, shared)
-        pool.unmount(pid)
-        # Both counts are of touched pages, which differ slightly.
-        wait_until(lambda: resident_mib(daemon, "RssShmem") <= busy - shared // 2,
-                   f"{busy} MiB shared, {shared} MiB of it with the mount, to be given back")
-        if scheme == DIRECT:
-            assert resident_mib(daemon, "RssShmem") <= 1
-
-
-@test
-def handles_outlive_the_mount():
-    runner.need_root()
-    with Pool("64MiB") as pool:
-        pid = pool.mount()
-        os.mkdir(pool.path("d"))
-        write(pool.path("d/file"), b"content")
-        handles = [posix_checks.handle_of(pool.path(name)) for name in ("d/file", "d")]
-        pool.unmount(pid)
-        pid = pool.mount()
-        opened = [posix_checks.open_by_handle(pool.mount_point, each) for each in handles]
-        assert os.read(opened[0], 100) == b"content" and os.listdir(opened[1]) == ["file"]
-        for descriptor in opened:
-            os.close(descriptor)
-        os.unlink(pool.path("d/file"))
-
-        def is_gone():
-            try:
-                os.close(posix_checks.open_by_handle(pool.mount_point, handles[0]))
-            except OSError as error:
-                assert error.errno == errno.ESTALE, error
-                return True
-            return False
-
-        # A node that lost its name stays usable for a while.
-        wait_until(is_gone, "a removed file to be gone")
-        pool.unmount(pid)
-
-
-@test
 def an_ordinary_user_mounts():
     runner.need_root()
     with Pool(owner=65534) as pool:
@@ -690,96 +379,5 @@ def an_ordinary_user_mounts():
         pool.wait_for_end(pid)
 
 
-def refused(pool, *words, status=1, says=()):
-    done = pool.run(*words, expect=status)
-    lines = done.stderr.strip().splitlines()
-    assert len(lines) == 1 and lines[0].startswith("ros2store-fuse: "), done.stderr
-    for text in says:
-        assert text in lines[0], f"{text!r} is not in: {lines[0]}"
-
-
-@test
-def refusals_say_what_to_do():
-    with Pool() as pool:
-        mount = pool.mount_point
-        refused(pool, FUSE, status=2, says=["URI", "--help"])
-        refused(pool, FUSE, pool.uri, mount, "--nonsense", status=2, says=["--nonsense"])
-        refused(pool, FUSE, "http://x", mount, status=2, says=["ros2s+local"])
-        refused(pool, FUSE, "ros2s+local:///pool/main/sub?dir=x", mount, status=2, says=["/sub"])
-        refused(pool, FUSE, pool.uri, f"{pool.top}/none", says=[f"mkdir -p {pool.top}/none"])
-        write(f"{pool.top}/file", b"")
-        refused(pool, FUSE, pool.uri, f"{pool.top}/file", says=["not a directory"])
-        refused(pool, FUSE, pool.uri, pool.top, says=["not empty"])
-        refused(pool, FUSE, URI + "/nowhere", mount, says=["/nowhere"])
-        refused(pool, FUSE, pool.uri.replace("/main", "/other"), mount, says=["other", "main"])
-        pid = pool.mount()
-        refused(pool, FUSE, pool.uri, mount, says=["mount point already", "fusermount3 -u"])
-        second = f"{pool.top}/second"
-        os.mkdir(second)
-        refused(pool, FUSE, pool.uri, second, says=[str(pid), mount])
-        refused(pool, FUSE, "--foreground", pool.uri, second, says=[str(pid)])
-        pool.unmount(pid)
-
-
-@test
-def refusal_without_the_device():
-    runner.need_root()
-    with Pool() as pool:
-        script = (f"mount -t tmpfs none /dev && exec '{FUSE}' '{pool.uri}' {pool.mount_point}")
-        refused(pool, "unshare", "-m", "sh", "-c", script, says=["/dev/fuse", "modprobe fuse"])
-
-
-@test
-def a_mount_whose_daemon_is_away_is_not_dead():
-    with Pool(scheme=OFFLOAD) as pool:
-        pid = pool.mount()
-        write(pool.path("file"), b"still here")
-        os.kill(pool.daemon("ros2store-dpu"), signal.SIGKILL)
-        try:
-            os.statvfs(pool.mount_point)
-            found = 0
-        except OSError as error:
-            found = error.errno
-        assert found == errno.EHOSTDOWN, os.strerror(found)  # ENOTCONN: its process is gone
-        pool.run(CLI, "up", pool.directory)
-        assert read(pool.path("file")) == b"still here"
-        pool.unmount(pid)
-
-
-@test
-def a_failure_in_the_background_is_reported():
-    with Pool() as pool:
-        refused(pool, "sh", "-c", f"ulimit -n 6; exec '{FUSE}' '{pool.uri}' {pool.mount_point}")
-        assert not pool.is_mounted()
-
-
-@test
-def an_interrupted_start_leaves_no_mount():
-    with Pool() as pool:
-        owner = open(f"{pool.directory}/owner", "r+", encoding="utf-8")
-        fcntl.lockf(owner, fcntl.LOCK_EX)
-        owner.write(f"pid: {os.getpid()}\nprogram: ros2store\n")  # a command, so that it is waited for
-        owner.flush()
-        starter = subprocess.Popen([FUSE, pool.uri, pool.mount_point])
-        children = f"/proc/{starter.pid}/task/{starter.pid}/children"
-        wait_until(lambda: os.path.exists(children) and read(children), "the background process")
-        child = int(read(children))
-        starter.send_signal(signal.SIGINT)
-        assert starter.wait(timeout=runner.PATIENCE_SECONDS) == -signal.SIGINT
-        owner.close()
-        pool.wait_for_end(child)
-        assert not pool.is_mounted()
-
-
-def main():
-    global CLI, FUSE
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    if not mounted_pool.use(sys.argv[1]):
-        return 77
-    CLI, FUSE = mounted_pool.CLI, mounted_pool.FUSE
-    return test.run(sys.argv[2:])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mounted_pool.main(test, __doc__)

@@ -19,7 +19,7 @@ def kernel_is(*version):
     return tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= version
 
 
-def pattern(size, seed):
+def pattern(size, seed=1):
     block = (f"{seed:08d} " * 8000).encode()
     return (block * (size // len(block) + 1))[:size]
 
@@ -206,3 +206,10 @@ def use(build):
         return False
     enter_own_namespace()
     return True
+
+
+def main(tests, usage):
+    """Runs the tests that the command line names, with the programs of its build directory. Ends the program."""
+    if len(sys.argv) < 2:
+        sys.exit(usage)
+    sys.exit(tests.run(sys.argv[2:]) if use(sys.argv[1]) else 77)

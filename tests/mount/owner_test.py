@@ -27,7 +27,7 @@ def steps_of(request):
 
 
 def why(pool, *words):
-    return json.loads(pool.run(CLI, "--json", "why", *words).stdout)
+    return json.loads(pool.run(mounted_pool.CLI, "--json", "why", *words).stdout)
 
 
 @test
@@ -47,7 +47,7 @@ def why_asks_the_owner():
             assert found["read"]["bytes"] == 4096 and found["fuse_us"] > 0, found
             assert {"fs.pread", "engine.fetch", "device.read"} <= steps_of(found["read"]), found
             assert found["write"] is None, found
-            done = pool.run(CLI, "why", "--write", place, expect=1)
+            done = pool.run(mounted_pool.CLI, "why", "--write", place, expect=1)
             assert "leave out --write" in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
         assert f"process {pid}" in why(pool, pool.uri.replace("/main", "/main/d/f"))["opened"]
         # Nothing was changed.
@@ -63,11 +63,11 @@ def why_asks_the_owner():
 def status_asks_the_owner():
     with Pool() as pool:
         pid = pool.mount()
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
         assert (status["targets"], status["read_only"]) == (16, False), status
         assert status["owner"]["pid"] == pid and status["total_bytes"] > 200 << 20, status
         assert status["index_bytes"] > 0, status
-        said = pool.run(CLI, "status", pool.directory).stdout
+        said = pool.run(mounted_pool.CLI, "status", pool.directory).stdout
         for each in ("targets     16", "takes reads and writes", f"process {pid}",
                      f"mounted at {pool.mount_point}", f"ros2store down {pool.directory}"):
             assert each in said, said
@@ -83,7 +83,7 @@ def down_names_the_process_that_has_a_copy_of_the_mount():
         with subprocess.Popen(["unshare", "--mount", "--propagation", "private", "cat"],
                               stdin=subprocess.PIPE) as other:
             wait_until(lambda: os.readlink(f"/proc/{other.pid}/exe").endswith("cat"), "its start")
-            with subprocess.Popen([CLI, "down", pool.directory], stdout=subprocess.PIPE,
+            with subprocess.Popen([mounted_pool.CLI, "down", pool.directory], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True) as down:
                 said = down.stderr.readline()
                 for each in (f"process {pid} still has", f"process {other.pid} (cat) has a copy",
@@ -105,21 +105,21 @@ def down_removes_what_a_killed_process_left():
         wait_until(lambda: not is_running(pid), "its end")
         try:
             assert pool.is_mounted(), "there is nothing to find"
-            status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+            status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
             assert status["owner"] is None and status["dead_mounts"] == [pool.mount_point], status
-            said = pool.run(CLI, "status", pool.directory).stdout
+            said = pool.run(mounted_pool.CLI, "status", pool.directory).stdout
             assert f"dead mount  {pool.mount_point}" in said and "ros2store down" in said, said
-            down = json.loads(pool.run(CLI, "--json", "down", pool.directory).stdout)
+            down = json.loads(pool.run(mounted_pool.CLI, "--json", "down", pool.directory).stdout)
             assert down["dead_unmounted"] == [pool.mount_point], down
             assert down["unmounted"] is None, down
             assert not pool.is_mounted()
         finally:
             os.close(inside)
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
         assert status["dead_mounts"] == [], status
         pid = pool.mount()
         assert read(pool.path("a")) == b"a"
-        status = json.loads(pool.run(CLI, "--json", "status", pool.directory).stdout)
+        status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
         assert status["dead_mounts"] == [], "a living mount is called dead"
         pool.unmount(pid)
 
@@ -152,15 +152,5 @@ def unknown_attributes_of_the_owner_are_refused():
         pool.unmount(pid)
 
 
-def main():
-    global CLI
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    if not mounted_pool.use(sys.argv[1]):
-        return 77
-    CLI = mounted_pool.CLI
-    return test.run(sys.argv[2:])
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mounted_pool.main(test, __doc__)

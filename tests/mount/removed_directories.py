@@ -8,15 +8,7 @@ import stat
 import time
 
 from mounted_pool import write
-
-
-def fails(number, function, *arguments, **named):
-    try:
-        function(*arguments, **named)
-    except OSError as error:
-        assert error.errno == number, f"expected {errno.errorcode[number]}, got {error}"
-        return
-    raise AssertionError(f"expected {errno.errorcode[number]}, but it succeeded")
+from posix_calls import fails
 
 
 def use(file, descriptor=None):

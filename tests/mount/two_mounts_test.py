@@ -429,11 +429,5 @@ def a_file_is_linked_while_the_other_replaces_its_name(scheme):
         replacing.join()
 
 
-def main():
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    return test.run(sys.argv[2:]) if mounted_pool.use(sys.argv[1]) else 77
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    mounted_pool.main(test, __doc__)
