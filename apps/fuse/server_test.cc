@@ -12,7 +12,7 @@
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 

@@ -8,7 +8,7 @@
 
 #include "ros2s/access/checked_file_system.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::fuse {

@@ -27,8 +27,8 @@
 #include <string>
 #include <vector>
 
-#include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "snapshot.h"
 
 namespace ros2s::sim {

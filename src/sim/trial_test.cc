@@ -6,8 +6,8 @@
 
 #include <deque>
 
-#include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/object/test_support/memory_store.h"
 
 namespace ros2s::sim {
 namespace {

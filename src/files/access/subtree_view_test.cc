@@ -8,7 +8,7 @@
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/path_walk.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "test_support/checked_dfs.h"
 
 namespace ros2s::access {

@@ -4,7 +4,7 @@
 
 #include "dfs.h"
 #include "records.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::fs {

@@ -3,7 +3,7 @@
 
 #include "dfs_mount.h"
 #include "ros2s/object/leases.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::fs {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/fs/contract/contract.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 
 namespace ros2s::fs {
 namespace {

@@ -4,7 +4,7 @@
 #include "cipher_store.h"
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "test_support/cipher.h"
 
 namespace ros2s::cipher {

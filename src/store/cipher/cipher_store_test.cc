@@ -7,7 +7,7 @@
 #include "keys_of_arrays.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 #include "test_support/cipher.h"

@@ -15,7 +15,7 @@
 #include "container_keys.h"
 #include "key_directory.h"
 #include "ros2s/fs/container.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/test_support/forwarding_reactor.h"

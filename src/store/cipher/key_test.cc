@@ -13,7 +13,7 @@
 #include "key_directory.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "test_support/cipher.h"
 

@@ -2,8 +2,8 @@
 #include <benchmark/benchmark.h>
 
 #include "ros2s/client/verifying_store.h"
-#include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::client {

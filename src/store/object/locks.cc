@@ -1,7 +1,6 @@
 #include "locks.h"
 
 #include <algorithm>
-#include <iterator>
 
 #include "ros2s/base/quota.h"
 

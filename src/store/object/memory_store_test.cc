@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/object/checksum.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/object/validate.h"
 #include "ros2s/runtime/sim/world.h"
 

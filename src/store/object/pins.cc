@@ -5,6 +5,14 @@
 #include "ros2s/base/check.h"
 
 namespace ros2s::object {
+namespace {
+
+bool has_another(const std::set<HolderName>& holders, const HolderName& than) {
+    return holders.size() > holders.count(than);
+}
+
+}  // namespace
+
 uint64_t PinTable::limit_met(const Holder& holder, size_t more) const {
     if (count_ + more > pins_max) return pins_max;
     if (holder.session == 0) return 0;
@@ -86,18 +94,16 @@ void PinTable::await(std::span<const HolderName> holders, Time until) {
     awaited_until_ = until;
     for (const HolderName& holder : holders) {
         awaited_[holder.container].holders.insert(holder);
-        awaited_first_[holder.container].push_back(holder);
     }
 }
 
 bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
     const auto found = awaited_.find(container);
-    if (found == awaited_.end() || found->second.holders.erase(name_of(container, holder)) == 0) {
-        return false;
-    }
-    const bool is_wanted = found->second.is_wanted;
-    if (found->second.holders.empty()) awaited_.erase(found);
-    return is_wanted;
+    if (found == awaited_.end()) return false;
+    auto returned = found->second.holders.extract(name_of(container, holder));
+    if (returned.empty()) return false;
+    found->second.returned.insert(std::move(returned));
+    return found->second.is_wanted;
 }
 
 bool PinTable::awaits(ContainerId container, const Holder& holder, Time now) const {
@@ -111,17 +117,15 @@ bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time 
     if (now < all_until_) return true;
     const auto found = awaited_.find(container);
     if (now >= awaited_until_ || found == awaited_.end()) return false;
-    const auto& holders = found->second.holders;
-    return holders.size() > 1 || *holders.begin() != name_of(container, holder);
+    return has_another(found->second.holders, name_of(container, holder));
 }
 
 bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time now) const {
     if (now < all_until_) return true;
-    const auto found = awaited_first_.find(container);
-    return found != awaited_first_.end() &&
-           std::ranges::any_of(found->second, [&](const HolderName& each) {
-               return each != name_of(container, holder);
-           });
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end()) return false;
+    const HolderName name = name_of(container, holder);
+    return has_another(found->second.holders, name) || has_another(found->second.returned, name);
 }
 
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {

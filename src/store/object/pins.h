@@ -21,7 +21,6 @@
 #include <set>
 #include <span>
 #include <tuple>
-#include <vector>
 
 #include "ros2s/object/object_store.h"
 
@@ -90,11 +89,11 @@ class PinTable {
 
     struct Awaited {
         std::set<HolderName> holders;
-        bool is_wanted = false;  // a punch was refused
+        std::set<HolderName> returned;  // have pinned again
+        bool is_wanted = false;         // a punch was refused
     };
     Time all_until_{}, awaited_until_{};
     std::map<ContainerId, Awaited> awaited_;
-    std::map<ContainerId, std::vector<HolderName>> awaited_first_;
     Time now_{};  // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;

@@ -1,7 +1,7 @@
 // A store behind the simulated network keeps the object contract: with short payload inline, with
 // everything in windows, and with a slow store.
 #include "ros2s/object/contract/contract.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "test_support/remote.h"
 
 namespace ros2s::remote {

@@ -9,7 +9,7 @@
 
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/contract/contract.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "test_support/remote.h"

@@ -9,8 +9,8 @@
 #include "ros2s/client/verifying_store.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
 #include "ros2s/object/test_support/batch.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "test_support/remote.h"
 
 namespace ros2s::remote {

@@ -9,7 +9,7 @@
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 
 namespace ros2s::access {
 

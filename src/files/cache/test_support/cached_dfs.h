@@ -8,7 +8,7 @@
 #include "cached_file_system.h"
 #include "ros2s/access/checked_file_system.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "test_support/lending_file_system.h"
 

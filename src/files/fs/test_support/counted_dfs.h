@@ -7,7 +7,7 @@
 
 #include "dfs_mount.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::fs {

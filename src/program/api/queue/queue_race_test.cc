@@ -9,7 +9,7 @@
 
 #include "ros2s/api/queue/queue.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/run_blocking.h"
 
 namespace ros2s::api {

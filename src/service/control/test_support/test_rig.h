@@ -12,7 +12,7 @@
 #include "control_client.h"
 #include "control_server.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"

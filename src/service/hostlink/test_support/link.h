@@ -13,7 +13,7 @@
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/session/gate.h"
 #include "ros2s/session/mount_names.h"

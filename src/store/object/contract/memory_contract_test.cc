@@ -1,6 +1,6 @@
 // The oracle keeps the contract, with and without delays.
 #include "ros2s/object/contract/contract.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::object::contract {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "object_store.h"
+#include "ros2s/object/object_store.h"
 
 namespace ros2s::object {
 

@@ -5,10 +5,10 @@
 #include <tuple>
 #include <vector>
 
-#include "locks.h"
 #include "memory_array.h"
-#include "object_store.h"
-#include "pins.h"
+#include "ros2s/object/locks.h"
+#include "ros2s/object/object_store.h"
+#include "ros2s/object/pins.h"
 
 namespace ros2s::object {
 

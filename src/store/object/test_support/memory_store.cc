@@ -1,10 +1,10 @@
 #include "memory_store.h"
 
-#include "chain.h"
-#include "leases.h"
 #include "memory_state.h"
 #include "ros2s/base/check.h"
-#include "validate.h"
+#include "ros2s/object/chain.h"
+#include "ros2s/object/leases.h"
+#include "ros2s/object/validate.h"
 
 namespace ros2s::object {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <ranges>
 
-#include "checksum.h"
+#include "ros2s/object/checksum.h"
 
 namespace ros2s::object {
 
