@@ -28,9 +28,10 @@
  *
  * ERRORS. A call returns 0 (or a count) on success and a negative errno on failure. It does not
  * change errno. After a failure ros2s_last_error() has a sentence: what failed, on what, why. Any
- * call may return: -EBADF (the handle is a forked parent's pool, see below), -EINVAL (a NULL or
- * invalid argument), -EIO (the device failed, or bytes read are not the bytes written; such bytes
- * are never returned as data), -EROFS (the pool does not accept writes any more), -ENOSPC, -ENOMEM.
+ * call may return: -EBADF (the handle is a forked parent's and cannot be used, see below), -EINVAL
+ * (a NULL or invalid argument), -EIO (the device failed, or bytes read are not the bytes written;
+ * such bytes are never returned as data), -EROFS (the pool does not accept writes any more),
+ * -ENOSPC, -ENOMEM.
  *
  * THREADS. Any number of threads may use a ros2s_fs, its files and its directories at once.
  * ros2s_*_close and _destroy must not run concurrently with another call on the same handle. A
@@ -40,22 +41,23 @@
  * its own stack: at least 128 KiB are needed. The library has a thread of its own for when none
  * waits. ros2s_open starts it, with all signals blocked, and ros2s_close ends it.
  *
- * FORK. Handles of a server's container work in a forked child. The first call on one opens the
- * container again for the child, as another client, and the file (by its node and flags, without
+ * FORK. Handles work in a forked child. The first call on one opens the container again for the
+ * child, as another client, and the file (by its node and flags, without
  * O_TRUNC and O_EXCL) or the directory (behind the last entry that the parent returned). Nothing of
  * the parent is used or closed. Requests that the parent has in a queue end with -ECANCELED in the
  * child; its queue has another descriptor. Registered buffers work, and are not pinned. Locks stay
  * the parent's: on files from before the fork ros2s_flock and ros2s_lock fail with -ENOLCK. Closing
- * a handle frees the child's copy. With an embedded pool, calls on the parent's handles fail with
- * -EBADF and change nothing, closing included, and the child of a process that has opened one
- * cannot open one itself (-EOPNOTSUPP): start it as a new program (exec; multiprocessing's start
- * method "spawn"), or use a mount or an engine. A child can end without closing anything.
+ * a handle frees the child's copy. A pool in the parent is used through its owner, see below.
+ * Handles of a Ceph cluster, and of a container that is used through a mount, fail with -EBADF and
+ * change nothing, closing included; and the child of a process that has opened a pool cannot open
+ * one of a Ceph cluster (-EOPNOTSUPP). A child can end without closing anything.
  *
- * ONE OWNER. While another process has the pool of a ros2s+local URI open, ros2s_open fails with
- * -EBUSY and names that process. There are two exceptions: a ros2store-fuse mount of the same
- * container, and the engine that `ros2store up` started for the pool. The library then works
- * through the mount point or the engine, and ros2s_path_report() says so. One process may open a
- * pool many times.
+ * ONE OWNER. While another process has the pool of a ros2s+local URI open, the library works
+ * through that owner, and ros2s_path_report() says so. The owner can be a ros2store-fuse mount of
+ * the same container, the engine that `ros2store up` started for the pool, or a program of the same
+ * user that uses this library. With another owner ros2s_open fails with -EBUSY and names it.
+ * When a program that is the owner ends, the library starts a process that opens the pool, for as
+ * long as it has users. Calls wait for it. One process may open a pool many times.
  *
  * DURABILITY. A write or a namespace operation is durable when its call returns. fsync is cheap.
  *

@@ -19,18 +19,25 @@ import ros2store
 from on_pool import OnPool, ros2store_command
 
 
-def in_child(queue, fs, file, uri):
-    """What a child that multiprocessing forked finds: OSErrors, no crash, no hang."""
-    errors = []
-    for action in (lambda: file.pread(1, 0), lambda: fs.listdir(),
-                   lambda: ros2store.open(uri),
-                   file.close, file.close):  # an error also closes it
-        try:
-            action()
-            errors.append(0)
-        except OSError as error:
-            errors.append(error.errno)
-    queue.put(errors)
+def work(fs, file, number):
+    """What a worker of multiprocessing finds in what its parent opened."""
+    file.pwrite(bytes([number]), number)
+    with fs.open(f"of {number}", "x+") as own:
+        own.pwrite(b"worker", 0)
+    return file.pread(1, number), fs.read_many([f"of {number}"]), fs.exists("shared")
+
+
+def work_anew(uri, number):
+    with ros2store.open(uri) as fs:
+        return fs.read_many(["index"])[0] + bytes([number])
+
+
+# What the workers of a test use. multiprocessing's fork start method hands it over in memory.
+of_parent = None
+
+
+def work_in_pool(number):
+    return work(*of_parent, number)
 
 
 class Embedded(OnPool):
@@ -200,78 +207,6 @@ class Embedded(OnPool):
             thread.join()
 
     def test_a_forked_child(self):
-        """The pool is the parent's: the child gets errors."""
-        context = multiprocessing.get_context("fork")
-        queue = context.Queue()
-        with self.fs.open("shared", "w+") as file:
-            file.pwrite(b"parent", 0)
-            child = context.Process(target=in_child, args=(queue, self.fs, file, self.uri))
-            child.start()
-            self.assertEqual(queue.get(timeout=30),
-                             [errno.EBADF, errno.EBADF, errno.EOPNOTSUPP, errno.EBADF, 0])
-            child.join(30)
-            self.assertEqual(child.exitcode, 0)
-            self.assertEqual(file.pread(6, 0), b"parent")
-
-
-class FullPool(unittest.TestCase):
-    def test_a_write_of_which_a_part_fits_raises(self):
-        base = tempfile.mkdtemp(prefix="ros2store-python-")
-        self.addCleanup(shutil.rmtree, base)
-        ros2store_command("up", "--no-daemons", base + "/pool", "--size", "64MiB")
-        with ros2store.open(f"ros2s+local:///pool/main?dir={base}/pool") as fs:
-            for mode in "w", "a":
-                with fs.open("big", mode) as file:
-                    with self.assertRaises(OSError) as caught:
-                        file.pwrite(bytes(64 << 20), 0)
-                    self.assertEqual(caught.exception.errno, errno.ENOSPC)
-                    self.assertGreater(file.size(), 0)
-
-
-class FalseServer(unittest.TestCase):
-    program = """
-import errno, resource, ros2store
-with ros2store.open("ros2s+dpu://liar/pool/main") as fs:
-    try:
-        fs.read_many(["a", "b"])
-    except OSError as error:
-        print(errno.errorcode[error.errno], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-
-    def test_a_size_that_is_only_stated_gets_no_memory(self):
-        done = subprocess.run([sys.executable, "-c", self.program], capture_output=True, text=True,
-                              env=dict(os.environ, LD_PRELOAD=os.environ["LYING_LIBRARY"]))
-        self.assertEqual(done.returncode, 0, done.stderr)
-        error, peak_kib = done.stdout.split()
-        self.assertEqual(error, "EIO")
-        self.assertLess(int(peak_kib), 512 << 10)
-
-
-def work(fs, file, number):
-    """What a worker of multiprocessing finds in what its parent opened."""
-    file.pwrite(bytes([number]), number)
-    with fs.open(f"of {number}", "x+") as own:
-        own.pwrite(b"worker", 0)
-    return file.pread(1, number), fs.read_many([f"of {number}"]), fs.exists("shared")
-
-
-def work_anew(uri, number):
-    with ros2store.open(uri) as fs:
-        return fs.read_many(["index"])[0] + bytes([number])
-
-
-# What the workers of a test use. multiprocessing's fork start method hands it over in memory.
-of_parent = None
-
-
-def work_in_pool(number):
-    return work(*of_parent, number)
-
-
-class Network:
-    """What a container of a server adds."""
-
-    def test_a_forked_child(self):
         """Workers use what the parent opened, and the parent goes on."""
         global of_parent
         with self.fs.open("shared", "w+") as file:
@@ -308,7 +243,40 @@ class Network:
             self.assertFalse(self.fs.exists("a"))
 
 
-class DirectOverShm(Network, Embedded):
+class FullPool(unittest.TestCase):
+    def test_a_write_of_which_a_part_fits_raises(self):
+        base = tempfile.mkdtemp(prefix="ros2store-python-")
+        self.addCleanup(shutil.rmtree, base)
+        ros2store_command("up", "--no-daemons", base + "/pool", "--size", "64MiB")
+        with ros2store.open(f"ros2s+local:///pool/main?dir={base}/pool") as fs:
+            for mode in "w", "a":
+                with fs.open("big", mode) as file:
+                    with self.assertRaises(OSError) as caught:
+                        file.pwrite(bytes(64 << 20), 0)
+                    self.assertEqual(caught.exception.errno, errno.ENOSPC)
+                    self.assertGreater(file.size(), 0)
+
+
+class FalseServer(unittest.TestCase):
+    program = """
+import errno, resource, ros2store
+with ros2store.open("ros2s+dpu://liar/pool/main") as fs:
+    try:
+        fs.read_many(["a", "b"])
+    except OSError as error:
+        print(errno.errorcode[error.errno], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+    def test_a_size_that_is_only_stated_gets_no_memory(self):
+        done = subprocess.run([sys.executable, "-c", self.program], capture_output=True, text=True,
+                              env=dict(os.environ, LD_PRELOAD=os.environ["LYING_LIBRARY"]))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        error, peak_kib = done.stdout.split()
+        self.assertEqual(error, "EIO")
+        self.assertLess(int(peak_kib), 512 << 10)
+
+
+class DirectOverShm(Embedded):
     scheme, further = "ros2s", "&provider=shm"
     path = "shm to /"
 
@@ -324,6 +292,7 @@ def errno_of_open(uri):
 class DirectOverUcx(Embedded):
     scheme, further = "ros2s", "&provider=ucx+tcp"
     path = r"ucx\+tcp to 127\.0\.0\.1"
+    test_workers_after_the_parent_has_closed = test_children_end = None
 
     def test_a_forked_child(self):
         """UCX works in one process only, until the parent has closed."""
@@ -338,7 +307,7 @@ class DirectOverUcx(Embedded):
             self.assertEqual(pool.apply(work_anew, (self.uri, 2)), b"i\x02")
 
 
-class Offload(Network, Embedded):
+class Offload(Embedded):
     scheme = "ros2s+dpu"
     path = "host link over shm to the DPU"
 

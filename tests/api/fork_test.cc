@@ -1,10 +1,11 @@
-// Handles of servers' containers in forked children, and how children end, through libros2store.so
-// as programs have it.
+// Handles in forked children, pools of other processes, and how children end, through
+// libros2store.so as programs have it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -113,18 +114,21 @@ int write_file(ros2s_fs* fs, const std::string& name, const std::string& text) {
     return 0;
 }
 
-class ForkOnNetwork : public testing::TestWithParam<const char*> {
+class Fork : public testing::TestWithParam<const char*> {
   protected:
     [[nodiscard]] std::string uri() const { return daemons_.uri(GetParam()); }
 
-    Daemons daemons_;
+    Daemons daemons_{GetParam() == std::string("ros2s+local") ? "--no-daemons " : ""};
 };
-INSTANTIATE_TEST_SUITE_P(, ForkOnNetwork, testing::Values("ros2s", "ros2s+dpu"),
-                         [](const auto& each) {
-                             return each.param == std::string("ros2s") ? "direct" : "offload";
-                         });
+std::string set_up_of(const testing::TestParamInfo<const char*>& each) {
+    const std::string scheme = each.param;
+    return scheme == "ros2s" ? "direct" : scheme == "ros2s+dpu" ? "offload" : "embedded";
+}
+INSTANTIATE_TEST_SUITE_P(, Fork, testing::Values("ros2s", "ros2s+dpu", "ros2s+local"), set_up_of);
+class ForkOnNetwork : public Fork {};
+INSTANTIATE_TEST_SUITE_P(, ForkOnNetwork, testing::Values("ros2s", "ros2s+dpu"), set_up_of);
 
-TEST_P(ForkOnNetwork, ChildUsesFilesOfTheParent) {
+TEST_P(Fork, ChildUsesFilesOfTheParent) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT | O_EXCL, 0644, &file), 0);
@@ -155,7 +159,7 @@ TEST_P(ForkOnNetwork, ChildUsesFilesOfTheParent) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ChildClosesUnusedHandlesWithoutAServer) {
+TEST_P(Fork, ChildClosesUnusedHandlesWithoutARequest) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ros2s_dir* directory = nullptr;
@@ -186,7 +190,7 @@ TEST_P(ForkOnNetwork, ChildClosesUnusedHandlesWithoutAServer) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ChildAndGrandchildOpenAnew) {
+TEST_P(Fork, ChildAndGrandchildOpenAnew) {
     for (const bool closes : {false, true}) {
         ros2s_fs* fs = open_container(uri());
         if (closes) EXPECT_EQ(ros2s_close(fs), 0);
@@ -212,7 +216,7 @@ TEST_P(ForkOnNetwork, ChildAndGrandchildOpenAnew) {
     }
 }
 
-TEST_P(ForkOnNetwork, GrandchildUsesHandlesOfBothAncestors) {
+TEST_P(Fork, GrandchildUsesHandlesOfBothAncestors) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
@@ -237,7 +241,7 @@ TEST_P(ForkOnNetwork, GrandchildUsesHandlesOfBothAncestors) {
 }
 
 // Operations of two processes under one name would be taken for repetitions.
-TEST_P(ForkOnNetwork, NoWriteOfAnyProcessIsLost) {
+TEST_P(Fork, NoWriteOfAnyProcessIsLost) {
     constexpr int children = 4;
     constexpr int rounds = 100;
     ros2s_fs* fs = open_container(uri());
@@ -271,7 +275,7 @@ TEST_P(ForkOnNetwork, NoWriteOfAnyProcessIsLost) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ChildContinuesADirectoryWhereTheParentWas) {
+TEST_P(Fork, ChildContinuesADirectoryWhereTheParentWas) {
     constexpr int files = 600;  // more than two batches
     ros2s_fs* fs = open_container(uri());
     ros2s_dir* directory = nullptr;
@@ -320,7 +324,7 @@ TEST_P(ForkOnNetwork, ChildContinuesADirectoryWhereTheParentWas) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, QueuedRequestsAreCancelledInTheChildOnly) {
+TEST_P(Fork, QueuedRequestsAreCancelledInTheChildOnly) {
     constexpr uint32_t depth = 8;
     ros2s_fs* fs = open_container(uri());
     ros2s_queue* queue = nullptr;
@@ -389,7 +393,7 @@ TEST_P(ForkOnNetwork, QueuedRequestsAreCancelledInTheChildOnly) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, LocksStayTheParents) {
+TEST_P(Fork, LocksStayTheParents) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
@@ -420,7 +424,7 @@ TEST_P(ForkOnNetwork, LocksStayTheParents) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, UnlinkedFileStaysOpenInTheChild) {
+TEST_P(Fork, UnlinkedFileStaysOpenInTheChild) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
@@ -436,7 +440,7 @@ TEST_P(ForkOnNetwork, UnlinkedFileStaysOpenInTheChild) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ForkDuringIoOfOtherThreads) {
+TEST_P(Fork, ForkDuringIoOfOtherThreads) {
     constexpr int threads = 3;
     constexpr int forks = 10;
     ros2s_fs* fs = open_container(uri());
@@ -468,7 +472,7 @@ TEST_P(ForkOnNetwork, ForkDuringIoOfOtherThreads) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ThreadsOfAChildRenewAHandleOnce) {
+TEST_P(Fork, ThreadsOfAChildRenewAHandleOnce) {
     ros2s_fs* fs = open_container(uri());
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
@@ -493,7 +497,7 @@ TEST_P(ForkOnNetwork, ThreadsOfAChildRenewAHandleOnce) {
 }
 
 // The helper is no child of this process, and closing all descriptors does not break it.
-TEST_P(ForkOnNetwork, ProgramsThatCloseAllDescriptorsAndWaitForAllChildren) {
+TEST_P(Fork, ProgramsThatCloseAllDescriptorsAndWaitForAllChildren) {
     ros2s_fs* fs = open_container(uri());
     EXPECT_EQ(in_child([&] {
                   close_range(3, ~0U, 0);
@@ -626,37 +630,16 @@ void check_ends(ros2s_fs* fs) {
     }
 }
 
-TEST_P(ForkOnNetwork, ChildrenOfAnOpenParentEnd) {
+TEST_P(Fork, ChildrenOfAnOpenParentEnd) {
     ros2s_fs* fs = open_container(uri());
     check_ends(fs);
     EXPECT_EQ(write_file(fs, "a", "text"), 0);
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
-TEST_P(ForkOnNetwork, ChildrenOfAParentThatHasClosedEnd) {
+TEST_P(Fork, ChildrenOfAParentThatHasClosedEnd) {
     ros2s_fs* fs = open_container(uri());
     EXPECT_EQ(ros2s_close(fs), 0);
-    check_ends(nullptr);
-}
-
-TEST(ForkOfEmbedded, ChildrenOfAnOpenParentEnd) {
-    const Daemons pool("--no-daemons ");
-    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
-    EXPECT_EQ(in_child([&] {
-                  struct stat st{};
-                  CHILD_CHECK(ros2s_stat(fs, "/", &st) == -EBADF);
-                  CHILD_CHECK(ros2s_close(fs) == -EBADF);
-                  return 0;
-              }),
-              0);
-    check_ends(nullptr);
-    EXPECT_EQ(write_file(fs, "a", "text"), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
-}
-
-TEST(ForkOfEmbedded, ChildrenOfAParentThatHasClosedEnd) {
-    const Daemons pool("--no-daemons ");
-    EXPECT_EQ(ros2s_close(open_container(pool.uri("ros2s+local"))), 0);
     check_ends(nullptr);
 }
 
@@ -691,6 +674,240 @@ TEST(ForkOfEmbedded, ChildOpensAServersContainer) {
                   return 0;
               }),
               0);
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
+// ---- a pool that another process has open
+
+std::string owner_of(const Daemons& pool) {
+    std::ifstream file(pool.directory() + "/owner");
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Until `done`, for ten seconds at most.
+bool wait_for(const std::function<bool()>& done) {
+    for (int i = 0; i < 1000 && !done(); ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return done();
+}
+
+TEST(PoolOfAnotherProcess, IsUsedThroughItsOwner) {
+    const Daemons pool("--no-daemons ");
+    const std::string uri = pool.uri("ros2s+local");
+    ros2s_fs* fs = open_container(uri);
+    EXPECT_EQ(run(POOL_HELPER " fill '" + uri + "' a 8192"), 0);
+    EXPECT_EQ(read_text(fs, "a"), std::string(4096, 'x'));
+    EXPECT_EQ(write_file(fs, "b", "text"), 0);
+    EXPECT_EQ(run(POOL_HELPER " report '" + uri + "' b | grep -q 'through process .*fork_test'"),
+              0);
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_EQ(owner_of(pool), "");
+}
+
+TEST(PoolOfAnotherProcess, IsRefusedToAnotherUser) {
+    if (geteuid() != 0) GTEST_SKIP() << "needs root";
+    const Daemons pool("--no-daemons ");
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    EXPECT_EQ(in_child([&] {
+                  constexpr uid_t nobody = 65534;
+                  CHILD_CHECK(setresuid(nobody, nobody, nobody) == 0);
+                  ros2s_fs* own = nullptr;
+                  CHILD_CHECK(ros2s_open(pool.uri("ros2s+local").c_str(), nullptr, &own, nullptr,
+                                         0) == -EACCES);
+                  return 0;
+              }),
+              0);
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
+TEST(PoolOfAnotherProcess, OwnersEndIsNoticedWhenItCloses) {
+    const Daemons pool("--no-daemons ");
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    std::array<int, 2> closed{};
+    ASSERT_EQ(pipe(closed.data()), 0);
+    const pid_t child = start_child([&] {
+        CHILD_CHECK(write_file(fs, "a", "before") == 0);
+        char byte = 0;
+        close(closed[1]);
+        CHILD_CHECK(read(closed[0], &byte, 1) == 0);
+        CHILD_CHECK(read_text(fs, "a") == "before");
+        CHILD_CHECK(write_file(fs, "b", "after") == 0);
+        CHILD_CHECK(ros2s_close(fs) == 0);
+        return 0;
+    });
+    EXPECT_TRUE(wait_for([&] { return owner_of(pool).contains("user: "); }));
+    EXPECT_EQ(ros2s_close(fs), 0);
+    close(closed[0]);
+    close(closed[1]);
+    EXPECT_EQ(end_of(child), 0);
+    fs = open_container(pool.uri("ros2s+local"));
+    EXPECT_EQ(read_text(fs, "b"), "after");
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
+// The threads of what a pool needs run from the beginning of its opening.
+TEST(PoolOfAnotherProcess, ChildDuringOpenUsesThePoolToo) {
+    const Daemons pool("--no-daemons ");
+    // As if a process that had just taken the pool had it.
+    const int held =
+        open((pool.directory() + "/owner").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct flock whole{};
+    whole.l_type = F_WRLCK;
+    ASSERT_EQ(fcntl(held, F_OFD_SETLK, &whole), 0);
+    std::thread opening([&] {
+        ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+        EXPECT_EQ(write_file(fs, "a", "parent"), 0);
+        EXPECT_EQ(ros2s_close(fs), 0);
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    const pid_t child = start_child([&] {
+        close(held);
+        ros2s_fs* own = nullptr;
+        CHILD_CHECK(ros2s_open(pool.uri("ros2s+local").c_str(), nullptr, &own, nullptr, 0) == 0);
+        CHILD_CHECK(write_file(own, "b", "child") == 0);
+        CHILD_CHECK(ros2s_close(own) == 0);
+        return 0;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    close(held);
+    opening.join();
+    EXPECT_EQ(end_of(child), 0);
+}
+
+// Only in processes that have opened no pool before: so ctest runs these.
+
+// What is shared with processes that are killed.
+struct Shared {
+    std::array<std::atomic<int>, 8> acknowledged;
+};
+Shared& shared_memory() {
+    void* const memory =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    EXPECT_NE(memory, MAP_FAILED);
+    return *new (memory) Shared{};
+}
+
+TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
+    constexpr int writers = 4;
+    constexpr int writes = 300;
+    constexpr int names_every = 50;
+    constexpr uint64_t record_bytes = 16;
+    const Daemons pool("--no-daemons ");
+    const auto record = [](int who, int i) {
+        std::string text = std::to_string(who) + ":" + std::to_string(i);
+        text.resize(record_bytes);
+        return text;
+    };
+    const auto directory = [](int who, int i) {
+        return "d" + std::to_string(who) + "." + std::to_string(i);
+    };
+    Shared& shared = shared_memory();
+    std::array<int, 2> alive{};
+    ASSERT_EQ(pipe(alive.data()), 0);
+    const auto write_all = [&](ros2s_fs* fs, int who) {
+        ros2s_file* file = nullptr;
+        CHILD_CHECK(ros2s_file_open(fs, ("f" + std::to_string(who)).c_str(), O_RDWR | O_CREAT, 0644,
+                                    &file) == 0);
+        for (int i = 0; i < writes; ++i) {
+            const std::string text = record(who, i);
+            CHILD_CHECK(ros2s_pwrite(file, text.data(), text.size(),
+                                     static_cast<uint64_t>(i) * record_bytes) == record_bytes);
+            if (i % names_every == 0) {
+                CHILD_CHECK(ros2s_mkdir(fs, directory(who, i).c_str(), 0755) == 0);
+            }
+            shared.acknowledged.at(static_cast<size_t>(who)) = i + 1;
+        }
+        return 0;
+    };
+    const pid_t owner = start_child([&] {
+        ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+        for (int who = 1; who < writers; ++who) start_child([&] { return write_all(fs, who); });
+        return write_all(fs, 0);
+    });
+    const auto done = [&](int least) {
+        for (int who = 0; who < writers; ++who) {
+            if (shared.acknowledged.at(static_cast<size_t>(who)) < least) return false;
+        }
+        return true;
+    };
+    EXPECT_TRUE(wait_for([&] { return done(writes / 10); }));
+    kill(owner, SIGKILL);
+    EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
+    // The children of the owner hold the pipe until they have ended.
+    close(alive[1]);
+    char byte = 0;
+    EXPECT_EQ(read(alive[0], &byte, 1), 0);
+    close(alive[0]);
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    for (int who = 0; who < writers; ++who) {
+        const int acknowledged = shared.acknowledged.at(static_cast<size_t>(who));
+        if (who > 0) EXPECT_EQ(acknowledged, writes);
+        ros2s_file* file = nullptr;
+        ASSERT_EQ(ros2s_file_open(fs, ("f" + std::to_string(who)).c_str(), O_RDONLY, 0, &file), 0);
+        for (int i = 0; i < acknowledged; ++i) {
+            std::string text(record_bytes, ' ');
+            ASSERT_EQ(ros2s_pread(file, text.data(), record_bytes,
+                                  static_cast<uint64_t>(i) * record_bytes),
+                      record_bytes);
+            ASSERT_EQ(text, record(who, i));
+            struct stat st{};
+            if (i % names_every == 0) {
+                EXPECT_EQ(ros2s_stat(fs, directory(who, i).c_str(), &st), 0);
+            }
+        }
+        EXPECT_EQ(ros2s_file_close(file), 0);
+    }
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_EQ(run(PROGRAM_CLI " pool check " + pool.directory() + " >/dev/null"), 0);
+}
+
+// daemon(3): the owner ends as soon as it has forked.
+TEST(PoolOfAnotherProcess, DaemonGoesOnWithThePoolOfItsParent) {
+    const Daemons pool("--no-daemons ");
+    std::array<int, 2> told{};
+    ASSERT_EQ(pipe(told.data()), 0);
+    EXPECT_EQ(in_child([&] {
+                  ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+                  CHILD_CHECK(write_file(fs, "a", "before") == 0);
+                  if (daemon(1, 1) != 0) return 1;
+                  alarm(patience_s);
+                  const bool right = read_text(fs, "a") == "before" &&
+                                     write_file(fs, "b", "after") == 0 && ros2s_close(fs) == 0;
+                  const char said = right ? 'y' : 'n';
+                  [[maybe_unused]] const auto n = write(told[1], &said, 1);
+                  return 0;
+              }),
+              0);
+    close(told[1]);
+    char said = 0;
+    EXPECT_EQ(read(told[0], &said, 1), 1);
+    EXPECT_EQ(said, 'y');
+    close(told[0]);
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    EXPECT_EQ(read_text(fs, "b"), "after");
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
+// ros2store-pool opens it for all of them.
+TEST(PoolOfAnotherProcess, ChildrenOpenAPoolThatTheirParentHasClosed) {
+    constexpr int children = 4;
+    const Daemons pool("--no-daemons ");
+    EXPECT_EQ(ros2s_close(open_container(pool.uri("ros2s+local"))), 0);
+    std::vector<pid_t> started;
+    for (int i = 0; i < children; ++i) {
+        started.push_back(start_child([&] {
+            ros2s_fs* own = nullptr;
+            CHILD_CHECK(ros2s_open(pool.uri("ros2s+local").c_str(), nullptr, &own, nullptr, 0) ==
+                        0);
+            CHILD_CHECK(write_file(own, "c" + std::to_string(i), "child") == 0);
+            CHILD_CHECK(ros2s_close(own) == 0);
+            return 0;
+        }));
+    }
+    for (const pid_t each : started) EXPECT_EQ(end_of(each), 0);
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    for (int i = 0; i < children; ++i) EXPECT_EQ(read_text(fs, "c" + std::to_string(i)), "child");
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 

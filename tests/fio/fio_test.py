@@ -285,9 +285,9 @@ def free_bytes(pool):
 
 
 @test
-def a_pool_in_use_names_its_owner():
+def a_pool_in_use_is_used_through_its_owner():
     with Pool() as pool:
-        # It runs until the other one has been refused, for as long as that one takes to start.
+        # It runs until the other one has ended, for as long as that one takes to start.
         job = ("--name=f", "--filename=f", "--size=1M", "--rw=write", "--time_based",
                "--runtime=1000", "--thread")
         holder = subprocess.Popen(pool.command(*job), stdout=subprocess.PIPE, text=True,
@@ -297,8 +297,7 @@ def a_pool_in_use_names_its_owner():
             runner.wait_until(lambda: owner_of(pool) == holder.pid or holder.poll() is not None,
                               "fio to own the pool")
             assert holder.poll() is None, holder.stdout.read()
-            _, said = pool.fio("--name=g", "--size=1M", "--rw=write", fails=True)
-            assert "in use by process" in said and "(fio)" in said, said
+            pool.fio("--name=g", "--size=1M", "--rw=write")
         finally:
             holder.send_signal(signal.SIGINT)
             said, _ = holder.communicate(timeout=runner.PATIENCE_SECONDS)

@@ -19,7 +19,7 @@ __all__ = ["BufferedFile", "File", "FileSystem", "TextFile", "open", "__version_
 def open(uri):
     """Opens the container of a URI and returns its FileSystem.
 
-    Errors: OSError with EINVAL (the URI), FileNotFoundError (no such pool, container or path), EBUSY (another process
-    owns the pool), ConnectionError and ENOTCONN (no server answers), PermissionError, EIO. Waits until the recovery of
-    an embedded pool has finished."""
+    Errors: OSError with EINVAL (the URI), FileNotFoundError (no such pool, container or path), EBUSY (the pool's owner
+    does not share it), ConnectionError and ENOTCONN (no server answers), PermissionError, EIO. Waits until the recovery
+    of an embedded pool has finished."""
     return FileSystem(uri)

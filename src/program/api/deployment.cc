@@ -23,7 +23,9 @@
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
+#include "ros2s/pool/owners_pool.h"
 #include "ros2s/pool/pool_directory.h"
+#include "ros2s/pool/pool_process.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api {
@@ -77,12 +79,7 @@ connection::RadosAddress rados_address(const Uri& uri) {
 
 }  // namespace
 
-Result<pool::OwnerRecord> find_owner_for_forked_child(const Uri& uri, Report& report) {
-    if (uri.transport == Uri::Transport::local) {
-        Report ignored;
-        const auto owner = pool::find_owner(uri.dir, ignored);
-        if (owner && (is_mount_of(*owner, uri) || is_served(uri.dir, *owner))) return *owner;
-    }
+std::unexpected<Error> refuse_in_forked_child(Report& report) {
     return report.fail(Code::unsupported,
                        "this process was forked from one that had opened a pool, and can open none "
                        "itself: start it as a new program (exec; in Python, multiprocessing's "
@@ -111,22 +108,66 @@ Task<Result<>> Deployment::compose(const Call& call, Report& report) {
         ROS2S_CO_TRY_ASSIGN(store_layers_,
                             cipher::decrypt_with(keys, cipher::keep_keys, environment_, report));
     }
-    if (options_.in_forked_child && is_opened_here(uri_)) {
-        ROS2S_CO_TRY_ASSIGN(auto owner, find_owner_for_forked_child(uri_, report));
-        if (is_mount_of(owner, uri_)) co_return co_await through_mount(std::move(owner), report);
-        co_return co_await through_engine(call, std::move(owner), report);
+    if (uri_.transport == Uri::Transport::rados) {
+        if (options_.in_forked_child) co_return refuse_in_forked_child(report);
+        co_return co_await in_cluster(call, report);
     }
-    if (uri_.transport == Uri::Transport::rados) co_return co_await in_cluster(call, report);
-    if (uri_.transport != Uri::Transport::local) co_return co_await network(call, uri_, report);
-    pool::OwnerRecord owner;
-    Report refusal;
-    const auto opened = co_await embedded(call, owner, refusal);
-    if (opened) co_return opened;
-    if (opened.error().code == Code::busy && options_.through_owner) {
-        if (is_mount_of(owner, uri_)) co_return co_await through_mount(owner, report);
-        if (is_served(uri_.dir, owner)) co_return co_await through_engine(call, owner, report);
+    if (uri_.transport == Uri::Transport::local) co_return co_await local(call, report);
+    co_return co_await network(call, uri_, report);
+}
+
+// An owner that shares the pool may be starting or ending. Then it does not listen, and soon there
+// is another owner, or none.
+Task<Result<>> Deployment::local(const Call& call, Report& report) {
+    constexpr Duration patience = std::chrono::seconds(20);
+    constexpr Duration pause = std::chrono::milliseconds(2);
+    Reactor& reactor = environment_.reactor;
+    const Time until = std::min(reactor.now() + patience, call.deadline);
+    for (;;) {
+        Report ignored, refusal;
+        auto owner = pool::find_owner(uri_.dir, ignored).value_or(pool::OwnerRecord{});
+        Result<> opened;
+        const bool shared = owner.shares && options_.through_owner;
+        if (shared) {
+            opened = co_await through_process(call, owner, refusal);
+        } else if (options_.in_forked_child) {
+            opened = co_await find_owner_elsewhere(owner, refusal);
+        } else {
+            opened = co_await embedded(call, owner, refusal);
+        }
+        const bool is_open = opened && (shared || !options_.in_forked_child);
+        if (is_open) co_return opened;
+        const Code code = opened ? Code::busy : opened.error().code;
+        if (code == Code::busy && options_.through_owner) {
+            if (is_mount_of(owner, uri_)) co_return co_await through_mount(owner, report);
+            if (is_served(uri_.dir, owner)) co_return co_await through_engine(call, owner, report);
+        }
+        const bool changes = opened || (owner.shares && options_.through_owner &&
+                                        (code == Code::disconnected || code == Code::busy));
+        if (!changes || reactor.now() >= until) {
+            // Another user's process does not share the pool with this one.
+            if (shared && code == Code::denied) {
+                co_return report.fail(Code::busy, pool::describe_owner(uri_.dir, owner));
+            }
+            co_return report.fail(opened ? Error{.code = Code::busy} : opened.error(),
+                                  opened ? pool::describe_owner(uri_.dir, owner) : refusal.text());
+        }
+        co_await stack_.close();
+        if (!co_await sleep_for(reactor, pause, call.stop)) co_return fail(Code::cancelled);
     }
-    co_return report.fail(opened.error(), refusal.text());
+}
+
+// Waits for an owner that ends soon. If there is none, starts one.
+Task<Result<>> Deployment::find_owner_elsewhere(pool::OwnerRecord& owner, Report& report) {
+    if (options_.pool_process.empty()) co_return refuse_in_forked_child(report);
+    if (owner.pid == 0) {
+        co_return co_await pool::start_pool_process(environment_.reactor, options_.pool_process,
+                                                    uri_.dir, report);
+    }
+    const pool::OwnerRecord self{.pid = ::getpid(), .shares = true};
+    ROS2S_CO_TRY(co_await pool::Ownership::take_patiently(environment_.reactor, uri_.dir, self,
+                                                          owner, report));
+    co_return Result<>{};
 }
 
 // Dfs → CountedStore → EngineStore
@@ -167,6 +208,23 @@ Task<Result<>> Deployment::through_engine(const Call& call, pool::OwnerRecord ow
     ROS2S_CO_TRY(co_await network(call, std::move(served), report));
     path_ = fmt::format("through process {} ({}), which has the pool open: {}", owner.pid,
                         owner.program, path_);
+    through_owner_ = true;
+    co_return Result<>{};
+}
+
+// CachedFileSystem → Dfs → VerifyingStore → RemoteStore ~> the owner of the pool
+Task<Result<>> Deployment::through_process(const Call& call, pool::OwnerRecord owner,
+                                           Report& report) {
+    ROS2S_CO_TRY_ASSIGN(const auto found, pool::read_pool_directory(uri_.dir, report));
+    ROS2S_CO_TRY(check_pool_name(uri_, found.config.pool, report));
+    ROS2S_CO_TRY_ASSIGN(auto* const pool,
+                        stack_.push("OwnersPool", co_await pool::OwnersPool::open(
+                                                      call, environment_.reactor, environment_.log,
+                                                      uri_.dir, options_.pool_process, report)));
+    store_ = &pool->store();
+    path_ = fmt::format("through process {} ({}), which has the pool open: {}", owner.pid,
+                        owner.program, pool->path());
+    ROS2S_CO_TRY(co_await open_container(call, fmt::format("the pool '{}'", uri_.pool), report));
     through_owner_ = true;
     co_return Result<>{};
 }

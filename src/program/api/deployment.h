@@ -3,8 +3,9 @@
 //
 //     ros2s+local://  Dfs → CountedStore → EngineStore
 //                     If another process owns the pool, through that owner: LocalFs on its mount
-//                     of the same container; or ros2s:// over shm, if the owner is the engine that
-//                     `ros2store up` started. path() reports it
+//                     of the same container; ros2s:// over shm, if the owner is the engine that
+//                     `ros2store up` started; or, if the owner shares the pool, the layers of
+//                     ros2s:// over the owner's socket (OwnersPool). path() reports it
 //                     With `rados`: Dfs → CountedStore → RadosStore ~> a Ceph cluster
 //     ros2s://        CachedFileSystem → Dfs → VerifyingStore → RemoteStore ~> ros2store-engine
 //     ros2s+dpu://    LinkClient ~> ros2store-dpu
@@ -46,11 +47,14 @@ namespace ros2s::api {
 struct DeploymentOptions {
     // The owner's record of an opened pool. A server gets only the program's name.
     pool::EmbeddedOptions embedded;
-    // True: the pool may be used through its owner, a mount or an engine.
+    // True: the pool may be used through its owner.
     bool through_owner = true;
     // The parent of this process has opened a pool: RocksDB and librados keep threads for the whole
     // process, which a child lacks. It can use a pool only through its owner.
     bool in_forked_child = false;
+    // The path of ros2store-pool, which is started for a pool without an owner that this process
+    // cannot open itself. Empty: none is started.
+    std::string pool_process;
     bool read_only = false;  // nothing is changed; a DPU enforces it
     bool caches = true;      // names and attributes are kept under leases
     // Empty RADOS pools are made a pool of ros2store. Otherwise they are not_found.
@@ -84,6 +88,10 @@ class Deployment {
     [[nodiscard]] bool is_through_owner() const { return through_owner_; }
     // True if it is a client of a daemon.
     [[nodiscard]] bool is_on_network() const { return is_on_network_; }
+    // True if a forked child can open the same again, and the nodes have the same numbers there.
+    [[nodiscard]] bool is_renewable() const {
+        return mount_point_.empty() && uri_.transport != Uri::Transport::rados;
+    }
     // The mount point, if it works through a mount; otherwise "".
     [[nodiscard]] const std::string& mount_point() const { return mount_point_; }
     // Null unless the pool is open in this process.
@@ -114,7 +122,10 @@ class Deployment {
           uri_(std::move(uri)),
           options_(std::move(options)) {}
     Task<Result<>> compose(const Call& call, Report& report);
+    Task<Result<>> local(const Call& call, Report& report);
     Task<Result<>> embedded(const Call& call, pool::OwnerRecord& owner, Report& report);
+    Task<Result<>> find_owner_elsewhere(pool::OwnerRecord& owner, Report& report);
+    Task<Result<>> through_process(const Call& call, pool::OwnerRecord owner, Report& report);
     Task<Result<>> through_mount(pool::OwnerRecord owner, Report& report);
     Task<Result<>> through_engine(const Call& call, pool::OwnerRecord owner, Report& report);
     Task<Result<>> network(const Call& call, Uri uri, Report& report);
@@ -152,10 +163,8 @@ class Deployment {
 // True if the URI's pool is opened by this process, and not by a daemon.
 [[nodiscard]] bool is_opened_here(const Uri& uri);
 
-// The owner of the URI's pool through which a forked child of a process that had opened a pool can
-// use it: a mount of the container, or an engine. The child cannot open a pool, nor start the
-// thread for it. Errors: unsupported.
-[[nodiscard]] Result<pool::OwnerRecord> find_owner_for_forked_child(const Uri& uri, Report& report);
+// The refusal of what a forked child of a process that had opened a pool cannot open: unsupported.
+[[nodiscard]] std::unexpected<Error> refuse_in_forked_child(Report& report);
 
 // Returns true if the owner is an engine whose socket is in the pool's directory.
 [[nodiscard]] bool is_served(const std::string& directory, const pool::OwnerRecord& owner);

@@ -6,6 +6,7 @@
 
 #include "pool_engine.h"
 #include "pool_files.h"
+#include "pool_service.h"
 #include "ros2s/base/descriptor.h"
 #include "ros2s/client/counted_store.h"
 #include "ros2s/fs/container.h"
@@ -48,16 +49,22 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
                                                                EmbeddedOptions options,
                                                                OwnerRecord& present,
                                                                Report& report) {
-    const bool serves = options.program == engine_program;
-    ROS2S_CO_TRY_ASSIGN(auto taken,
-                        co_await take_pool(environment.reactor, std::move(directory),
-                                           {.program = std::move(options.program),
-                                            .mount_point = std::move(options.mount_point),
-                                            .container = std::move(options.container)},
-                                           present, report));
-    std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(environment, std::move(taken.directory)));
-    pool->stack_.push("Ownership", std::move(taken.ownership));
-    if (const auto begun = co_await pool->begin(serves, report); !begun) {
+    const OwnerRecord self{
+        .pid = ::getpid(),
+        .program = options.program.empty() ? ::program_invocation_short_name : options.program,
+        .mount_point = options.mount_point,
+        .container = options.container,
+        .shares = options.shares};
+    Result<TakenPool> taken = fail(Code::busy);
+    if (options.owner_file >= 0) {
+        taken = adopt_pool(directory, options.owner_file, self, report);
+    } else {
+        taken = co_await take_pool(environment.reactor, directory, self, present, report);
+    }
+    if (!taken) co_return fail(taken.error());
+    std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(environment, std::move(taken->directory)));
+    pool->ownership_ = pool->stack_.push("Ownership", std::move(taken->ownership));
+    if (const auto begun = co_await pool->begin(self, report); !begun) {
         co_await pool->stack_.close();
         co_return fail(begun.error());
     }
@@ -67,20 +74,48 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     co_return std::move(pool);
 }
 
-Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
+Task<Result<>> EmbeddedPool::begin(OwnerRecord self, Report& report) {
     EngineRole role;
-    if (serves) {
-        // The path of a pool in a server does not say "embedded".
-        role = {
-            .name = "engine", .pin_grace = served_pin_grace, .pin_list = pin_list_in(directory())};
+    if (self.program == engine_program || self.shares) {
+        role.pin_grace = served_pin_grace;
+        role.pin_list = pin_list_in(directory());
     }
+    // The path of a pool in a server does not say "embedded".
+    if (self.program == engine_program) role.name = "engine";
     ROS2S_CO_TRY_ASSIGN(
         engine_,
         stack_.push("EngineStore", co_await open_engine(environment_, directory_, report, role)));
     client_ = stack_.push("CountedStore",
                           std::make_unique<client::CountedStore>(environment_.reactor, *engine_));
     path_ = client_->path();
+    // Several processes can have a pool open for reading.
+    if (self.shares && !directory_.read_only) co_await share(std::move(self));
     co_return Result<>{};
+}
+
+// Without a service the pool can still be used here.
+Task<> EmbeddedPool::share(OwnerRecord self) {
+    Report refusal;
+    auto service = co_await PoolService::listen(
+        environment_, directory(), store(),
+        [self, owner = ownership_](const std::vector<PoolUser>& users) {
+            OwnerRecord now = self;
+            now.users = users;
+            owner->update(now);
+        },
+        refusal);
+    if (service) {
+        service_ = stack_.push("PoolService", std::move(*service));
+        co_return;
+    }
+    self.shares = false;
+    ownership_->update(self);
+    environment_.log.info("the pool in {} cannot be used by other processes: {}", directory(),
+                          refusal.text());
+}
+
+Task<> EmbeddedPool::until_unused(Duration within) {
+    if (service_ != nullptr) co_await service_->until_unused(within);
 }
 
 Task<> EmbeddedPool::close() {

@@ -29,10 +29,16 @@ class EngineStore;
 
 namespace ros2s::pool {
 
+class PoolService;
+
 struct EmbeddedOptions {
     std::string program;      // in the owner's record; empty: this process's name
     std::string mount_point;  // set by a mount
     std::string container;    // the mounted one
+    // Other processes of this user may use the pool through this one (pool_service.h).
+    bool shares = false;
+    // The file of the owner, if another process has locked it for this one, else -1.
+    int owner_file = -1;
 };
 
 // The use of a container or tenant that has a cap.
@@ -89,11 +95,15 @@ class EmbeddedPool {
     void visit_metrics(const MetricVisitor& visit) const;
 
     [[nodiscard]] std::string layers() const { return stack_.names(); }
+    // Returns when no other process uses the pool any more; if none comes, after `within`. At once
+    // if the pool is not shared.
+    Task<> until_unused(Duration within);
 
   private:
     EmbeddedPool(Environment environment, PoolDirectory directory)
         : environment_(std::move(environment)), directory_(std::move(directory)) {}
-    Task<Result<>> begin(bool serves, Report& report);
+    Task<Result<>> begin(OwnerRecord self, Report& report);
+    Task<> share(OwnerRecord self);
 
     Environment environment_;
     PoolDirectory directory_;
@@ -101,6 +111,8 @@ class EmbeddedPool {
     Stack stack_;
     engine::EngineStore* engine_ = nullptr;
     client::CountedStore* client_ = nullptr;
+    Ownership* ownership_ = nullptr;
+    PoolService* service_ = nullptr;  // null: it is not shared
 };
 
 }  // namespace ros2s::pool

@@ -50,10 +50,19 @@ std::string decode_value(std::string_view value) {
     return out;
 }
 
+// The names of programs have at most 15 characters, which may be encoded by three each.
+constexpr size_t users_recorded_max = 64;
+
 std::string encode(const OwnerRecord& record) {
-    return fmt::format("pid: {}\nprogram: {}\nmount_point: {}\ncontainer: {}\n", record.pid,
-                       encode_value(record.program), encode_value(record.mount_point),
-                       encode_value(record.container));
+    std::string text =
+        fmt::format("pid: {}\nprogram: {}\nmount_point: {}\ncontainer: {}\nshares: {}\n",
+                    record.pid, encode_value(record.program), encode_value(record.mount_point),
+                    encode_value(record.container), record.shares ? "yes" : "no");
+    for (size_t i = 0; i < std::min(record.users.size(), users_recorded_max); ++i) {
+        const PoolUser& user = record.users[i];
+        text += fmt::format("user: {} {}\n", user.pid, encode_value(user.program));
+    }
+    return text;
 }
 
 // Ignores what it cannot parse: the lock decides, the text only explains.
@@ -70,6 +79,13 @@ OwnerRecord decode(std::string_view text) {
         if (key == "program") record.program = decode_value(value);
         if (key == "mount_point") record.mount_point = decode_value(value);
         if (key == "container") record.container = decode_value(value);
+        if (key == "shares") record.shares = value == "yes";
+        if (key == "user") {
+            const auto space = std::min(value.find(' '), value.size());
+            PoolUser user{.program = decode_value(value.substr(std::min(space + 1, value.size())))};
+            std::from_chars(value.data(), value.data() + space, user.pid);
+            record.users.push_back(std::move(user));
+        }
     }
     return record;
 }
@@ -143,18 +159,44 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                            std::strerror(cause));
     }
     close_in_forked_child(file.get());
-    const int descriptor = file.release();
-    std::unique_ptr<Ownership> ownership(new Ownership(descriptor));
+    return record(std::unique_ptr<Ownership>(new Ownership(file.release())), self, report);
+}
+
+Result<std::unique_ptr<Ownership>> Ownership::adopt(int descriptor, const OwnerRecord& self,
+                                                    Report& report) {
+    close_in_forked_child(descriptor);
+    return record(std::unique_ptr<Ownership>(new Ownership(descriptor)), self, report);
+}
+
+Result<std::unique_ptr<Ownership>> Ownership::record(std::unique_ptr<Ownership> taken,
+                                                     const OwnerRecord& self, Report& report) {
+    if (taken->write(self)) return taken;
+    const int cause = errno;
+    // The lock decides. On a full disk the owner has no record, and the pool can be read.
+    if (cause == ENOSPC || cause == EDQUOT) return taken;
+    return report.fail(fail_errno(cause).error(), "cannot write the file of the pool's owner: {}",
+                       std::strerror(cause));
+}
+
+// A reader may see the end of the previous record behind the new one: users that are gone.
+bool Ownership::write(const OwnerRecord& self) const {
     const std::string text = encode(self);
-    if (::ftruncate(descriptor, 0) != 0 ||
-        ::pwrite(descriptor, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
-        const int cause = errno;
-        // The lock decides. On a full disk the owner has no record, and the pool can be read.
-        if (cause == ENOSPC || cause == EDQUOT) return ownership;
-        return report.fail(fail_errno(cause).error(), "cannot write the owner file {} ({})", path,
-                           std::strerror(cause));
-    }
-    return ownership;
+    const auto size = static_cast<ssize_t>(text.size());
+    return ::pwrite(descriptor_, text.data(), text.size(), 0) == size &&
+           ::ftruncate(descriptor_, size) == 0;
+}
+
+void Ownership::update(const OwnerRecord& self) {
+    [[maybe_unused]] const bool written = write(self);
+}
+
+Result<int> lock_for_another(const std::string& directory, Report& report) {
+    ROS2S_TRY_ASSIGN(
+        Descriptor file,
+        open_trusted(owner_path(directory), O_RDWR | O_CREAT | O_NOFOLLOW, report, owner_mode));
+    struct flock lock = whole_file(F_WRLCK);
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return -1;
+    return file.release();
 }
 
 namespace {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/fork.h"
@@ -19,11 +20,20 @@
 
 namespace ros2s::pool {
 
+// A process that uses the pool through its owner.
+struct PoolUser {
+    pid_t pid = 0;
+    std::string program;
+    friend bool operator==(const PoolUser&, const PoolUser&) = default;
+};
+
 struct OwnerRecord {
     pid_t pid = 0;
-    std::string program;      // "ros2store-fuse", "python3"
-    std::string mount_point;  // "" unless the owner is a mount
-    std::string container;    // the mounted one
+    std::string program;            // "ros2store-fuse", "python3"
+    std::string mount_point;        // "" unless the owner is a mount
+    std::string container;          // the mounted one
+    bool shares = false;            // it gives the pool to processes of its user (pool_service.h)
+    std::vector<PoolUser> users{};  // which have it now; the first of many
     friend bool operator==(const OwnerRecord&, const OwnerRecord&) = default;
 };
 
@@ -52,6 +62,12 @@ class Ownership {
     // take_patiently() does. Errors: those of take().
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> share_patiently(
         Reactor& reactor, std::string directory, OwnerRecord& present, Report& report);
+    // Takes over the file of the owner that another process has locked for this one. Errors: io.
+    [[nodiscard]] static Result<std::unique_ptr<Ownership>> adopt(int descriptor,
+                                                                  const OwnerRecord& self,
+                                                                  Report& report);
+    // Writes another record of this process. The lock decides, so an error is no matter.
+    void update(const OwnerRecord& self);
     // Releases the directory. Does nothing in a forked child, which does not have the lock.
     ~Ownership();
     Ownership(const Ownership&) = delete;
@@ -62,6 +78,11 @@ class Ownership {
                                                                   OwnerRecord& present,
                                                                   Report& report);
     explicit Ownership(int descriptor) : descriptor_(descriptor) {}
+    [[nodiscard]] static Result<std::unique_ptr<Ownership>> record(std::unique_ptr<Ownership> taken,
+                                                                   const OwnerRecord& self,
+                                                                   Report& report);
+    // False: errno says why.
+    [[nodiscard]] bool write(const OwnerRecord& self) const;
     int descriptor_;
     ForkMark mark_;
 };
@@ -70,6 +91,10 @@ class Ownership {
 // Errors, with a sentence: not_found (no such directory, or no pool in it), those of
 // open_trusted().
 [[nodiscard]] Result<OwnerRecord> find_owner(const std::string& directory, Report& report);
+
+// Locks the file of the owner for a process that will adopt() it. Returns its descriptor, or -1 if
+// the pool has an owner. Errors, with a sentence: those of open_trusted().
+[[nodiscard]] Result<int> lock_for_another(const std::string& directory, Report& report);
 
 // "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": the error of a second opener.
 [[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);

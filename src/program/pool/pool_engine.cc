@@ -144,6 +144,13 @@ Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory, Owner
     co_return TakenPool{std::move(ownership), std::move(found)};
 }
 
+Result<TakenPool> adopt_pool(const std::string& directory, int owner_file, const OwnerRecord& self,
+                             Report& report) {
+    ROS2S_TRY_ASSIGN(auto ownership, Ownership::adopt(owner_file, self, report));
+    ROS2S_TRY_ASSIGN(auto found, read_pool_directory(directory, report));
+    return TakenPool{std::move(ownership), std::move(found)};
+}
+
 Task<Result<>> format_engine(Environment environment, PoolDirectory directory, Report& report) {
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
     std::vector<device::BlockDevice*> borrowed;

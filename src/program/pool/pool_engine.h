@@ -28,6 +28,9 @@ enum class PoolUse : uint8_t {
 [[nodiscard]] Task<Result<TakenPool>> take_pool(Reactor& reactor, std::string directory,
                                                 OwnerRecord self, OwnerRecord& present,
                                                 Report& report, PoolUse use = PoolUse::usual);
+// The same if another process has locked the file of the owner for this one.
+[[nodiscard]] Result<TakenPool> adopt_pool(const std::string& directory, int owner_file,
+                                           const OwnerRecord& self, Report& report);
 
 // Each field is the one of EngineOptions with that name.
 struct EngineRole {

@@ -1,9 +1,9 @@
 // The objects to which handles of the C ABI point, and the steps of a call: check the handle, run
 // on the core, convert the result.
 //
-// In a forked child the first call on a handle of a server's container renews it: the container is
-// opened as a new client instance, and the file, directory or queue is opened again in it. What the
-// parent had is kept untouched.
+// In a forked child the first call on a handle renews it: the container is opened as a new client
+// instance, one of a pool in the parent through that owner, and the file, directory or queue is
+// opened again in it. What the parent had is kept untouched.
 #pragma once
 #include <sys/stat.h>
 
@@ -52,7 +52,7 @@ struct ros2s_fs {
     [[nodiscard]] ros2s::api::c::Instance& instance() { return *attachment.instance; }
     // Whether a forked child can renew it.
     [[nodiscard]] bool is_renewable() const {
-        return attachment.instance->deployment().is_on_network();
+        return attachment.instance->deployment().is_renewable();
     }
     template <class F>
     auto run(F&& make) {

@@ -12,7 +12,9 @@
 #include <mutex>
 #include <set>
 
+#include "own_directory.h"
 #include "ros2s/pool/pool_directory.h"
+#include "ros2s/pool/pool_process.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/library_opening.h"
 #include "ros2s/runtime/process_limits.h"
@@ -135,6 +137,12 @@ Result<std::shared_ptr<Instance>> start_instance(const Uri& uri, const std::stri
     return instance;
 }
 
+// Of this version, as the libraries that libros2store loads.
+std::string pool_process() {
+    return fmt::format("{}/ros2store/{}-{}.{}.{}", own_directory(), pool::pool_program,
+                       ROS2S_VERSION_MAJOR, ROS2S_VERSION_MINOR, ROS2S_VERSION_PATCH);
+}
+
 // A pool directory has one key, whatever path leads to it. A container of a server has its name as
 // key.
 Result<std::string> key_of(Uri uri, Report& report) {
@@ -176,20 +184,25 @@ Instances::Shared Instances::find(const std::string& key) {
 Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
                                    const std::string& key, Report& report) {
     const bool is_here = is_opened_here(uri);
-    if (forked_from_user_ && is_here) ROS2S_TRY(find_owner_for_forked_child(uri, report));
+    // Not even the thread for it can be started.
+    if (forked_from_user_ && uri.transport == Uri::Transport::rados) {
+        return refuse_in_forked_child(report);
+    }
     ROS2S_TRY_ASSIGN(auto instance, start_instance(uri, key, report));
     const Call call;
     opening_pools_ += is_here ? 1 : 0;
     LibraryOpening opening;
     auto opened = instance->run([&] {
-        return Deployment::open(
-            call, instance->environment(), uri,
-            {.embedded = {.program = program}, .in_forked_child = forked_from_user_}, report);
+        return Deployment::open(call, instance->environment(), uri,
+                                {.embedded = {.program = program, .shares = true},
+                                 .in_forked_child = forked_from_user_,
+                                 .pool_process = pool_process()},
+                                report);
     });
     if (uses_threads(uri, opened)) used_ = true;
     opening_pools_ -= is_here ? 1 : 0;
-    // One that fails may have made some of the static objects, and the next one the rest. Through an
-    // owner it may be a network, or a mount, which has no such library.
+    // One that fails may have made some of the static objects, and the next one the rest. Through
+    // an owner it may be a network, or a mount, which has no such library.
     const bool is_network = opened ? (*opened)->is_on_network() : !is_here;
     const bool has_library = !opened || is_network || !(*opened)->is_through_owner();
     auto& has_opened = is_network ? has_opened_network_ : has_opened_here_;

@@ -6,14 +6,11 @@
 // else runs on its core. From any thread. A library is never unloaded.
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <limits.h>
-#include <link.h>
 
-#include <array>
 #include <atomic>
-#include <filesystem>
 
 #include "libraries.h"
+#include "ros2s/api/c/own_directory.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/loaded_library.h"
 #include "ros2s/control/grpc_needs.h"
@@ -23,23 +20,6 @@
 
 namespace ros2s::api::c {
 namespace {
-
-// The directory of libros2store.so, or of the library that has all of it inside (plugins/daos),
-// also if it was loaded by a symbolic link. It depends on no variable of the environment.
-std::string own_directory() {
-    static constexpr char here = 0;
-    Dl_info unused;
-    void* entry = nullptr;
-    ROS2S_CHECK(::dladdr1(&here, &unused, &entry, RTLD_DL_LINKMAP) != 0);
-    std::array<char, PATH_MAX> directory{};
-    ROS2S_CHECK(::dlinfo(entry, RTLD_DI_ORIGIN, directory.data()) == 0);
-    const std::string_view loaded_as = static_cast<const link_map*>(entry)->l_name;
-    std::error_code failed;
-    const auto file = std::filesystem::canonical(
-        std::filesystem::path(directory.data()) / loaded_as.substr(loaded_as.rfind('/') + 1),
-        failed);
-    return failed ? directory.data() : file.parent_path().string();
-}
 
 // The foreign libraries of each take less address space than this.
 constexpr uint64_t loaded_bytes = uint64_t{64} << 20;

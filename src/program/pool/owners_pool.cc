@@ -1,0 +1,70 @@
+#include "ros2s/pool/owners_pool.h"
+
+#include "pool_service.h"
+#include "ros2s/client/verifying_store.h"
+#include "ros2s/fabric/shm/shm.h"
+#include "ros2s/pool/pool_process.h"
+#include "ros2s/remote/remote_store.h"
+#include "ros2s/rpc/channel.h"
+
+namespace ros2s::pool {
+namespace {
+
+// An owner admits the processes of its user without tickets. Asked for one, this makes sure that
+// the pool has an owner.
+class Successor final : public rpc::TicketSource {
+  public:
+    Successor(Reactor& reactor, std::string directory, std::string program)
+        : reactor_(reactor), directory_(std::move(directory)), program_(std::move(program)) {}
+    Task<Result<std::string>> take(Report& report) override {
+        // Whoever opens it looks for an owner first.
+        if (std::exchange(is_first_, false) || program_.empty()) co_return std::string();
+        ROS2S_CO_TRY(co_await start_pool_process(reactor_, program_, directory_, report));
+        co_return std::string();
+    }
+
+  private:
+    Reactor& reactor_;
+    const std::string directory_, program_;
+    bool is_first_ = true;
+};
+
+}  // namespace
+
+OwnersPool::~OwnersPool() = default;
+
+Task<Result<std::unique_ptr<OwnersPool>>> OwnersPool::open(const Call& call, Reactor& reactor,
+                                                           Log log, std::string directory,
+                                                           std::string program, Report& report) {
+    std::unique_ptr<OwnersPool> pool(new OwnersPool);
+    const auto begun = co_await pool->begin(call, reactor, std::move(log), std::move(directory),
+                                            std::move(program), report);
+    if (begun) co_return std::move(pool);
+    co_await pool->close();
+    co_return fail(begun.error());
+}
+
+Task<Result<>> OwnersPool::begin(const Call& call, Reactor& reactor, Log log, std::string directory,
+                                 std::string program, Report& report) {
+    successor_ = std::make_unique<Successor>(reactor, directory, std::move(program));
+    auto* const domain = stack_.push("Domain", fabric::shm::open_domain(reactor));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const channel,
+        stack_.push("Channel", co_await rpc::Channel::open(
+                                   reactor, *domain, service_address(directory), *successor_,
+                                   {.service = remote::object_service,
+                                    .client = Uuid::make(reactor.secrets())},
+                                   report, call)));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const remote,
+        stack_.push("RemoteStore", co_await remote::RemoteStore::open(call, *channel, report)));
+    client_ = stack_.push("VerifyingStore", std::make_unique<client::VerifyingStore>(
+                                                reactor, *remote, std::move(log)));
+    co_return Result<>{};
+}
+
+object::ObjectStore& OwnersPool::store() { return *client_; }
+
+std::string OwnersPool::path() const { return client_->path(); }
+
+}  // namespace ros2s::pool

@@ -1,0 +1,90 @@
+#include "pool_service.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "ros2s/fabric/shm/shm.h"
+
+namespace ros2s::pool {
+namespace {
+
+std::string program_of(pid_t pid) {
+    std::ifstream file(fmt::format("/proc/{}/comm", pid));
+    std::string name;
+    std::getline(file, name);
+    return name;
+}
+
+}  // namespace
+
+std::string service_address(const std::string& directory) { return directory + "/owner.sock"; }
+
+PoolService::PoolService(Environment environment, object::ObjectStore& store, OnChange on_change)
+    : environment_(std::move(environment)),
+      on_change_(std::move(on_change)),
+      service_(store),
+      left_(environment_.reactor) {}
+
+PoolService::~PoolService() { ROS2S_CHECK(domain_ == nullptr); }
+
+Task<Result<std::unique_ptr<PoolService>>> PoolService::listen(Environment environment,
+                                                               std::string directory,
+                                                               object::ObjectStore& store,
+                                                               OnChange on_change, Report& report) {
+    std::unique_ptr<PoolService> made(
+        new PoolService(std::move(environment), store, std::move(on_change)));
+    const std::string address = service_address(directory);
+    made->domain_ = fabric::shm::open_domain(made->environment_.reactor);
+    auto server = co_await rpc::Server::listen(made->environment_.reactor, *made->domain_, address,
+                                               made->service_, *made, {}, report);
+    if (!server) {
+        co_await made->close();
+        co_return fail(server.error());
+    }
+    made->server_ = std::move(*server);
+    // Whatever the umask: admit() decides, and others need not even come.
+    [[maybe_unused]] const int changed = ::chmod(address.c_str(), 0600);
+    co_return made;
+}
+
+Task<> PoolService::close() {
+    if (server_) co_await server_->close();
+    server_.reset();
+    if (domain_) co_await domain_->close();
+    domain_.reset();
+}
+
+Task<> PoolService::until_unused(Duration within) {
+    Reactor& reactor = environment_.reactor;
+    for (const Time until = reactor.now() + within; users_.empty() && reactor.now() < until;) {
+        co_await sleep_for(reactor, std::chrono::milliseconds(10));
+    }
+    while (!users_.empty()) co_await left_;
+}
+
+Result<rpc::Guest> PoolService::admit(const rpc::HelloBody& /*hello*/, const fabric::Peer& peer) {
+    if (peer.user != static_cast<int64_t>(::geteuid())) return fail(Code::denied);
+    const auto pid = static_cast<pid_t>(peer.process);
+    const uint64_t session = environment_.reactor.secrets().next();
+    users_[session] = {.pid = pid, .program = program_of(pid)};
+    say();
+    return rpc::Guest{.session = session};
+}
+
+void PoolService::left(const rpc::Guest& guest) {
+    service_.session_ended(guest.session);
+    users_.erase(guest.session);
+    say();
+    left_.wake_all();
+}
+
+void PoolService::say() const {
+    std::vector<PoolUser> users;
+    for (const auto& [session, user] : users_) users.push_back(user);
+    on_change_(users);
+}
+
+}  // namespace ros2s::pool
