@@ -9,6 +9,7 @@
 A checkpoint is a directory with a file in safetensors format for each rank. It is written as .NAME.RUN.saving, and gets
 its name by a rename when the data of all ranks is durable. One save at a time runs in a directory of checkpoints: it
 holds a lock on .lock there. StorageWriter and StorageReader do the same for torch.distributed.checkpoint."""
+import contextlib
 import dataclasses
 import errno
 import fcntl
@@ -208,7 +209,7 @@ class Checkpoints(Directory):
     def _memory_of(self, size):
         if self._room is None or len(self._room) < size:
             self._room = self._memory = None
-            self._room = torch.empty(size + size // 16, dtype=torch.uint8)
+            self._room = safetensors.new_memory(torch, size + size // 16)
         return self._room[:size]
 
     def _save(self, name, run):
@@ -229,10 +230,8 @@ class Checkpoints(Directory):
                 self._until(lambda: all(self.fs.exists_many(files, hidden)), "the files of all ranks")
                 self._publish(hidden, name, self.world)
             except BaseException:
-                try:
+                with contextlib.suppress(OSError):  # the first error counts; the next save removes the rest
                     self.fs.rmtree(hidden)
-                except OSError:
-                    pass  # the first error counts; the next save removes the rest
                 raise
             if self.keep is not None:
                 self._keep_last(self.keep)
@@ -468,7 +467,7 @@ class StorageReader(_base("StorageReader")):
     @staticmethod
     def _read_run(file, run, planner):
         begin, end = run[0][0].offset, max(piece.offset + piece.bytes for piece, _ in run)
-        memory = torch.empty(end - begin, dtype=torch.uint8)
+        memory = safetensors.new_memory(torch, end - begin)
         safetensors.read_range(file, memory, begin)
         for piece, item in run:
             at = piece.offset - begin

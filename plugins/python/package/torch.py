@@ -26,8 +26,8 @@ class Files(Dataset):
     """A map-style dataset of files: sample i is decode(path, bytes), by default that pair.
 
     `fs` is a FileSystem or a URI. `files` is a directory, of which it takes all regular files at any depth in the order
-    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as os.fsdecode
-    makes them. Errors are those of read_many."""
+    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as
+    os.fsdecode() makes them. Errors are those of read_many."""
 
     def __init__(self, fs, files="", decode=None):
         self.fs = _opened(fs)
