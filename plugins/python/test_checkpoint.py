@@ -199,6 +199,9 @@ class Embedded(OnPool):
             self.write(self.path + "/a/checkpoint.json", marker)
             self.fs.truncate(self.path + "/a/checkpoint.json", len(marker))
             self.assertEqual(self.checkpoints.list(), [])
+        self.write(self.path + "/a/checkpoint.json", b'{"format": 2, "sequence": 1}')
+        with self.assertRaisesRegex(OSError, "format 2 is not 1"):
+            self.checkpoints.list()
 
     def test_use_after_close(self):
         self.checkpoints.save_async("a", {"t": torch.ones(4)})

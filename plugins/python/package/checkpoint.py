@@ -74,9 +74,13 @@ class Directory:
                 continue
             try:
                 marker = json.loads(self.fs.read_many([f"{name}/{MARKER}"], self.path)[0])
-                found.append((int(marker["sequence"]), name))
+                format, sequence = int(marker["format"]), int(marker["sequence"])
             except (FileNotFoundError, ValueError, KeyError, TypeError):
                 continue  # another directory, or one that was removed just now
+            if format != FORMAT:
+                raise OSError(errno.EOPNOTSUPP, f"checkpoint '{self._of(name)}': format {format} is not {FORMAT}: "
+                                                "use the ros2store that wrote it")
+            found.append((sequence, name))
         return sorted(found)
 
     def _locked(self):
@@ -366,7 +370,8 @@ class StorageWriter(_base("StorageWriter")):
             self._unlock()
             raise
         self._ranks = len(plans)
-        return [dataclasses.replace(plan, storage_data=(self._hidden, _file_of(rank))) for rank, plan in enumerate(plans)]
+        return [dataclasses.replace(plan, storage_data=(self._hidden, _file_of(rank)))
+                for rank, plan in enumerate(plans)]
 
     def write_data(self, plan, planner):
         """Writes the items of this rank as one file, which is durable on return."""
@@ -482,8 +487,8 @@ class StorageReader(_base("StorageReader")):
                 tensor = tensor.narrow(dimension, offset, length)
             target = planner.resolve_tensor(item).detach()
             if target.size() != tensor.size():
-                raise ValueError(f"'{item.storage_index.fqn}': it has the shape {tuple(tensor.size())} in the checkpoint, "
-                                 f"and is wanted as {tuple(target.size())}")
+                raise ValueError(f"'{item.storage_index.fqn}': the checkpoint has the shape {tuple(tensor.size())}, and "
+                                 f"{tuple(target.size())} is wanted")
             target.copy_(tensor)
             planner.commit_tensor(item, target)
 
@@ -551,7 +556,10 @@ def _name_of(name):
 
 
 def _is_path(path):
-    return isinstance(path, (str, bytes, os.PathLike)) and os.path.basename(os.fsdecode(path).rstrip("/")) not in ("", ".", "..")
+    try:
+        return bool(_path_of(path))
+    except (TypeError, ValueError):
+        return False
 
 
 def _path_of(path):

@@ -38,7 +38,8 @@ def load_with_metadata(fs, path, framework="torch"):
     """As load(), and the dict of str that the file has as "__metadata__"."""
     library = importlib.import_module(framework)
     memory = read_file(fs, path, library)
-    entries, metadata = parse(os.fsdecode(path), len(memory), lambda begin, end: bytes(memoryview(_array(memory[begin:end]))))
+    view = memoryview(_array(memory))
+    entries, metadata = parse(os.fsdecode(path), len(memory), lambda begin, end: bytes(view[begin:end]))
     return {name: tensor_of(library, memory, *entry) for name, entry in entries.items()}, metadata
 
 
