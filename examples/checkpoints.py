@@ -27,7 +27,8 @@ def train(fs, steps):
         optimizer.step()
         if step % 5 == 4:
             # Returns when the tensors are copied. An error of the save before is raised here.
-            checkpoints.save_async(step, {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step})
+            state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}
+            checkpoints.save_async(step, state)
     checkpoints.wait()
     return first, checkpoints.list()
 

@@ -199,6 +199,9 @@ class Embedded(OnPool):
             self.write(self.path + "/a/checkpoint.json", marker)
             self.fs.truncate(self.path + "/a/checkpoint.json", len(marker))
             self.assertEqual(self.checkpoints.list(), [])
+        self.write(self.path + "/a/checkpoint.json", b'{"format": 2, "sequence": 1}')
+        with self.assertRaisesRegex(OSError, "format 2 is not 1"):
+            self.checkpoints.list()
 
     def test_use_after_close(self):
         self.checkpoints.save_async("a", {"t": torch.ones(4)})
@@ -341,11 +344,11 @@ def read_item(index, kind, offsets=(), lengths=()):
 
 
 @contextlib.contextmanager
-def imported_checkpoint(modules):
-    """ros2store.checkpoint, imported anew with these modules."""
+def imported_storage(modules):
+    """ros2store.checkpoint_storage, imported anew with these modules."""
     with mock.patch.dict(sys.modules, modules):
-        del sys.modules["ros2store.checkpoint"]
-        yield importlib.import_module("ros2store.checkpoint")
+        del sys.modules["ros2store.checkpoint_storage"]
+        yield importlib.import_module("ros2store.checkpoint_storage")
 
 
 class DistributedCheckpoint(OnPool):
@@ -366,7 +369,7 @@ class DistributedCheckpoint(OnPool):
 
     def test_the_interface_of_2_3(self):
         base = interface_of_2_3()
-        with imported_checkpoint({base.__name__: base}) as module:
+        with imported_storage({base.__name__: base}) as module:
             self.check_2_3(base, module)
 
     def check_2_3(self, base, module):
@@ -406,7 +409,7 @@ class DistributedCheckpoint(OnPool):
         self.assertEqual(len(planner.committed), 8)
         piece = metadata.storage_data[Index("w", (2, 0))]
         for change in ({"offset": -8}, {"offset": 1 << 40}, {"bytes": 1 << 50}, {"bytes": -1}, {"shape": (1, 1)}, {"dtype": "X"}):
-            metadata.storage_data[Index("w", (2, 0))] = dataclasses.replace(piece, **change)
+            metadata.storage_data[Index("w", (2, 0))] = dataclasses.astuple(dataclasses.replace(module.Piece(*piece), **change))
             with self.subTest(change=change), self.assertRaisesRegex(ValueError, "dcp/1/00001.safetensors': offset"):
                 reader.read_data(Plan(items[1:2]), planner)
         self.write("dcp/1/.metadata", b"garbage")
@@ -429,7 +432,7 @@ class DistributedCheckpoint(OnPool):
 
         with mock.patch.object(dataclasses, "_get_field", with_any_default):
             theirs = importlib.import_module("torch.distributed._shard.checkpoint")
-        with imported_checkpoint({}) as module:
+        with imported_storage({}) as module:
             self.check_1_13(theirs, module)
 
     def check_1_13(self, theirs, module):

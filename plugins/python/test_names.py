@@ -235,10 +235,10 @@ class Package(unittest.TestCase):
             print("torch is not installed (python3-torch): the classes for it are not looked at")
         for kind in kinds:
             module = kind.__module__.removeprefix("ros2store.")
-            stub_file = module + ".pyi" if module in ("checkpoint", "torch") else "__init__.pyi"
-            stub = ast.parse((folder / stub_file).read_text(encoding="utf-8"))
-            stubs = {node.name: node for node in stub.body if isinstance(node, ast.ClassDef)}
-            own = {method.name for base in (kind.__name__, "_Methods", "Directory") if base in stubs
+            stub_file = module + ".pyi" if (folder / (module + ".pyi")).exists() else "__init__.pyi"
+            stubs = {node.name: node for each in folder.glob("*.pyi")
+                     for node in ast.parse(each.read_text(encoding="utf-8")).body if isinstance(node, ast.ClassDef)}
+            own = {method.name for base in (kind.__name__, "_Methods", "Directory")
                    for method in stubs[base].body if hasattr(method, "name")}
             for base in kind.__mro__:
                 if not base.__module__.startswith("ros2store"):

@@ -6,7 +6,7 @@ import struct
 import unittest
 
 import ros2store
-from on_pool import OnPool, ros2store_command
+from on_pool import OnPool
 from ros2store import safetensors
 
 try:

@@ -105,7 +105,7 @@ class Order(unittest.TestCase):
                 with self.subTest(world=world, later_world=later_world, used=used):
                     self.assertEqual(set(seen) | set(rest), set(range(60)))
                     self.assertLessEqual(len(seen) + len(rest), 60 + later_world - 1)
-        with self.assertRaisesRegex(ValueError, r"\(3, 60\), and here are \(4, 60\)"):
+        with self.assertRaisesRegex(ValueError, r"\(3, 60\), here is \(4, 60\)"):
             Stream(Numbers(60), 8, seed=4).load_state_dict(state)
         with self.assertRaises(ValueError):
             Stream(Numbers(61), 8, seed=3).load_state_dict(state)

@@ -6,10 +6,12 @@
 A file is read by one read into memory of the process, and the tensors share that memory. Nothing is mapped: a block
 that fails its checksum is an OSError here, and no signal later. Tensors are those of torch, or arrays of numpy with
 `framework="numpy"`."""
+import contextlib
 import errno
 import importlib
 import json
 import math
+import mmap
 import os
 import secrets
 
@@ -36,7 +38,8 @@ def load_with_metadata(fs, path, framework="torch"):
     """As load(), and the dict of str that the file has as "__metadata__"."""
     library = importlib.import_module(framework)
     memory = read_file(fs, path, library)
-    entries, metadata = parse(os.fsdecode(path), len(memory), lambda begin, end: bytes(memoryview(_array(memory[begin:end]))))
+    view = memoryview(_array(memory))
+    entries, metadata = parse(os.fsdecode(path), len(memory), lambda begin, end: bytes(view[begin:end]))
     return {name: tensor_of(library, memory, *entry) for name, entry in entries.items()}, metadata
 
 
@@ -69,7 +72,7 @@ def pack(tensors, metadata=None, memory_of=None):
         raise ValueError(f"safetensors: the header would have {len(text)} bytes, more than {HEADER_BYTES_MAX}")
     library = importlib.import_module(_framework_of(next(iter(tensors.values()), None)))
     base = 8 + len(text)
-    memory = memory_of(base + at) if memory_of else library.empty(base + at, dtype=library.uint8)
+    memory = memory_of(base + at) if memory_of else new_memory(library, base + at)
     memoryview(_array(memory))[:base] = len(text).to_bytes(8, "little") + text
     places = {}
     for name in order:
@@ -136,10 +139,20 @@ def parse(name, size, read):
     return entries, metadata
 
 
+def new_memory(library, size):
+    """Memory in huge pages, where the kernel has them: to touch a new small page costs more than to fill it."""
+    if size == 0:
+        return library.empty(0, dtype=library.uint8)
+    memory = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return library.frombuffer(memory, dtype=library.uint8)
+
+
 def read_file(fs, path, library):
     """A file in new memory, by one read."""
     with fs.open(path, "rb", 0) as file:
-        memory = library.empty(file.size(), dtype=library.uint8)
+        memory = new_memory(library, file.size())
         read_range(file, memory, 0)
     return memory
 
@@ -180,10 +193,8 @@ def write_file(fs, path, memory):
             file.fsync()
         fs.rename(hidden, path)
     except BaseException:
-        try:
+        with contextlib.suppress(OSError):  # the first error counts
             fs.unlink(hidden)
-        except OSError:
-            pass  # the first error counts
         raise
 
 

@@ -26,8 +26,8 @@ class Files(Dataset):
     """A map-style dataset of files: sample i is decode(path, bytes), by default that pair.
 
     `fs` is a FileSystem or a URI. `files` is a directory, of which it takes all regular files at any depth in the order
-    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as os.fsdecode
-    makes them. Errors are those of read_many."""
+    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as
+    os.fsdecode() makes them. Errors are those of read_many."""
 
     def __init__(self, fs, files="", decode=None):
         self.fs = _opened(fs)
@@ -72,7 +72,8 @@ class Tars(Dataset):
         with concurrent.futures.ThreadPoolExecutor(INDEX_THREADS) as pool:
             indices = list(pool.map(self._index_of, self.tars))
         # (tar, key, [(suffix, offset, bytes)])
-        self._samples = [(tar, key, members) for tar, index in zip(self.tars, indices) for key, members in index.items()]
+        self._samples = [(tar, key, members)
+                         for tar, index in zip(self.tars, indices) for key, members in index.items()]
 
     def __getstate__(self):
         return {**self.__dict__, "_open": {}}
@@ -138,8 +139,8 @@ class Stream(IterableDataset):
     is initialised.
 
     A new iteration starts its epoch at the beginning, or where load_state_dict() says. After its end the next epoch
-    follows, with workers only in a Loader: with DataLoader call set_epoch(). Workers serve one epoch: persistent_workers
-    is a RuntimeError."""
+    follows, with workers only in a Loader: with DataLoader call set_epoch(). Workers serve one epoch:
+    persistent_workers is a RuntimeError."""
 
     def __init__(self, samples, batch, seed=None, rank=None, world=None):
         if (rank is None) != (world is None):
@@ -147,7 +148,7 @@ class Stream(IterableDataset):
         if world is None:
             rank, world = _rank_and_world()
         if not 0 <= rank < world or batch < 1:
-            raise ValueError(f"rank {rank} of {world} with batches of {batch}: rank must be below world, and batch above 0")
+            raise ValueError(f"rank {rank} of {world}, batch {batch}: rank must be below world, and batch above 0")
         self.samples, self.batch, self.seed, self.rank, self.world = samples, batch, seed, rank, world
         self.epoch = 0
         self._start = 0  # samples that all ranks together had used when the order began here
@@ -172,7 +173,7 @@ class Stream(IterableDataset):
         another batch. ValueError: it is the state of another seed or number of samples."""
         here = self.seed, len(self.samples)
         if (state["seed"], state["samples"]) != here:
-            raise ValueError(f"the state is of (seed, samples) {(state['seed'], state['samples'])}, and here are {here}")
+            raise ValueError(f"the state is of (seed, samples) {(state['seed'], state['samples'])}, here is {here}")
         self.epoch, self._start, self._used, self._resumes = state["epoch"], state["start"], state["used"], True
         if get_worker_info() is None:
             self._start, self._used = self._start + self._used * state["world"], 0
