@@ -141,7 +141,7 @@ class Order(unittest.TestCase):
 
 
 class Embedded(OnPool):
-    workers = 0,
+    workers = 0, 2
 
     @classmethod
     def setUpClass(cls):
@@ -260,17 +260,6 @@ class Embedded(OnPool):
                 samples[0]
             self.assertEqual(caught.exception.errno, errno.EBADF)
 
-    def test_a_forked_worker_says_that_the_pool_is_the_parents(self):
-        with self.assertRaisesRegex(OSError, "spawn|new program"):
-            list(DataLoader(self.files(), batch_size=8, num_workers=1))
-
-
-class Network:
-    workers = 0, 2
-
-    def test_a_forked_worker_says_that_the_pool_is_the_parents(self):
-        pass
-
     def test_a_worker_that_is_killed_is_an_error_and_the_next_epoch_works(self):
         with self.assertRaisesRegex(RuntimeError, "worker.*(killed|exited unexpectedly)"):
             list(DataLoader(Stream(self.files(die), 8), batch_size=8, num_workers=2))
@@ -283,11 +272,11 @@ class Network:
             list(loader)
 
 
-class Direct(Network, Embedded):
+class Direct(Embedded):
     scheme, further = "ros2s", "&provider=shm"
 
 
-class Offload(Network, Embedded):
+class Offload(Embedded):
     scheme = "ros2s+dpu"
 
     def test_spawned_workers(self):

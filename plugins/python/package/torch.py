@@ -5,8 +5,7 @@
     for image, label in loader:
         ...
 
-A batch is one request. Forked workers use what the parent opened on a server; spawned ones open the URI again. The pool
-of a ros2s+local:// URI belongs to one process: use num_workers=0."""
+A batch is one request. Forked workers use what the parent opened; spawned ones open the URI again."""
 import concurrent.futures
 import os
 import random
