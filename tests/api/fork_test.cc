@@ -1,133 +1,30 @@
-// Handles of servers' containers in forked children, and how children end, through libros2store.so
-// as programs have it.
-#include <fcntl.h>
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// Handles of servers' containers in forked children, through libros2store.so as programs have it.
 #include <poll.h>
 #include <sys/file.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <functional>
 #include <set>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "ros2store/ros2store.h"
+#include "forks.h"
 
 namespace ros2s::tests {
 namespace {
 
-using testing::HasSubstr;
-
-int run(const std::string& command) { return std::system(command.c_str()); }
-
-// A pool directory, with its daemons.
-class Daemons {
-  public:
-    explicit Daemons(const std::string& options = "") {
-        EXPECT_NE(mkdtemp(parent_.data()), nullptr);
-        EXPECT_EQ(run(std::string(PROGRAM_CLI) + " up " + options + directory() +
-                      " --size 128MiB >/dev/null"),
-                  0);
-    }
-    ~Daemons() {
-        run(std::string(PROGRAM_CLI) + " down " + directory() + " >/dev/null");
-        std::filesystem::remove_all(parent_);
-    }
-    Daemons(const Daemons&) = delete;
-    Daemons& operator=(const Daemons&) = delete;
-    [[nodiscard]] std::string directory() const { return parent_ + "/pool"; }
-    [[nodiscard]] std::string uri(const std::string& scheme) const {
-        return scheme + ":///pool/main?dir=" + directory();
-    }
-
-  private:
-    std::string parent_ = testing::TempDir() + "fork.XXXXXX";
-};
-
-ros2s_fs* open_container(const std::string& uri) {
-    ros2s_fs* fs = nullptr;
-    char error[1024];
-    EXPECT_EQ(ros2s_open(uri.c_str(), nullptr, &fs, error, sizeof error), 0) << error;
-    return fs;
-}
-
-// A child's exit status; 1000 and more: a signal. A child that hangs is killed by SIGALRM.
-constexpr int a_signal = 1000;
-constexpr unsigned patience_s = 60;
-
-pid_t start_child(const std::function<int()>& body) {
-    fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) {
-        alarm(patience_s);
-        _exit(body());
-    }
-    return child;
-}
-
-int end_of(pid_t child) {
-    int status = 0;
-    EXPECT_EQ(waitpid(child, &status, 0), child);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : a_signal + WTERMSIG(status);
-}
-
-int in_child(const std::function<int()>& body) { return end_of(start_child(body)); }
-
-// For a child: it ends with the line of the first wrong answer.
-#define CHILD_CHECK(condition)                                                              \
-    do {                                                                                    \
-        if (!(condition)) {                                                                 \
-            fprintf(stderr, "line %d: %s: %s\n", __LINE__, #condition, ros2s_last_error()); \
-            return 1;                                                                       \
-        }                                                                                   \
-    } while (false)
-
-std::string read_text(ros2s_fs* fs, const std::string& name) {
-    ros2s_file* file = nullptr;
-    EXPECT_EQ(ros2s_file_open(fs, name.c_str(), O_RDONLY, 0, &file), 0) << ros2s_last_error();
-    std::string text(4096, '\0');
-    const ssize_t got = ros2s_pread(file, text.data(), text.size(), 0);
-    EXPECT_GE(got, 0) << ros2s_last_error();
-    text.resize(static_cast<size_t>(std::max<ssize_t>(got, 0)));
-    EXPECT_EQ(ros2s_file_close(file), 0);
-    return text;
-}
-
-int write_file(ros2s_fs* fs, const std::string& name, const std::string& text) {
-    ros2s_file* file = nullptr;
-    CHILD_CHECK(ros2s_file_open(fs, name.c_str(), O_RDWR | O_CREAT, 0644, &file) == 0);
-    CHILD_CHECK(ros2s_pwrite(file, text.data(), text.size(), 0) ==
-                static_cast<ssize_t>(text.size()));
-    CHILD_CHECK(ros2s_file_close(file) == 0);
-    return 0;
-}
-
-class ForkOnNetwork : public testing::TestWithParam<const char*> {
-  protected:
-    [[nodiscard]] std::string uri() const { return daemons_.uri(GetParam()); }
-
-    Daemons daemons_;
-};
 INSTANTIATE_TEST_SUITE_P(, ForkOnNetwork, testing::Values("ros2s", "ros2s+dpu"),
                          [](const auto& each) {
                              return each.param == std::string("ros2s") ? "direct" : "offload";
                          });
 
 TEST_P(ForkOnNetwork, ChildUsesFilesOfTheParent) {
-    ros2s_fs* fs = open_container(uri());
-    ros2s_file* file = nullptr;
-    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT | O_EXCL, 0644, &file), 0);
+    const Container fs(uri());
+    const File file(fs, "a", O_RDWR | O_CREAT | O_EXCL);
     ASSERT_EQ(ros2s_pwrite(file, "parent", 6, 0), 6);
     EXPECT_EQ(in_child([&] {
                   char text[8] = {};
@@ -150,13 +47,11 @@ TEST_P(ForkOnNetwork, ChildUsesFilesOfTheParent) {
     EXPECT_STREQ(text, "parent chil");
     EXPECT_EQ(ros2s_pwrite(file, "P", 1, 0), 1);
     EXPECT_EQ(read_text(fs, "a"), "Parent chil");
-    EXPECT_EQ(ros2s_file_close(file), 0);
     EXPECT_EQ(ros2s_rmdir(fs, "of child"), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, ChildClosesUnusedHandlesWithoutAServer) {
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     ros2s_file* file = nullptr;
     ros2s_dir* directory = nullptr;
     ros2s_queue* queue = nullptr;
@@ -183,7 +78,6 @@ TEST_P(ForkOnNetwork, ChildClosesUnusedHandlesWithoutAServer) {
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
     EXPECT_EQ(ros2s_closedir(directory), 0);
     EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, ChildAndGrandchildOpenAnew) {
@@ -191,18 +85,12 @@ TEST_P(ForkOnNetwork, ChildAndGrandchildOpenAnew) {
         ros2s_fs* fs = open_container(uri());
         if (closes) EXPECT_EQ(ros2s_close(fs), 0);
         const auto use = [&](const char* name) {
-            ros2s_fs* own = nullptr;
-            CHILD_CHECK(ros2s_open(uri().c_str(), nullptr, &own, nullptr, 0) == 0);
-            CHILD_CHECK(write_file(own, name, name) == 0);
-            CHILD_CHECK(ros2s_close(own) == 0);
-            return 0;
+            return with_container(uri(),
+                                  [&](ros2s_fs* own) { return write_file(own, name, name); });
         };
         EXPECT_EQ(in_child([&] {
                       CHILD_CHECK(use("child") == 0);
-                      return in_child([&] {
-                          CHILD_CHECK(use("grandchild") == 0);
-                          return 0;
-                      });
+                      return in_child([&] { return use("grandchild"); });
                   }),
                   0);
         if (closes) fs = open_container(uri());
@@ -213,9 +101,8 @@ TEST_P(ForkOnNetwork, ChildAndGrandchildOpenAnew) {
 }
 
 TEST_P(ForkOnNetwork, GrandchildUsesHandlesOfBothAncestors) {
-    ros2s_fs* fs = open_container(uri());
-    ros2s_file* file = nullptr;
-    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
+    const Container fs(uri());
+    const File file(fs, "a");
     EXPECT_EQ(in_child([&] {
                   ros2s_file* own = nullptr;
                   CHILD_CHECK(ros2s_pwrite(file, "1", 1, 0) == 1);
@@ -232,15 +119,13 @@ TEST_P(ForkOnNetwork, GrandchildUsesHandlesOfBothAncestors) {
     EXPECT_EQ(ros2s_pwrite(file, "0", 1, 2), 1);
     EXPECT_EQ(read_text(fs, "a"), "120");
     EXPECT_EQ(read_text(fs, "b"), "21");
-    EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // Operations of two processes under one name would be taken for repetitions.
 TEST_P(ForkOnNetwork, NoWriteOfAnyProcessIsLost) {
     constexpr int children = 4;
     constexpr int rounds = 100;
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     const auto write_all = [&](int who) {
         ros2s_file* file = nullptr;
         const std::string name = "of " + std::to_string(who);
@@ -268,12 +153,11 @@ TEST_P(ForkOnNetwork, NoWriteOfAnyProcessIsLost) {
             ASSERT_EQ(text.substr(static_cast<size_t>(i) * 16, wanted.size()), wanted);
         }
     }
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, ChildContinuesADirectoryWhereTheParentWas) {
     constexpr int files = 600;  // more than two batches
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     ros2s_dir* directory = nullptr;
     for (int i = 0; i < files; ++i) {
         ros2s_file* file = nullptr;
@@ -317,12 +201,11 @@ TEST_P(ForkOnNetwork, ChildContinuesADirectoryWhereTheParentWas) {
     ASSERT_TRUE(read_on(seen, SIZE_MAX));
     EXPECT_EQ(seen.size(), files);
     EXPECT_EQ(ros2s_closedir(directory), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, QueuedRequestsAreCancelledInTheChildOnly) {
     constexpr uint32_t depth = 8;
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     ros2s_queue* queue = nullptr;
     ros2s_file* file = nullptr;
     ASSERT_EQ(ros2s_queue_create(fs, depth, &queue), 0);
@@ -386,13 +269,11 @@ TEST_P(ForkOnNetwork, QueuedRequestsAreCancelledInTheChildOnly) {
     EXPECT_TRUE(pending.empty());
     EXPECT_EQ(ros2s_queue_destroy(queue), 0);
     EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, LocksStayTheParents) {
-    ros2s_fs* fs = open_container(uri());
-    ros2s_file* file = nullptr;
-    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
+    const Container fs(uri());
+    const File file(fs, "a");
     ASSERT_EQ(ros2s_flock(file, LOCK_EX), 0) << ros2s_last_error();
     EXPECT_EQ(
         in_child([&] {
@@ -416,14 +297,11 @@ TEST_P(ForkOnNetwork, LocksStayTheParents) {
     EXPECT_EQ(ros2s_flock(other, LOCK_EX | LOCK_NB), -EWOULDBLOCK);
     EXPECT_EQ(ros2s_file_close(other), 0);
     EXPECT_EQ(ros2s_flock(file, LOCK_UN), 0);
-    EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, UnlinkedFileStaysOpenInTheChild) {
-    ros2s_fs* fs = open_container(uri());
-    ros2s_file* file = nullptr;
-    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
+    const Container fs(uri());
+    const File file(fs, "a");
     ASSERT_EQ(ros2s_pwrite(file, "text", 4, 0), 4);
     ASSERT_EQ(ros2s_unlink(fs, "a"), 0);
     EXPECT_EQ(in_child([&] {
@@ -432,14 +310,12 @@ TEST_P(ForkOnNetwork, UnlinkedFileStaysOpenInTheChild) {
                   return 0;
               }),
               0);
-    EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, ForkDuringIoOfOtherThreads) {
     constexpr int threads = 3;
     constexpr int forks = 10;
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     std::atomic<bool> stops = false;
     std::atomic<int> wrong = 0;
     std::vector<std::thread> writers;
@@ -465,13 +341,11 @@ TEST_P(ForkOnNetwork, ForkDuringIoOfOtherThreads) {
     stops = true;
     for (std::thread& each : writers) each.join();
     EXPECT_EQ(wrong, 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 TEST_P(ForkOnNetwork, ThreadsOfAChildRenewAHandleOnce) {
-    ros2s_fs* fs = open_container(uri());
-    ros2s_file* file = nullptr;
-    ASSERT_EQ(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file), 0);
+    const Container fs(uri());
+    const File file(fs, "a");
     EXPECT_EQ(in_child([&] {
                   std::atomic<int> right = 0;
                   std::vector<std::thread> writers;
@@ -488,13 +362,11 @@ TEST_P(ForkOnNetwork, ThreadsOfAChildRenewAHandleOnce) {
               }),
               0);
     EXPECT_EQ(read_text(fs, "a"), "xxxxxxxx");
-    EXPECT_EQ(ros2s_file_close(file), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // The helper is no child of this process, and closing all descriptors does not break it.
 TEST_P(ForkOnNetwork, ProgramsThatCloseAllDescriptorsAndWaitForAllChildren) {
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     EXPECT_EQ(in_child([&] {
                   close_range(3, ~0U, 0);
                   const int taken = open("/dev/null", O_RDWR);
@@ -508,7 +380,6 @@ TEST_P(ForkOnNetwork, ProgramsThatCloseAllDescriptorsAndWaitForAllChildren) {
     EXPECT_EQ(waitpid(-1, nullptr, 0), -1);
     EXPECT_EQ(errno, ECHILD);
     EXPECT_EQ(read_text(fs, "a"), "child");
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // The helpers that were started with this in their environment.
@@ -530,12 +401,7 @@ std::set<std::string> helpers_with(const std::string& tag) {
 // Only in a process that has used no server before: so ctest runs it.
 TEST_P(ForkOnNetwork, HelperIsSharedAndEndsWithItsLastProcess) {
     const std::string tag = "ROS2STORE_TEST_TAG=" + daemons_.directory();
-    const auto use = [&] {
-        ros2s_fs* own = nullptr;
-        CHILD_CHECK(ros2s_open(uri().c_str(), nullptr, &own, nullptr, 0) == 0);
-        CHILD_CHECK(ros2s_close(own) == 0);
-        return 0;
-    };
+    const auto use = [&] { return with_container(uri(), [](ros2s_fs*) { return 0; }); };
     EXPECT_EQ(in_child([&] {
                   setenv("ROS2STORE_TEST_TAG", daemons_.directory().c_str(), 1);
                   CHILD_CHECK(use() == 0);
@@ -557,7 +423,7 @@ TEST_P(ForkOnNetwork, HelperIsSharedAndEndsWithItsLastProcess) {
 TEST_P(ForkOnNetwork, ChildWorksAfterItsHelperWasKilled) {
     const std::string tag = "ROS2STORE_TEST_TAG=" + daemons_.directory();
     setenv("ROS2STORE_TEST_TAG", daemons_.directory().c_str(), 1);
-    ros2s_fs* fs = open_container(uri());
+    const Container fs(uri());
     EXPECT_EQ(in_child([&] {
                   for (const std::string& each : helpers_with(tag)) {
                       kill(std::stoi(each), SIGKILL);
@@ -569,155 +435,45 @@ TEST_P(ForkOnNetwork, ChildWorksAfterItsHelperWasKilled) {
               }),
               0);
     EXPECT_EQ(read_text(fs, "a"), "child");
-    EXPECT_EQ(ros2s_close(fs), 0);
-}
-
-// ---- the ends of children
-
-int turns() {
-    const char* const wanted = std::getenv("ROS2STORE_TEST_TURNS");
-    return wanted == nullptr ? 20 : std::atoi(wanted);
-}
-
-constexpr int status_of_child = 7;
-const std::array<std::pair<const char*, void (*)()>, 3> ends{
-    {{"exit", [] { exit(status_of_child); }},
-     {"_exit", [] { _exit(status_of_child); }},
-     {"abort", [] {
-          std::signal(SIGABRT, SIG_DFL);
-          abort();
-      }}}};
-
-// Children that end at once, and that have used `fs` before, where it is not null.
-void check_ends(ros2s_fs* fs) {
-    for (const auto& [name, end] : ends) {
-        const int wanted = name == std::string("abort") ? a_signal + SIGABRT : status_of_child;
-        for (int i = 0; i < turns(); ++i) {
-            const bool uses = fs != nullptr && i % 4 == 0;
-            const int ended = in_child([&, end = end] {
-                struct stat st{};
-                if (uses && ros2s_stat(fs, "/", &st) != 0) return 1;
-                end();
-                return 1;
-            });
-            ASSERT_EQ(ended, wanted) << name << ", turn " << i;
-        }
-    }
-    // daemon(3): the parent ends first.
-    for (int i = 0; i < turns(); ++i) {
-        std::array<int, 2> told{};
-        ASSERT_EQ(pipe(told.data()), 0);
-        EXPECT_EQ(in_child([&] {
-                      if (daemon(1, 1) != 0) return 1;
-                      alarm(patience_s);
-                      struct stat st{};
-                      const bool right = fs == nullptr || ros2s_stat(fs, "/", &st) == 0;
-                      const char said = right ? 'y' : 'n';
-                      [[maybe_unused]] const auto n = write(told[1], &said, 1);
-                      exit(0);
-                  }),
-                  0);
-        close(told[1]);
-        char said = 0;
-        EXPECT_EQ(read(told[0], &said, 1), 1);
-        EXPECT_EQ(said, 'y');
-        EXPECT_EQ(read(told[0], &said, 1), 0) << "it does not end";
-        close(told[0]);
-    }
-}
-
-TEST_P(ForkOnNetwork, ChildrenOfAnOpenParentEnd) {
-    ros2s_fs* fs = open_container(uri());
-    check_ends(fs);
-    EXPECT_EQ(write_file(fs, "a", "text"), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
-}
-
-TEST_P(ForkOnNetwork, ChildrenOfAParentThatHasClosedEnd) {
-    ros2s_fs* fs = open_container(uri());
-    EXPECT_EQ(ros2s_close(fs), 0);
-    check_ends(nullptr);
-}
-
-TEST(ForkOfEmbedded, ChildrenOfAnOpenParentEnd) {
-    const Daemons pool("--no-daemons ");
-    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
-    EXPECT_EQ(in_child([&] {
-                  struct stat st{};
-                  CHILD_CHECK(ros2s_stat(fs, "/", &st) == -EBADF);
-                  CHILD_CHECK(ros2s_close(fs) == -EBADF);
-                  return 0;
-              }),
-              0);
-    check_ends(nullptr);
-    EXPECT_EQ(write_file(fs, "a", "text"), 0);
-    EXPECT_EQ(ros2s_close(fs), 0);
-}
-
-TEST(ForkOfEmbedded, ChildrenOfAParentThatHasClosedEnd) {
-    const Daemons pool("--no-daemons ");
-    EXPECT_EQ(ros2s_close(open_container(pool.uri("ros2s+local"))), 0);
-    check_ends(nullptr);
-}
-
-// Each kind of container brings a library of its own.
-TEST(ForkOfEmbedded, ChildrenEndWhateverWasOpenedBefore) {
-    const Daemons pool("--no-daemons ");
-    const Daemons daemons;
-    for (const char* scheme : {"ros2s+local", "ros2s"}) {
-        EXPECT_EQ(ros2s_close(open_container(daemons.uri(scheme))), 0);
-    }
-    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
-    check_ends(nullptr);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // A pool in the process does not keep a child from a server, nor a server from a pool.
 TEST(ForkOfEmbedded, ChildOpensAServersContainer) {
     const Daemons pool("--no-daemons ");
     const Daemons daemons;
-    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    const Container fs(pool.uri("ros2s+local"));
     EXPECT_EQ(in_child([&] {
-                  ros2s_fs* own = nullptr;
-                  CHILD_CHECK(
-                      ros2s_open(daemons.uri("ros2s+dpu").c_str(), nullptr, &own, nullptr, 0) == 0);
-                  CHILD_CHECK(write_file(own, "a", "child") == 0);
-                  CHILD_CHECK(ros2s_close(own) == 0);
+                  CHILD_CHECK(with_container(daemons.uri("ros2s+dpu"), [](ros2s_fs* own) {
+                                  return write_file(own, "a", "child");
+                              }) == 0);
                   // Through the engine that has it.
-                  CHILD_CHECK(ros2s_open(daemons.uri("ros2s+local").c_str(), nullptr, &own, nullptr,
-                                         0) == 0);
-                  CHILD_CHECK(read_text(own, "a") == "child");
-                  CHILD_CHECK(ros2s_close(own) == 0);
-                  return 0;
+                  return with_container(daemons.uri("ros2s+local"), [](ros2s_fs* own) {
+                      CHILD_CHECK(read_text(own, "a") == "child");
+                      return 0;
+                  });
               }),
               0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // Only in a process that has opened no pool before: so ctest runs it.
 TEST(ForkOfNetwork, ChildOpensAPoolItself) {
     const Daemons pool("--no-daemons ");
     const Daemons daemons;
-    ros2s_fs* fs = open_container(daemons.uri("ros2s"));
+    const Container fs(daemons.uri("ros2s"));
     EXPECT_EQ(in_child([&] {
-                  ros2s_fs* own = nullptr;
-                  CHILD_CHECK(
-                      ros2s_open(pool.uri("ros2s+local").c_str(), nullptr, &own, nullptr, 0) == 0);
-                  CHILD_CHECK(write_file(own, "a", "child") == 0);
-                  CHILD_CHECK(ros2s_close(own) == 0);
-                  return 0;
+                  return with_container(pool.uri("ros2s+local"), [](ros2s_fs* own) {
+                      return write_file(own, "a", "child");
+                  });
               }),
               0);
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 // Through the engine that has the pool.
 TEST(ForkOfNetwork, ChildUsesAPoolThroughItsEngine) {
     const Daemons daemons;
-    ros2s_fs* fs = open_container(daemons.uri("ros2s+local"));
+    const Container fs(daemons.uri("ros2s+local"));
     EXPECT_EQ(in_child([&] { return write_file(fs, "a", "child"); }), 0);
     EXPECT_EQ(read_text(fs, "a"), "child");
-    EXPECT_EQ(ros2s_close(fs), 0);
 }
 
 }  // namespace
