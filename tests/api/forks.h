@@ -56,9 +56,7 @@ class Container {
     Container(const Container&) = delete;
     Container& operator=(const Container&) = delete;
     ~Container() { EXPECT_EQ(ros2s_close(fs_), 0); }
-    operator ros2s_fs*() const {
-        return fs_;
-    }
+    operator ros2s_fs*() const { return fs_; }
 
   private:
     ros2s_fs* fs_;
