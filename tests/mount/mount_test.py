@@ -23,7 +23,7 @@ import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
 import removed_directories  # noqa: E402
 import runner  # noqa: E402
-from mounted_pool import OFFLOAD, SCHEMES, SERVED, Pool, pattern, read, write  # noqa: E402
+from mounted_pool import OFFLOAD, SCHEMES, SERVED, Pool, pattern, read, two_mounts, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
@@ -81,9 +81,7 @@ def asynchronous_direct_writes_reach_buffered_readers(scheme):
 
 @test.each(*SERVED)
 def appends_of_two_mounts_are_all_kept(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         logs = [os.open(f"{top}/log", os.O_RDWR | os.O_CREAT | os.O_APPEND)
                 for top in (pool.mount_point, second)]
         records = [b"%08d\n" % number for number in range(600)]
@@ -105,9 +103,7 @@ def appends_of_two_mounts_are_all_kept(scheme):
 
 @test.each(*SERVED)
 def another_mount_reads_what_was_written(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         path = pool.path("f")
         write(path, pattern(100_000, 0))
         before = os.stat(path)

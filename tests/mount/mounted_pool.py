@@ -1,4 +1,5 @@
 """Makes pools with mounts, for the tests that mount. Program paths are known after use()."""
+import contextlib
 import json
 import os
 import re
@@ -142,6 +143,14 @@ class Pool:
                 self.check()
         finally:
             subprocess.run(["rm", "-rf", self.top], check=False)
+
+
+@contextlib.contextmanager
+def two_mounts(*arguments, **options):
+    """A Pool with two mounts: it, and the second mount point."""
+    with Pool(*arguments, **options) as pool:
+        pool.mount()
+        yield pool, pool.mount_second()
 
 
 def process_with(*words, program=None):

@@ -22,7 +22,7 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
 from modelled_file import ZERO, ModelledFile, fallocate  # noqa: E402
-from mounted_pool import DIRECT, OFFLOAD, SERVED, Pool, kernel_is, pattern, write  # noqa: E402
+from mounted_pool import DIRECT, OFFLOAD, SERVED, Pool, kernel_is, pattern, two_mounts, write  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
@@ -72,9 +72,7 @@ def expect_all_back(pool, before):
 
 @test
 def open_file_survives_unlink_by_the_other_mount():
-    with Pool(scheme=DIRECT) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts(scheme=DIRECT) as (pool, second):
         before = free_bytes(pool)
         one = Open(pool, "f")
         os.unlink(f"{second}/f")
@@ -85,9 +83,7 @@ def open_file_survives_unlink_by_the_other_mount():
 
 @test
 def open_file_survives_replacement_by_the_other_mount():
-    with Pool(scheme=DIRECT) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts(scheme=DIRECT) as (pool, second):
         before = free_bytes(pool)
         one = Open(pool, "f")
         write(f"{second}/g", b"new")
@@ -138,9 +134,7 @@ def a_nameless_file_ends_with_its_mount():
 # As above. Also, the engine, which knows which mount has it open, is killed and started again.
 @test.each(*SERVED)
 def an_open_file_without_a_name_outlives_the_engine(scheme):
-    with Pool(scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts(scheme=scheme) as (pool, second):
         one, other = Open(pool, "one"), Open(pool, "other")
         os.unlink(f"{second}/one")
         os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
@@ -201,9 +195,7 @@ def concurrent_zeroing_and_writing_agree(scheme):
 # One mount renames a file to a name while the other creates that name. Each result is one of the two, whole.
 @test
 def concurrent_renames_and_creates_agree():
-    with Pool(scheme=DIRECT) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts(scheme=DIRECT) as (pool, second):
         before = free_bytes(pool)
         contents = {b"renamed" * 1000, b"created" * 1000, b""}
         failures = []
@@ -263,9 +255,7 @@ def send(file, size):
 # sendfile is answered from the first mount's page cache.
 @test.each(*SERVED)
 def sendfile_sees_the_other_mount_within_a_second(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         write(pool.path("f"), b"a" * 4096)
         source = os.open(pool.path("f"), os.O_RDONLY)
         for letter in (b"b", b"c"):
@@ -281,9 +271,7 @@ def sendfile_sees_the_other_mount_within_a_second(scheme):
 # sendfile and the first copy put pages into the first mount's kernel.
 @test.each(*SERVED)
 def copy_has_the_other_mounts_bytes(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         write(pool.path("f"), b"a" * 4096)
         source = os.open(pool.path("f"), os.O_RDONLY)
         target = os.open(pool.path("g"), os.O_RDWR | os.O_CREAT)
@@ -308,9 +296,7 @@ def copy_has_the_other_mounts_bytes(scheme):
 # Each mount has the page in a mapping before the other changes it.
 @test.each(*SERVED)
 def mapped_store_keeps_writes_of_the_other_mount(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         size = 3 * 4096 + 100
         write(pool.path("f"), bytes(size))
         files = [os.open(f"{top}/f", os.O_RDWR) for top in (pool.mount_point, second)]
@@ -377,9 +363,7 @@ def change_kinds(path, ends):
 # The kernel looks a name up before it uses what the name has.
 @test.each(*SERVED)
 def lookups_survive_a_changed_file_type(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         write(pool.path("target"), b"")
         ends = time.monotonic() + KINDS_SECONDS
         wrong = collections.Counter()
@@ -410,9 +394,7 @@ def lookups_survive_a_changed_file_type(scheme):
 
 @test.each(*SERVED)
 def a_file_is_linked_while_the_other_replaces_its_name(scheme):
-    with Pool("64MiB", scheme=scheme) as pool:
-        pool.mount()
-        second = pool.mount_second()
+    with two_mounts("64MiB", scheme=scheme) as (pool, second):
         write(pool.path("f"), b"")
         ends = time.monotonic() + REPLACING_SECONDS
 

@@ -7,7 +7,7 @@
 
 #include "checked_file_system.h"
 #include "ros2s/fs/contract/contract.h"
-#include "ros2s/fs/dfs.h"
+#include "ros2s/fs/contract/new_dfs.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/test_support/memory_store.h"
 
@@ -54,7 +54,9 @@ class CheckedDfs final : public fs::contract::Subject {
     explicit CheckedDfs(uint64_t seed, std::optional<Caller> caller = {},
                         fs::Owner owner_of_root = {})
         : world_(seed), store_(world_.core(), {}), caller_(caller) {
-        world_.run(start(owner_of_root));
+        checked_ = std::make_unique<CheckedFileSystem>(
+            world_.core(),
+            world_.run(fs::contract::new_dfs(counting_, world_.core(), owner_of_root)));
     }
     CheckedDfs(const CheckedDfs&) = delete;
     CheckedDfs& operator=(const CheckedDfs&) = delete;
@@ -67,18 +69,6 @@ class CheckedDfs final : public fs::contract::Subject {
     [[nodiscard]] uint64_t requests() const { return counting_.requests; }
 
   private:
-    Task<> start(fs::Owner owner_of_root) {
-        const Call call;
-        Report report;
-        const auto container = co_await counting_.create_container(call, {.label = "c"});
-        EXPECT_TRUE(container.has_value());
-        EXPECT_TRUE(co_await fs::Dfs::format(call, counting_, container->id, world_.core(),
-                                             owner_of_root, report));
-        auto mounted =
-            co_await fs::Dfs::mount(call, counting_, container->id, world_.core(), {}, report);
-        EXPECT_TRUE(mounted.has_value()) << report.text();
-        checked_ = std::make_unique<CheckedFileSystem>(world_.core(), std::move(*mounted));
-    }
     sim::World world_;
     object::MemoryStore store_;
     CountingStore counting_{store_};

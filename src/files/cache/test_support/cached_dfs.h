@@ -7,7 +7,7 @@
 
 #include "cached_file_system.h"
 #include "ros2s/access/checked_file_system.h"
-#include "ros2s/fs/dfs.h"
+#include "ros2s/fs/contract/new_dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "test_support/lending_file_system.h"
@@ -19,7 +19,9 @@ class OneDfs {
   public:
     explicit OneDfs(uint64_t seed, Duration delay_max = {}, fs::Owner owner_of_root = {})
         : world(seed), store_(world.core(), {.delay_max = delay_max}) {
-        world.run(start(owner_of_root));
+        auto made = world.run(fs::contract::new_dfs(store_, world.core(), owner_of_root));
+        dfs = made.get();
+        checked = std::make_unique<access::CheckedFileSystem>(world.core(), std::move(made));
     }
     OneDfs(const OneDfs&) = delete;
     OneDfs& operator=(const OneDfs&) = delete;
@@ -29,19 +31,6 @@ class OneDfs {
 
   private:
     object::MemoryStore store_;
-    Task<> start(fs::Owner owner_of_root) {
-        const Call call;
-        Report report;
-        const auto container = co_await store_.create_container(call, {.label = "c"});
-        EXPECT_TRUE(container.has_value());
-        EXPECT_TRUE(co_await fs::Dfs::format(call, store_, container->id, world.core(),
-                                             owner_of_root, report));
-        auto mounted =
-            co_await fs::Dfs::mount(call, store_, container->id, world.core(), {}, report);
-        EXPECT_TRUE(mounted.has_value()) << report.text();
-        dfs = mounted->get();
-        checked = std::make_unique<access::CheckedFileSystem>(world.core(), std::move(*mounted));
-    }
 
   public:
     fs::FileSystem* dfs = nullptr;
