@@ -705,6 +705,19 @@ TEST(PoolOfAnotherProcess, IsUsedThroughItsOwner) {
     EXPECT_EQ(owner_of(pool), "");
 }
 
+// The path of a socket in it would be too long.
+TEST(PoolOfAnotherProcess, IsInADirectoryWithALongName) {
+    const Daemons pool("--no-daemons ");
+    const std::string moved = pool.directory() + std::string(110, 'l');
+    std::filesystem::rename(pool.directory(), moved);
+    const std::string uri = "ros2s+local:///pool/main?dir=" + moved;
+    ros2s_fs* fs = open_container(uri);
+    EXPECT_EQ(in_child([&] { return write_file(fs, "a", "child"); }), 0);
+    EXPECT_EQ(read_text(fs, "a"), "child");
+    EXPECT_EQ(ros2s_close(fs), 0);
+    std::filesystem::rename(moved, pool.directory());
+}
+
 TEST(PoolOfAnotherProcess, IsRefusedToAnotherUser) {
     if (geteuid() != 0) GTEST_SKIP() << "needs root";
     const Daemons pool("--no-daemons ");
@@ -790,7 +803,7 @@ Shared& shared_memory() {
 
 TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
     constexpr int writers = 4;
-    constexpr int writes = 300;
+    constexpr int writes = 600;
     constexpr int names_every = 50;
     constexpr uint64_t record_bytes = 16;
     const Daemons pool("--no-daemons ");
@@ -834,6 +847,12 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
     EXPECT_TRUE(wait_for([&] { return done(writes / 10); }));
     kill(owner, SIGKILL);
     EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
+    // So is the process that replaces it.
+    const int before = shared.acknowledged.at(1);
+    EXPECT_TRUE(wait_for([&] { return shared.acknowledged.at(1) > before + 10; }));
+    const std::string replaced = owner_of(pool);
+    EXPECT_THAT(replaced, HasSubstr("program: ros2store-pool\n"));
+    kill(std::stoi(replaced.substr(replaced.find(' '))), SIGKILL);
     // The children of the owner hold the pipe until they have ended.
     close(alive[1]);
     char byte = 0;

@@ -82,7 +82,12 @@ TEST_F(PoolOwnerTest, LinkIsNotFollowed) {
 
 TEST_F(PoolOwnerTest, SecondOpenerGetsTheRecordOfTheFirst) {
     const OwnerRecord self{
-        .pid = getpid(), .program = "a%b\n", .mount_point = "/mnt/x y", .container = "main"};
+        .pid = getpid(),
+        .program = "a%b\n",
+        .mount_point = "/mnt/x y",
+        .container = "main",
+        .shares = true,
+        .users = {{.pid = 7, .program = "tmux: client"}, {.pid = 12, .program = "%"}, {}}};
     auto first = take(self);
     ASSERT_TRUE(first) << report_.text();
     EXPECT_EQ(find_owner(directory_, report_), self);

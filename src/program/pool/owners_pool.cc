@@ -14,8 +14,12 @@ namespace {
 // the pool has an owner.
 class Successor final : public rpc::TicketSource {
   public:
-    Successor(Reactor& reactor, std::string directory, std::string program)
-        : reactor_(reactor), directory_(std::move(directory)), program_(std::move(program)) {}
+    Successor(Reactor& reactor, std::string directory, std::string program, ServiceAddress address)
+        : reactor_(reactor),
+          directory_(std::move(directory)),
+          program_(std::move(program)),
+          address_(std::move(address)) {}
+    [[nodiscard]] std::string address() const override { return address_.path; }
     Task<Result<std::string>> take(Report& report) override {
         // Whoever opens it looks for an owner first.
         if (std::exchange(is_first_, false) || program_.empty()) co_return std::string();
@@ -26,6 +30,7 @@ class Successor final : public rpc::TicketSource {
   private:
     Reactor& reactor_;
     const std::string directory_, program_;
+    const ServiceAddress address_;
     bool is_first_ = true;
 };
 
@@ -46,12 +51,14 @@ Task<Result<std::unique_ptr<OwnersPool>>> OwnersPool::open(const Call& call, Rea
 
 Task<Result<>> OwnersPool::begin(const Call& call, Reactor& reactor, Log log, std::string directory,
                                  std::string program, Report& report) {
-    successor_ = std::make_unique<Successor>(reactor, directory, std::move(program));
+    ROS2S_CO_TRY_ASSIGN(ServiceAddress address, ServiceAddress::in(directory, report));
+    successor_ =
+        std::make_unique<Successor>(reactor, directory, std::move(program), std::move(address));
     auto* const domain = stack_.push("Domain", fabric::shm::open_domain(reactor));
     ROS2S_CO_TRY_ASSIGN(
         auto* const channel,
         stack_.push("Channel", co_await rpc::Channel::open(
-                                   reactor, *domain, service_address(directory), *successor_,
+                                   reactor, *domain, successor_->address(), *successor_,
                                    {.service = remote::object_service,
                                     .client = Uuid::make(reactor.secrets())},
                                    report, call)));

@@ -5,6 +5,7 @@
 //                       a unique name, or to the character devices of NVMe namespaces (/dev/ng0n1)
 //     DIR/index/        the engine's index
 //     DIR/owner         the process that has it open (owner.h)
+//     DIR/owner.sock    its socket, if others may use the pool through it (pool_service.h)
 //     DIR/tenants.yaml  the pool's tenants, if it has any
 //
 //     DIR/half-made     only while the pool is being made or removed

@@ -23,7 +23,7 @@ bool is_pool_file(std::string_view name) {
         return name == each || name == fmt::format("{}.new", each);
     };
     return std::ranges::any_of(replaced_names, may_be_new) || name == index_name ||
-           name == owner_name || is_device_name(name);
+           name == owner_name || name == service_name || is_device_name(name);
 }
 
 Result<std::vector<std::string>> names_in(const std::string& directory) {
@@ -149,6 +149,7 @@ Result<> remove_pool_files(const std::string& directory) {
     std::error_code error;
     std::filesystem::remove_all(in(directory, index_name), error);
     if (error) return fail_errno(error.value());
+    ROS2S_TRY(remove_file(in(directory, service_name)));
     for (const auto name : replaced_names) {
         if (name != half_made_name) ROS2S_TRY(remove_file(in(directory, name)));
         ROS2S_TRY(remove_file(in(directory, fmt::format("{}.new", name))));

@@ -14,6 +14,8 @@ inline constexpr std::string_view config_name = "config.yaml";
 inline constexpr size_t config_bytes_max = size_t{1} << 20;  // config::parse() takes no more
 inline constexpr std::string_view index_name = "index";
 inline constexpr std::string_view owner_name = "owner";
+// The owner's socket (pool_service.h). It stays when the owner is killed.
+inline constexpr std::string_view service_name = "owner.sock";
 // Exists while the pool is being made or removed. The other files then belong to no pool.
 inline constexpr std::string_view half_made_name = "half-made";
 // Exists while the pool grows. It has one line: the name of the device file that is being added.

@@ -1,11 +1,15 @@
 #include "pool_service.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 
+#include "pool_files.h"
 #include "ros2s/fabric/shm/shm.h"
 
 namespace ros2s::pool {
@@ -20,11 +24,23 @@ std::string program_of(pid_t pid) {
 
 }  // namespace
 
-std::string service_address(const std::string& directory) { return directory + "/owner.sock"; }
+Result<ServiceAddress> ServiceAddress::in(const std::string& directory, Report& report) {
+    ServiceAddress address{.path = pool::in(directory, service_name)};
+    if (address.path.size() < sizeof(sockaddr_un::sun_path)) return address;
+    address.directory =
+        fabric::Descriptor(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!address.directory.open()) {
+        return cannot("open", directory, fail_errno(errno).error(), report);
+    }
+    address.path = fmt::format("/proc/self/fd/{}/{}", address.directory.get(), service_name);
+    return address;
+}
 
-PoolService::PoolService(Environment environment, object::ObjectStore& store, OnChange on_change)
+PoolService::PoolService(Environment environment, object::ObjectStore& store, OnChange on_change,
+                         ServiceAddress address)
     : environment_(std::move(environment)),
       on_change_(std::move(on_change)),
+      address_(std::move(address)),
       service_(store),
       left_(environment_.reactor) {}
 
@@ -34,19 +50,20 @@ Task<Result<std::unique_ptr<PoolService>>> PoolService::listen(Environment envir
                                                                std::string directory,
                                                                object::ObjectStore& store,
                                                                OnChange on_change, Report& report) {
+    ROS2S_CO_TRY_ASSIGN(ServiceAddress address, ServiceAddress::in(directory, report));
     std::unique_ptr<PoolService> made(
-        new PoolService(std::move(environment), store, std::move(on_change)));
-    const std::string address = service_address(directory);
+        new PoolService(std::move(environment), store, std::move(on_change), std::move(address)));
     made->domain_ = fabric::shm::open_domain(made->environment_.reactor);
-    auto server = co_await rpc::Server::listen(made->environment_.reactor, *made->domain_, address,
-                                               made->service_, *made, {}, report);
+    auto server =
+        co_await rpc::Server::listen(made->environment_.reactor, *made->domain_,
+                                     made->address_.path, made->service_, *made, {}, report);
     if (!server) {
         co_await made->close();
         co_return fail(server.error());
     }
     made->server_ = std::move(*server);
     // Whatever the umask: admit() decides, and others need not even come.
-    [[maybe_unused]] const int changed = ::chmod(address.c_str(), 0600);
+    [[maybe_unused]] const int changed = ::chmod(made->address_.path.c_str(), 0600);
     co_return made;
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ros2s/fabric/domain.h"
+#include "ros2s/fabric/socket/socket.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/remote/store_server.h"
@@ -22,8 +23,14 @@
 
 namespace ros2s::pool {
 
-// The address of the service of a pool's owner.
-[[nodiscard]] std::string service_address(const std::string& directory);
+// The socket of a pool's owner. The path of a socket has at most 107 bytes: that of a longer one
+// leads through a descriptor of the directory.
+struct ServiceAddress {
+    // Errors, with a sentence: those of the file system.
+    [[nodiscard]] static Result<ServiceAddress> in(const std::string& directory, Report& report);
+    fabric::Descriptor directory{};
+    std::string path;
+};
 
 class PoolService final : private rpc::Gate {
   public:
@@ -40,7 +47,8 @@ class PoolService final : private rpc::Gate {
     void visit_metrics(const MetricVisitor& visit) const { service_.metrics().visit(visit); }
 
   private:
-    PoolService(Environment environment, object::ObjectStore& store, OnChange on_change);
+    PoolService(Environment environment, object::ObjectStore& store, OnChange on_change,
+                ServiceAddress address);
     // Processes of the owner's user only.
     Result<rpc::Guest> admit(const rpc::HelloBody& hello, const fabric::Peer& peer) override;
     void left(const rpc::Guest& guest) override;
@@ -48,6 +56,7 @@ class PoolService final : private rpc::Gate {
 
     Environment environment_;
     const OnChange on_change_;
+    ServiceAddress address_;
     remote::StoreServer service_;
     std::map<uint64_t, PoolUser> users_;  // by the session of their connection
     Event left_;
