@@ -412,6 +412,12 @@ TEST(LinkWire, GoldenBytesMatch) {
     add(34, rpc::build(buffer, pieces_fields,
                        FileBody{.mount = {0x0102030405060708}, .handle = {2}, .offset = 4096},
                        std::vector<uint32_t>{0xaabbccdd, 0x11223344}));
+    const std::vector<Leased> leases{{.node = 5, .number = 10}};
+    add(35, rpc::build(buffer, news_fields,
+                       session::LeaseNews{
+                           .number = 1, .held_for = std::chrono::seconds(1), .recalled = leases}));
+    add(36, request(node_read_fields, NodeReadBody{.mount = {1}, .node = {2}, .offset = 3}));
+    add(37, rpc::build(buffer, leases_fields, leases));
     EXPECT_EQ(lines, golden);
 }
 
