@@ -14,7 +14,6 @@
 
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/fork.h"
-#include "ros2s/runtime/library_opening.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {
@@ -188,8 +187,8 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
     });
     if (uses_threads(uri, opened)) used_ = true;
     opening_pools_ -= is_here ? 1 : 0;
-    // One that fails may have made some of the static objects, and the next one the rest. Through an
-    // owner it may be a network, or a mount, which has no such library.
+    // One that fails may have made some of the static objects, and the next one the rest. Through
+    // an owner it may be a network, or a mount, which has no such library.
     const bool is_network = opened ? (*opened)->is_on_network() : !is_here;
     const bool has_library = !opened || is_network || !(*opened)->is_through_owner();
     auto& has_opened = is_network ? has_opened_network_ : has_opened_here_;
