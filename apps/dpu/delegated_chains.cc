@@ -101,8 +101,8 @@ DelegatedChains::DelegatedChains(Reactor& reactor, BlockingPool& blocking,
       blocking_(blocking),
       sessions_(sessions),
       key_(capability::SigningKey::make_seed(reactor.secrets())),
-      asking_(reactor, requests_at_once),
-      taking_(reactor, taken_at_once),
+      asking_(reactor, SIZE_MAX, requests_at_once),
+      taking_(reactor, SIZE_MAX, taken_at_once),
       verifying_(reactor, verified_at_once),
       renewing_(reactor, chains_max.in_all),
       ending_(reactor, chains_max.in_all + ending_max) {}
@@ -267,7 +267,7 @@ Task<Result<std::string>> DelegatedChains::issue(const Call& call, std::string c
     const Call bounded = within(call);
     Report said;
     Result<std::string> issued = fail(Code::deadline);
-    if (const auto turn = co_await asking_.take(bounded, caller)) {
+    if (const auto turn = co_await asking_.enter(bounded, caller)) {
         issued =
             co_await control_->relay_capability_request(bounded, pool, std::move(wanted), said);
     }
@@ -385,7 +385,7 @@ Task<Result<>> DelegatedChains::take(const Call& call, std::string subject, std:
                                      std::string pool, capability::Chain chain, Report& report) {
     std::string why;
     Result<rights::VerifiedCapability> verified = fail(Code::deadline);
-    if (const auto turn = co_await taking_.take(call, subject)) {
+    if (const auto turn = co_await taking_.enter(call, subject)) {
         verified = co_await verify(call, subject, pool, chain, why);
     }
     if (!verified && verified.error().code != Code::denied) {

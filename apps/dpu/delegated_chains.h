@@ -23,7 +23,6 @@
 #include "chain_shares.h"
 #include "ros2s/capability/chain.h"
 #include "ros2s/connection/direct_pool.h"
-#include "ros2s/control/caller_turns.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/control/control_client.h"
 #include "ros2s/control/control_server.h"
@@ -32,6 +31,7 @@
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/runtime/turns.h"
 #include "ros2s/session/mounts.h"
 #include "ros2s/session/sessions.h"
 
@@ -155,7 +155,7 @@ class DelegatedChains final : public control::Capabilities {
     size_t alive_ = 0;  // of DelegatedSession, also those that only mounts still use
     bool closing_ = false;
     Time may_log_not_issued_{};
-    control::CallerTurns asking_, taking_;
+    Turns<std::string> asking_, taking_;
     Semaphore verifying_;
     Nursery renewing_, ending_;
 };

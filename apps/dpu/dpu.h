@@ -16,7 +16,7 @@
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/hostlink/link_server.h"
 #include "ros2s/runtime/thread_pool.h"
-#include "ros2s/runtime/thread_turns.h"
+#include "ros2s/runtime/turns.h"
 #include "settings.h"
 #include "tenant_domains.h"
 

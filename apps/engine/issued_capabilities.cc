@@ -38,8 +38,8 @@ IssuedCapabilities::IssuedCapabilities(Environment environment, Pools& pools,
       sessions_(sessions),
       admission_(admission),
       options_(std::move(options)),
-      issuing_(environment_.reactor, of_caller_max),
-      showing_(environment_.reactor, of_caller_max),
+      issuing_(environment_.reactor, SIZE_MAX, of_caller_max),
+      showing_(environment_.reactor, SIZE_MAX, of_caller_max),
       verifying_(environment_.reactor, verified_at_once) {}
 
 Task<Result<>> IssuedCapabilities::check_authority(Report& report) {
@@ -98,11 +98,11 @@ std::unexpected<Error> IssuedCapabilities::refuse(std::string_view subject, cons
     return report.fail(Code::denied, sentence);
 }
 
-Task<Result<IssuedCapabilities::Turn>> IssuedCapabilities::take_turn(control::CallerTurns& turns,
+Task<Result<IssuedCapabilities::Turn>> IssuedCapabilities::take_turn(Turns<std::string>& turns,
                                                                      const Call& call,
                                                                      std::string caller,
                                                                      Report& report) {
-    auto turn = co_await turns.take(call, std::move(caller));
+    auto turn = co_await turns.enter(call, std::move(caller));
     Result<> entered;
     if (turn) entered = co_await verifying_.acquire_for(call);
     if (turn && entered) co_return Turn{std::move(*turn), SemaphoreHold(verifying_)};

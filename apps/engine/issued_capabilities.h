@@ -14,10 +14,10 @@
 #include "pools.h"
 #include "ros2s/admission/admission.h"
 #include "ros2s/capability/issuer.h"
-#include "ros2s/control/caller_turns.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/runtime/turns.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {
@@ -61,11 +61,11 @@ class IssuedCapabilities final : public control::Capabilities {
     };
     // The caller's turn, and one of the places at the helper threads.
     struct Turn {
-        control::CallerTurns::Turn of_caller;
+        Turns<std::string>::Permit of_caller;
         SemaphoreHold verifier;
     };
     // Errors: deadline, cancelled.
-    Task<Result<Turn>> take_turn(control::CallerTurns& turns, const Call& call, std::string caller,
+    Task<Result<Turn>> take_turn(Turns<std::string>& turns, const Call& call, std::string caller,
                                  Report& report);
     // Verifies the certificate and the signature. Errors: denied, with a sentence.
     Task<Result<Requester>> verify_requester(const control::SignedCapabilityRequest& wanted,
@@ -94,7 +94,7 @@ class IssuedCapabilities final : public control::Capabilities {
     std::map<uint64_t, admission::Line> lines_;
     const Options options_;
     // Requests of a DPU for its hosts do not delay the capabilities that it shows.
-    control::CallerTurns issuing_, showing_;
+    Turns<std::string> issuing_, showing_;
     Semaphore verifying_;
     std::map<std::string, std::unique_ptr<capability::Issuer>, std::less<>> issuers_;
 };

@@ -14,7 +14,7 @@
 #include "ros2s/exporter/metrics_server.h"
 #include "ros2s/remote/store_server.h"
 #include "ros2s/rights/decide.h"
-#include "ros2s/rpc/method_times.h"
+#include "ros2s/rpc/rpc_metrics.h"
 #include "ros2s/session/sessions.h"
 
 namespace ros2s::engined {

@@ -11,7 +11,7 @@
 
 #include "request.h"
 #include "ros2s/api/mount_trace.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::fuse {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "request.h"
 #include "ros2s/fs/stat.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::fuse {
 

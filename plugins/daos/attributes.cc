@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "objects.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 using namespace ros2s;
 using namespace ros2s::daos;

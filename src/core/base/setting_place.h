@@ -33,7 +33,16 @@ class SettingPlace {
         : file_(file), name_(std::move(name)), lines_(std::move(lines)) {}
 
     // The place of the key, or of the record: "tenants.yaml:7: 'alice': until".
-    [[nodiscard]] std::string of(std::string_view key = {}) const;
+    [[nodiscard]] std::string of(std::string_view key = {}) const {
+        auto line = lines_.find(key);
+        if (line == lines_.end()) line = lines_.find("");
+        std::string place = file_;
+        if (line != lines_.end()) place += ":" + std::to_string(line->second);
+        for (const std::string_view part : {std::string_view(name_), key}) {
+            if (!part.empty()) place.append(place.empty() ? "" : ": ").append(part);
+        }
+        return place;
+    }
 
   private:
     std::string file_, name_;

@@ -5,7 +5,6 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/text_parts.h"
-#include "shown.h"
 #include "units.h"
 
 namespace ros2s::config {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "config.h"
-#include "shown.h"
+#include "units.h"
 
 namespace ros2s::config {
 namespace {

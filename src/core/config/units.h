@@ -26,4 +26,13 @@ namespace ros2s::config {
 // The largest unit that divides it: "100us", "90s".
 [[nodiscard]] std::string format_duration(std::chrono::nanoseconds duration);
 
+// shown(): a text from a file, made fit for a sentence: printable and at most one line long.
+[[nodiscard]] inline std::string shown(std::string_view text) {
+    constexpr size_t most = 60;
+    std::string clean;
+    for (const char c : text.substr(0, most))
+        clean += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
+    return clean + (text.size() > most ? "…" : "");
+}
+
 }  // namespace ros2s::config

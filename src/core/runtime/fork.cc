@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "ros2s/base/check.h"
-#include "ros2s/runtime/library_opening.h"
 
 namespace ros2s {
 namespace {

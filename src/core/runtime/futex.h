@@ -9,7 +9,6 @@
 #include <optional>
 
 #include "ros2s/runtime/time.h"
-#include "ros2s/runtime/timespec.h"
 
 namespace ros2s {
 

@@ -6,6 +6,8 @@
 //
 // The owner calls it every few seconds, always on the same thread.
 #pragma once
+#include <malloc.h>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -44,6 +46,6 @@ class RestWatch {
 
 // Returns the allocator's free memory to the kernel. Any thread. Other threads may have to wait
 // briefly.
-void give_free_memory_back() noexcept;
+inline void give_free_memory_back() noexcept { ::malloc_trim(0); }
 
 }  // namespace ros2s

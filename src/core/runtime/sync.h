@@ -8,6 +8,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 
 namespace ros2s {
 
@@ -162,6 +163,21 @@ class [[nodiscard]] SemaphoreHold {
 
   private:
     Semaphore* semaphore_;
+};
+
+// WakeOnStop: while it exists, a stop request wakes the coroutines that wait on the event, so that
+// a loop can wait for something or a stop, whichever comes first.
+class WakeOnStop : StopCallback {
+  public:
+    WakeOnStop(StopToken stop, Event& event) noexcept
+        : StopCallback(stop.source(),
+                       [](StopCallback& self) noexcept {
+                           static_cast<WakeOnStop&>(self).event_.wake_all();
+                       }),
+          event_(event) {}
+
+  private:
+    Event& event_;
 };
 
 }  // namespace ros2s

@@ -1,4 +1,4 @@
-#include "timespec.h"
+#include "time.h"
 
 #include <gtest/gtest.h>
 

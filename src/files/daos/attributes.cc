@@ -2,7 +2,7 @@
 #include <sys/xattr.h>
 
 #include "file_system.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::daos {
 namespace {

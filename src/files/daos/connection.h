@@ -39,7 +39,7 @@ class Connection final : public DaosPool, private Poller {
     // a lock therefore already has a thread, so the holder of a lock never waits for threads of its
     // tenant.
     Task<Result<ThreadTurns::Permit>> enter(const Call& call) {
-        return enter_in_time(options_.turns, reactor_, call);
+        return enter_in_time(options_.turns, call);
     }
     template <class F>
     [[nodiscard]] auto run(const ThreadTurns::Permit& /*held*/, F function) {

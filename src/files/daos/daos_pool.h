@@ -14,7 +14,7 @@
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
-#include "ros2s/runtime/thread_turns.h"
+#include "ros2s/runtime/turns.h"
 
 namespace ros2s::daos {
 

@@ -6,7 +6,7 @@
 #include "file_system.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::daos {
 

@@ -4,7 +4,7 @@
 #include <sys/xattr.h>
 
 #include "local_directory.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::foreign {
 namespace {

@@ -126,13 +126,13 @@ class LocalFsTenantThreads : public testing::Test {
     }
     Task<> let_pass() { (void)co_await sleep_for(world.core(), 100ms); }
     // Runs `work` while another tenant has the only thread, and for long.
-    Task<> beside_a_hung_call(Task<> work, Result<>& done) {
+    Task<> beside_a_hung_call(Task<> work, Result<>& done, Code meanwhile = Code::busy) {
         done = fail(Code::busy);
         {
-            const ThreadTurns::Permit place = co_await turns.enter(other);
+            const auto place = co_await turns.enter({}, other);
             co_await calls.spawn(std::move(work));
             co_await let_pass();
-            EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";
+            EXPECT_EQ(error_of(done), meanwhile) << "busy: it waits for a thread";
         }
         co_await calls.join();
     }
@@ -152,11 +152,11 @@ class LocalFsTenantThreads : public testing::Test {
     }
     Task<> does_not_begin_late() {
         Result<> done;
-        co_await beside_a_hung_call(open(*this, soon(), done), done);
+        co_await beside_a_hung_call(open(*this, soon(), done), done, Code::deadline);
         EXPECT_EQ(error_of(done), Code::deadline);
         co_await open(*this, {.tenant = mine}, done);
         EXPECT_TRUE(done);
-        co_await beside_a_hung_call(make(*this, soon(), done), done);
+        co_await beside_a_hung_call(make(*this, soon(), done), done, Code::deadline);
         EXPECT_EQ(error_of(done), Code::deadline);
         EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
     }
@@ -168,7 +168,7 @@ class LocalFsTenantThreads : public testing::Test {
         done = fail(Code::busy);
         StopSource stop;
         {
-            const ThreadTurns::Permit hung = co_await turns.enter(other);
+            const auto hung = co_await turns.enter({}, other);
             co_await calls.spawn(make(*this, {.stop = stop.token(), .tenant = mine}, done));
             co_await let_pass();
             EXPECT_EQ(error_of(done), Code::busy) << "it did not wait for a thread";

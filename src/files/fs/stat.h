@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "ros2s/fs/file_system.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::fs {
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "ros2s/runtime/frame_pool.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric {
 

@@ -2,8 +2,11 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <algorithm>
+#include <array>
 
 #include "openssl.h"
+#include "ros2s/base/check.h"
 
 namespace ros2s::pki {
 namespace {
@@ -56,6 +59,15 @@ Result<std::string> signer_of(const std::string& chain, std::string_view message
     ERR_clear_error();
     if (good) return name_text(X509_get_subject_name(certificate->get()));
     return report.fail(Code::denied, "the key of the certificate did not sign the request");
+}
+
+Uuid fingerprint(std::string_view text) {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    ROS2S_CHECK(
+        EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_sha256(), nullptr) == 1);
+    Uuid uuid;
+    std::copy_n(digest.begin(), uuid.bytes.size(), uuid.bytes.begin());
+    return uuid;
 }
 
 }  // namespace ros2s::pki

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ros2s/base/result.h"
+#include "ros2s/base/uuid.h"
 
 namespace ros2s::pki {
 
@@ -17,5 +18,9 @@ namespace ros2s::pki {
 // certificate is valid is checked by verify_client(). Errors: denied, with a sentence.
 [[nodiscard]] Result<std::string> signer_of(const std::string& chain, std::string_view message,
                                             std::string_view signature, Report& report);
+
+// 128 bits that represent a name or key of any length, the same in every process: the first half of
+// its SHA-256. Collisions do not occur, by chance or by design.
+[[nodiscard]] Uuid fingerprint(std::string_view text);
 
 }  // namespace ros2s::pki

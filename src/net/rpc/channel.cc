@@ -5,7 +5,7 @@
 #include "client_connection.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/deadline.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::rpc {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/runtime/slices.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::rpc {
 

@@ -8,7 +8,7 @@
 
 #include "ros2s/base/text_parts.h"
 #include "ros2s/config/config.h"
-#include "ros2s/config/shown.h"
+#include "ros2s/config/units.h"
 
 namespace ros2s::planning {
 namespace {

@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "ros2s/base/text_parts.h"
-#include "ros2s/config/shown.h"
 #include "ros2s/config/units.h"
 
 namespace ros2s::planning {

@@ -26,7 +26,7 @@
 #include "ros2s/fs/payload_checksums.h"
 #include "ros2s/hostlink/stored_replies.h"
 #include "ros2s/hostlink/wire.h"
-#include "ros2s/rpc/method_times.h"
+#include "ros2s/rpc/rpc_metrics.h"
 #include "ros2s/rpc/server.h"
 #include "ros2s/runtime/slices.h"
 #include "ros2s/session/mounts.h"

@@ -1,6 +1,6 @@
 #include "stored_replies.h"
 
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::hostlink {
 

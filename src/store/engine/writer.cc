@@ -7,7 +7,7 @@
 #include "reader.h"
 #include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::engine {
 

@@ -4,7 +4,7 @@
 
 #include "fields.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/pki/fingerprint.h"
+#include "ros2s/pki/signature.h"
 
 namespace ros2s::remote {
 

@@ -4,7 +4,7 @@
 
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/rpc/options.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::rights {
 

@@ -79,7 +79,7 @@ Task<> end_beside_hung_calls(Rig& rig) {
     bool ended = false;
     Nursery closing(rig.world.core(), 1);
     {
-        const ThreadTurns::Permit hung = co_await rig.source.turns.enter(0);
+        const auto hung = co_await rig.source.turns.enter({}, 0);
         co_await closing.spawn(end_session(rig, id, ended));
         (void)co_await sleep_for(rig.world.core(), 10s);
         EXPECT_TRUE(ended) << "its files were closed as those of no tenant";

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
-#include "ros2s/pki/fingerprint.h"
+#include "ros2s/pki/signature.h"
 #include "ros2s/rights/decide.h"
 
 namespace ros2s::session {

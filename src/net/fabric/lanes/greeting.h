@@ -2,10 +2,12 @@
 // hello of an admitted peer, and a header before each frame.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
 #include "ros2s/base/bytes.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/base/result.h"
 
 namespace ros2s::fabric::lanes {
@@ -39,8 +41,26 @@ struct PeerAddress {
     uint64_t channel = 0;
     std::vector<std::byte> address;
 };
-[[nodiscard]] std::vector<std::byte> encode_greeting(uint64_t channel, ConstBytes address);
+[[nodiscard]] inline std::vector<std::byte> encode_greeting(uint64_t channel, ConstBytes address) {
+    const Greeting greeting{.channel = channel,
+                            .address_bytes = static_cast<uint32_t>(address.size()),
+                            .address_crc = crc32c(address)};
+    std::vector<std::byte> bytes(sizeof greeting + address.size());
+    std::memcpy(bytes.data(), &greeting, sizeof greeting);
+    std::memcpy(bytes.data() + sizeof greeting, address.data(), address.size());
+    return bytes;
+}
 // Any bytes. Errors: corrupt.
-[[nodiscard]] Result<PeerAddress> decode_greeting(ConstBytes bytes);
+[[nodiscard]] inline Result<PeerAddress> decode_greeting(ConstBytes bytes) {
+    Greeting greeting;
+    if (bytes.size() < sizeof greeting) return fail(Code::corrupt);
+    std::memcpy(&greeting, bytes.data(), sizeof greeting);
+    const ConstBytes address = bytes.subspan(sizeof greeting);
+    if (address.empty() || address.size() > Greeting::address_bytes_max ||
+        address.size() != greeting.address_bytes || crc32c(address) != greeting.address_crc) {
+        return fail(Code::corrupt);
+    }
+    return PeerAddress{greeting.channel, {address.begin(), address.end()}};
+}
 
 }  // namespace ros2s::fabric::lanes

@@ -3,8 +3,8 @@
 #include <array>
 
 #include "lane_wire.h"
-#include "ros2s/fabric/lanes/forked_use.h"
-#include "ros2s/fabric/socket/socket_domain.h"
+#include "ros2s/fabric/lanes/plain_environment.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 
 namespace ros2s::fabric::lanes {
 namespace {

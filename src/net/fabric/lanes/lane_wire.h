@@ -1,4 +1,4 @@
-// LaneWire: the frames of one session on its lane (lane.h), and the socket of the set-up. Nothing
+// LaneWire: the frames of one session on its lane (worker.h), and the socket of the set-up. Nothing
 // more is sent on that socket. Its hang-up shows that the peer is gone: within moments if the
 // process died, within ten seconds if the machine did.
 //
@@ -12,7 +12,6 @@
 #pragma once
 #include <vector>
 
-#include "ros2s/fabric/lanes/lane.h"
 #include "ros2s/fabric/lanes/worker.h"
 #include "ros2s/fabric/socket/socket.h"
 

@@ -7,6 +7,13 @@
 #include <system_error>
 
 namespace ros2s::fabric::lanes {
+namespace {
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
 
 Machine look_at_machine() {
     Machine machine;
@@ -35,8 +42,45 @@ std::string list(const std::vector<std::string>& names) {
     return text.empty() ? "none" : text;
 }
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
+Result<std::vector<std::string>> interfaces_for(const std::string& provider, const Machine& machine,
+                                                Report& report) {
+    if (!machine.interfaces.empty()) return machine.interfaces;
+    return report.fail(Code::unsupported,
+                       "provider {} needs a network interface and this machine shows none: `ip "
+                       "link` lists them",
+                       provider);
+}
+
+Result<> check_interface(const std::string& provider, const std::string& device,
+                         const std::vector<std::string>& interfaces, Report& report) {
+    if (device.empty()) {
+        return report.fail(Code::invalid,
+                           "provider {} needs the network interface that carries data: name one as "
+                           "device= (here are: {})",
+                           provider, list(interfaces));
+    }
+    if (has(interfaces, device)) return {};
+    return report.fail(Code::unsupported,
+                       "provider {}: this machine has no network interface {}: name one of {} as "
+                       "device=",
+                       provider, device, list(interfaces));
+}
+
+Result<std::string> adapter_of(const std::string& provider, const std::string& device,
+                               const std::vector<std::string>& fit, std::string_view port,
+                               Report& report) {
+    const std::string adapter = device.substr(0, device.find(':'));
+    if (adapter.empty()) {
+        return report.fail(Code::invalid,
+                           "provider {} needs the adapter that carries data: name one as device=, "
+                           "such as {}{} (here are: {})",
+                           provider, fit.front(), port, list(fit));
+    }
+    if (has(fit, adapter)) return adapter;
+    return report.fail(Code::unsupported,
+                       "provider {}: this machine has no fitting adapter {}: name one of {} as "
+                       "device=, such as {}{}",
+                       provider, adapter, list(fit), fit.front(), port);
 }
 
 }  // namespace ros2s::fabric::lanes

@@ -10,7 +10,7 @@
 
 #include <vector>
 
-#include "offer.h"
+#include "ofi_library.h"
 
 namespace ros2s::fabric::ofi {
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "offer.h"
+#include "ofi_library.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/fabric/socket/socket.h"
 

@@ -11,7 +11,6 @@
 #include "message_transfers.h"
 #include "packet_buffers.h"
 #include "ros2s/fabric/lanes/greeting.h"
-#include "ros2s/fabric/lanes/lane.h"
 #include "ros2s/fabric/lanes/worker.h"
 
 namespace ros2s::fabric::ofi {

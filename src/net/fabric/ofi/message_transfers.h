@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "offer.h"
+#include "ofi_library.h"
 #include "packet_buffers.h"
-#include "ros2s/fabric/packet/one_sided.h"
+#include "ros2s/fabric/packet/wire.h"
 
 namespace ros2s::fabric::ofi {
 

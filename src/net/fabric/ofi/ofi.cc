@@ -2,7 +2,7 @@
 
 #include "message_worker.h"
 #include "ofi_worker.h"
-#include "ros2s/fabric/lanes/forked_use.h"
+#include "ros2s/fabric/lanes/plain_environment.h"
 #include "selection.h"
 
 namespace ros2s::fabric::ofi {

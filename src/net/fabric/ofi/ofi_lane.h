@@ -6,7 +6,7 @@
 #pragma once
 #include "ofi_peers.h"
 #include "ros2s/fabric/lanes/greeting.h"
-#include "ros2s/fabric/lanes/lane.h"
+#include "ros2s/fabric/lanes/worker.h"
 
 namespace ros2s::fabric::ofi {
 

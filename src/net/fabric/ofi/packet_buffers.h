@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "offer.h"
+#include "ofi_library.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/packet/packet.h"

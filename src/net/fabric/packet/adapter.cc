@@ -3,7 +3,7 @@
 
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/fabric/packet/packet_endpoint.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "ros2s/fabric/packet/one_sided.h"
 #include "ros2s/fabric/packet/packet_endpoint.h"
+#include "ros2s/fabric/packet/wire.h"
 #include "ros2s/runtime/os_reactor.h"
 
 namespace ros2s::fabric {

@@ -9,7 +9,7 @@
 #include <expected>
 #include <map>
 
-#include "ros2s/fabric/packet/one_sided.h"
+#include "ros2s/fabric/packet/wire.h"
 #include "ros2s/fabric/region_table.h"
 
 namespace ros2s::fabric {

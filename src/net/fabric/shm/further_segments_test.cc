@@ -9,7 +9,7 @@
 
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 #include "shm_endpoint.h"
 #include "test_support/attack.h"
 

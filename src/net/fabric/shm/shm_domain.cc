@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/fabric/socket/socket_domain.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "ros2s/runtime/ring.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric::shm {
 namespace {

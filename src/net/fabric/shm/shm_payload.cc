@@ -10,7 +10,7 @@
 // All four are sequentially consistent, so one of the two sees the other.
 #include <algorithm>
 
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 #include "shm_endpoint.h"
 
 namespace ros2s::fabric::shm {

@@ -5,7 +5,7 @@
 
 #include "link.h"
 #include "ros2s/fabric/packet/packet_endpoint.h"
-#include "ros2s/runtime/wake_on_stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fabric::sim {
 

@@ -4,6 +4,8 @@
 // Errors of the functions that wait: cancelled (the token fired), disconnected (the peer hung up),
 // io, and those of the layer.
 #pragma once
+#include <sys/socket.h>
+
 #include "ros2s/fabric/socket/socket.h"
 
 namespace ros2s::fabric {
@@ -27,7 +29,9 @@ class PlainStream final : public Stream {
     Task<Result<>> receive(Bytes into, StopToken stop) override {
         return receive_all(reactor_, fd_, into, stop);
     }
-    void send_now(ConstBytes bytes) noexcept override;
+    void send_now(ConstBytes bytes) noexcept override {
+        (void)::send(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
 
   private:
     Reactor& reactor_;

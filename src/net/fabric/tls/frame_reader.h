@@ -4,6 +4,7 @@
 //     length ──► bytes ──► whole ──next()──► length
 #pragma once
 #include <array>
+#include <cstring>
 #include <memory>
 
 #include "ros2s/base/bytes.h"
@@ -25,10 +26,23 @@ class FrameReader {
     FrameReader() : frame_(std::make_unique_for_overwrite<std::byte[]>(frame_bytes)) {}
 
     // Returns the memory for the next bytes of the stream. Not empty unless a frame is complete.
-    [[nodiscard]] Bytes wanted() noexcept;
+    [[nodiscard]] Bytes wanted() noexcept {
+        return (size_ == 0 ? Bytes(length_) : Bytes(frame_.get(), size_)).subspan(have_);
+    }
     // Call it after that many of them were received. Errors: corrupt (the length is not a valid
     // one).
-    [[nodiscard]] Result<> took(size_t count) noexcept;
+    [[nodiscard]] Result<> took(size_t count) noexcept {
+        have_ += count;
+        if (size_ > 0 || have_ < length_.size()) return {};
+        FrameLength length;
+        std::memcpy(&length, length_.data(), sizeof length);
+        if (length.bytes == 0 || length.bytes > frame_bytes || length.zero != 0) {
+            return fail(Code::corrupt);
+        }
+        size_ = length.bytes;
+        have_ = 0;
+        return {};
+    }
     [[nodiscard]] bool is_whole() const noexcept { return size_ > 0 && have_ == size_; }
     [[nodiscard]] ConstBytes frame() const noexcept { return {frame_.get(), have_}; }
     void next() noexcept { have_ = size_ = 0; }

@@ -1,4 +1,3 @@
-#include "sockets.h"
 
 #include <poll.h>
 #include <sys/epoll.h>

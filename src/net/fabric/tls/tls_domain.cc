@@ -7,7 +7,7 @@
 #include <array>
 
 #include "ros2s/base/audit_event.h"
-#include "ros2s/fabric/socket/socket_domain.h"
+#include "ros2s/fabric/socket/socket_listener.h"
 #include "ros2s/fabric/tls/tls.h"
 #include "ros2s/runtime/ring.h"
 #include "tls_stream.h"

@@ -4,10 +4,11 @@
 
 namespace ros2s::fabric::ucx {
 
-using lanes::has;
 using lanes::list;
 
 namespace {
+
+constexpr std::string_view tcp = "ucx+tcp";
 
 // Settings of every provider.
 Settings common(const Options& options, std::string transport) {
@@ -28,80 +29,41 @@ Settings common(const Options& options, std::string transport) {
     };
 }
 
-Result<Settings> select_tcp(const Options& options, const std::vector<std::string>& interfaces,
-                            Report& report) {
-    if (options.device.empty()) {
+}  // namespace
+
+Result<std::vector<std::string>> fitting(const std::string& provider, const Machine& machine,
+                                         Report& report) {
+    if (provider == tcp) return lanes::interfaces_for(provider, machine, report);
+    const bool dynamic = provider == "ucx+dc_x";
+    if (provider != "ucx+rc" && !dynamic) {
         return report.fail(Code::invalid,
-                           "provider ucx+tcp needs the network interface that carries data: name "
-                           "one as device= (here are: " +
-                               list(interfaces) + ")");
+                           "'{}' is not a provider of UCX: choose ucx+tcp, ucx+rc or ucx+dc_x",
+                           provider);
     }
-    if (!has(interfaces, options.device)) {
-        return report.fail(Code::unsupported,
-                           "provider ucx+tcp: this machine has no network interface " +
-                               options.device + ": name one of " + list(interfaces) +
-                               " as device=");
+    const std::vector<std::string>& fit = dynamic ? machine.connectx : machine.adapters;
+    if (!fit.empty()) return fit;
+    return report.fail(Code::unsupported,
+                       "provider {} needs {} and this machine has none: choose provider ucx+tcp, "
+                       "or install the adapter's driver (RDMA adapters here: {})",
+                       provider, dynamic ? "a ConnectX adapter (mlx5)" : "an RDMA adapter",
+                       list(machine.adapters));
+}
+
+Result<Settings> select(const Options& options, const Machine& machine, Report& report) {
+    const std::string& provider = options.provider;
+    ROS2S_TRY_ASSIGN(const std::vector<std::string> fit, fitting(provider, machine, report));
+    Settings settings = common(options, provider.substr(std::string_view("ucx+").size()));
+    if (provider != tcp) {
+        ROS2S_TRY(lanes::adapter_of(provider, options.device, fit, ":1", report));
+        return settings;
     }
-    Settings settings = common(options, "tcp");
+    ROS2S_TRY(lanes::check_interface(provider, options.device, fit, report));
     // A whole frame in a segment: one system call in each direction.
     settings.emplace_back("TX_SEG_SIZE", "64k");
     settings.emplace_back("RX_SEG_SIZE", "64k");
     // connect() must not block the core.
     settings.emplace_back("CONN_NB", "y");
     return settings;
-}
-
-Result<Settings> select_verbs(const Options& options, const std::vector<std::string>& fit,
-                              Report& report) {
-    const std::string& provider = options.provider;
-    const std::string adapter = options.device.substr(0, options.device.find(':'));
-    if (adapter.empty()) {
-        return report.fail(Code::invalid, "provider " + provider +
-                                              " needs the adapter and port that carry data: name "
-                                              "one as device=, such as " +
-                                              fit.front() + ":1 (here are: " + list(fit) + ")");
-    }
-    if (!has(fit, adapter)) {
-        return report.fail(Code::unsupported,
-                           "provider " + provider + ": this machine has no fitting adapter " +
-                               adapter + ": name one of " + list(fit) +
-                               " as device=, with its port (" + fit.front() + ":1)");
-    }
-    return common(options, provider.substr(std::string_view("ucx+").size()));
-}
-
-}  // namespace
-
-Result<std::vector<std::string>> fitting(const std::string& provider, const Machine& machine,
-                                         Report& report) {
-    const bool dynamic = provider == "ucx+dc_x";
-    if (provider != "ucx+tcp" && provider != "ucx+rc" && !dynamic) {
-        return report.fail(
-            Code::invalid,
-            "'" + provider + "' is not a provider of UCX: choose ucx+tcp, ucx+rc or ucx+dc_x");
-    }
-    const std::vector<std::string>& fit = provider == "ucx+tcp" ? machine.interfaces
-                                          : dynamic             ? machine.connectx
-                                                                : machine.adapters;
-    if (!fit.empty()) return fit;
-    if (provider == "ucx+tcp") {
-        return report.fail(Code::unsupported,
-                           "provider ucx+tcp needs a network interface and this machine shows "
-                           "none: `ip link` lists them");
-    }
-    return report.fail(Code::unsupported,
-                       "provider " + provider + " needs " +
-                           (dynamic ? "a ConnectX adapter (mlx5)" : "an RDMA adapter") +
-                           " and this machine has none: choose provider ucx+tcp, or install "
-                           "the adapter's driver (RDMA adapters here: " +
-                           list(machine.adapters) + ")");
-}
-
-Result<Settings> select(const Options& options, const Machine& machine, Report& report) {
-    ROS2S_TRY_ASSIGN(const std::vector<std::string> fit,
-                     fitting(options.provider, machine, report));
-    return options.provider == "ucx+tcp" ? select_tcp(options, fit, report)
-                                         : select_verbs(options, fit, report);
 }
 
 }  // namespace ros2s::fabric::ucx

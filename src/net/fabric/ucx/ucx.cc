@@ -1,8 +1,8 @@
 #include "ucx.h"
 
-#include "ros2s/fabric/lanes/forked_use.h"
+#include "ros2s/fabric/lanes/plain_environment.h"
 #include "selection.h"
-#include "ucx_worker.h"
+#include "ucx_lane.h"
 
 namespace ros2s::fabric::ucx {
 

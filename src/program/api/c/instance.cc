@@ -16,7 +16,6 @@
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/pool/pool_process.h"
 #include "ros2s/runtime/fork.h"
-#include "ros2s/runtime/library_opening.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::api::c {

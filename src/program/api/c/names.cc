@@ -6,7 +6,7 @@
 #include "handles.h"
 #include "owner_of_new.h"
 #include "ros2s/fs/stat.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 #include "walk.h"
 
 using namespace ros2s;

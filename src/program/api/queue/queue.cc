@@ -11,7 +11,7 @@
 #include "ros2s/api/queue/sentence.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/kept_errno.h"
-#include "ros2s/runtime/timespec.h"
+#include "ros2s/runtime/time.h"
 
 namespace ros2s::api {
 namespace {

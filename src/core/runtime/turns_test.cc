@@ -1,12 +1,14 @@
-// Which tenant gets a helper thread.
-#include "thread_turns.h"
+// Which tenant gets a place, such as a helper thread.
+#include "turns.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <map>
+#include <string>
 
 #include "ros2s/base/random.h"
 #include "ros2s/runtime/nursery.h"
@@ -29,7 +31,7 @@ class SharedThreads : public testing::Test {
     };
     // A call that blocks until it is ended.
     static Task<> call(SharedThreads& self, uint64_t tenant) {
-        const ThreadTurns::Permit place = co_await self.turns.enter(tenant);
+        const auto place = co_await self.turns.enter({}, tenant);
         Held held(self.world.core(), tenant);
         self.on_threads.push_back(&held);
         EXPECT_LE(self.on_threads.size(), threads);
@@ -101,9 +103,7 @@ class SharedThreads : public testing::Test {
         co_await end_all();
     }
     static Task<> stoppable(SharedThreads& self, uint64_t tenant, StopToken stop, Result<>& done) {
-        ThreadTurns* const turns = &self.turns;
-        const auto place =
-            co_await enter_in_time(turns, self.world.core(), {.stop = stop, .tenant = tenant});
+        const auto place = co_await enter_in_time(&self.turns, {.stop = stop, .tenant = tenant});
         done = place ? Result<>() : fail(place.error());
     }
     // The first, one in the middle and the last of a queue are stopped. The rest keep their turns.
@@ -160,6 +160,81 @@ TEST_F(SharedThreads, HungCallsBlockOnlyTheirTenant) { world.run(goes_on_beside_
 TEST_F(SharedThreads, StoppedWaiterEndsAtOnce) { world.run(stops_those_that_wait()); }
 TEST_F(SharedThreads, EveryWaiterIsServed) {
     for (uint64_t seed = 1; seed <= 50; ++seed) world.run(loses_nobody(seed));
+}
+
+// Callers with a bound of their own, and no bound in all.
+
+using namespace std::chrono_literals;
+using CallerTurns = Turns<std::string>;
+
+constexpr auto work_time = 11ms;
+
+struct Progress {
+    size_t running = 0, most = 0, done = 0, late = 0;
+};
+
+Task<> work_in_turn(Reactor& reactor, CallerTurns& turns, Call call, std::string caller,
+                    Progress& progress) {
+    const auto turn = co_await turns.enter(call, caller);
+    if (!turn) {
+        EXPECT_EQ(turn.error().code, Code::deadline);
+        ++progress.late;
+        co_return;
+    }
+    progress.most = std::max(progress.most, ++progress.running);
+    co_await sleep_for(reactor, work_time);
+    --progress.running;
+    ++progress.done;
+}
+
+Task<> flood(Reactor& reactor) {
+    CallerTurns turns(reactor, SIZE_MAX, 3);
+    Nursery nursery(reactor, 64);
+    Progress many, one;
+    const Call soon{.deadline = reactor.now() + 35ms};
+    for (int i = 0; i < 20; ++i) {
+        co_await nursery.spawn(work_in_turn(reactor, turns, {}, "CN=many", many));
+    }
+    for (int i = 0; i < 20; ++i) {
+        co_await nursery.spawn(work_in_turn(reactor, turns, soon, "CN=many", many));
+    }
+    EXPECT_EQ(turns.running("CN=many"), 3U);
+    co_await work_in_turn(reactor, turns, {}, "CN=one", one);
+    EXPECT_EQ(one.done, 1U);
+    EXPECT_LE(many.done, 3U) << "the other one did not wait for them";
+    co_await nursery.join();
+    EXPECT_EQ(many.most, 3U);
+    EXPECT_GT(many.late, 0U);
+    EXPECT_GE(many.done, 20U) << "those that may wait";
+    EXPECT_EQ(many.done + many.late, 40U);
+    EXPECT_EQ(turns.running("CN=many"), 0U);
+}
+
+Task<> work_through(Reactor& reactor) {
+    CallerTurns turns(reactor, SIZE_MAX, 1);
+    Nursery nursery(reactor, 64);
+    Progress all;
+    const Time begin = reactor.now();
+    for (int i = 0; i < 5; ++i) {
+        co_await nursery.spawn(work_in_turn(reactor, turns, {}, "CN=one", all));
+    }
+    const Call ended{.deadline = begin};
+    EXPECT_EQ((co_await turns.enter(ended, "CN=one")).error().code, Code::deadline);
+    EXPECT_EQ((co_await turns.enter(ended, "CN=two")).error().code, Code::deadline);
+    EXPECT_EQ(turns.running("CN=two"), 0U);
+    co_await nursery.join();
+    EXPECT_EQ(all.done, 5U);
+    EXPECT_EQ(reactor.now() - begin, 5 * work_time) << "each began when the one before it ended";
+}
+
+TEST(CallerTurns, WaiterBeginsWhenTurnEnds) {
+    sim::World world(1);
+    world.run(work_through(world.core()));
+}
+
+TEST(CallerTurns, BusyCallerDelaysOnlyItself) {
+    sim::World world(1);
+    world.run(flood(world.core()));
 }
 
 }  // namespace
