@@ -5,7 +5,7 @@
 #include "mounts.h"
 #include "ros2s/foreign/local_fs.h"
 #include "ros2s/fs/dfs.h"
-#include "ros2s/object/memory_store.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
 #include "sessions.h"
 
