@@ -68,15 +68,15 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
 }
 
 Task<Result<>> EmbeddedPool::begin(bool serves, Report& report) {
-    EngineRole role;
+    engine::EngineOptions options;
     if (serves) {
         // The path of a pool in a server does not say "embedded".
-        role = {
+        options = {
             .name = "engine", .pin_grace = served_pin_grace, .pin_list = pin_list_in(directory())};
     }
     ROS2S_CO_TRY_ASSIGN(
-        engine_,
-        stack_.push("EngineStore", co_await open_engine(environment_, directory_, report, role)));
+        engine_, stack_.push("EngineStore", co_await open_engine(environment_, directory_, report,
+                                                                 std::move(options))));
     client_ = stack_.push("CountedStore",
                           std::make_unique<client::CountedStore>(environment_.reactor, *engine_));
     path_ = client_->path();
