@@ -1,5 +1,4 @@
 // Handles of a server's container in a forked child (handles.h).
-#include <cerrno>
 
 #include "handles.h"
 
