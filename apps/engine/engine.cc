@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include "ros2s/daemon/trusted_network.h"
+#include "ros2s/rights/sources/tenants.h"
 
 namespace ros2s::engined {
 namespace {
@@ -27,13 +28,6 @@ Engine::Engine(Environment environment, Settings settings)
       sessions_(environment_.reactor, tickets_,
                 {.per_subject_max = sessions_of_client_max, .accounts = &accounts_},
                 environment_.log),
-      policy_(
-          environment_.reactor, pools_,
-          {.subjects = settings_.access,
-           .delegates = {settings_.delegates.begin(), settings_.delegates.end()},
-           .subjects_own = true,
-           .administrators = {settings_.administrators.begin(), settings_.administrators.end()}},
-          settings_.allowances, accounts_, sessions_),
       capabilities_(environment_, pools_, sessions_, group_.admission,
                     {.authority_file = settings_.capability_authority.empty()
                                            ? settings_.certificates + "/ca.crt"
@@ -81,7 +75,7 @@ Task<Result<>> Engine::begin(Report& report) {
     }
     pools_.set_administrators(settings_.administrators);
     ROS2S_CO_TRY(co_await capabilities_.begin(report));
-    policy_.begin();
+    follow_tenants();
     router_ = std::make_unique<StoreRouter>(sessions_, pools_);
     data_ = std::make_unique<daemon::DataPlane>(environment_.reactor, group_, *router_, gate_);
     for (const std::string& line : daemon::trust_warnings(places)) environment_.log.warning(line);
@@ -89,6 +83,41 @@ Task<Result<>> Engine::begin(Report& report) {
         ROS2S_CO_TRY(co_await data_->listen(place, needs, environment_.log, report));
     }
     co_return co_await open_control(report);
+}
+
+void Engine::follow_tenants() {
+    for (const std::string& name : pools_.names()) {
+        pools_.tenants(name)->on_change([this] { apply_policy(); });
+    }
+    // What a container's owner may do is part of every decision.
+    pools_.on_owner_change = [this] { apply_policy(); };
+    apply_policy();
+}
+
+void Engine::apply_policy() {
+    rights::Parties parties{
+        .subjects = settings_.access,
+        .delegates = {settings_.delegates.begin(), settings_.delegates.end()},
+        .subjects_own = true,
+        .administrators = {settings_.administrators.begin(), settings_.administrators.end()}};
+    admission::Allowances allowances = settings_.allowances;
+    const WallTime now = environment_.reactor.wall_time();
+    for (const std::string& name : pools_.names()) {
+        const tenancy::TenantsByName& tenants = pools_.tenants(name)->tenants();
+        rights::add_file(parties, name, tenants, now);
+        for (const auto& [tenant, record] : tenants) {
+            tenancy::add_account(allowances, name, record);
+            if (!record.allowance) continue;
+            for (const std::string& subject : record.subjects) {
+                // Sessions that were opened before the tenant was have the account of the subject.
+                allowances.by_account.insert_or_assign(subject, *record.allowance);
+            }
+        }
+    }
+    const rights::Policy before = sessions_.rights().replace(std::move(parties));
+    accounts_.set(std::move(allowances));
+    pools_.apply_caps();
+    sessions_.end_sessions(before, session::SessionTable::EndsWith::rights);
 }
 
 control::ControlOptions Engine::control_options() const {

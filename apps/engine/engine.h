@@ -6,6 +6,7 @@
 //
 //     ControlServer ─ sessions, tickets ─┐
 //     fabric domain ─ rpc::Server ─ gate ┴─ StoreRouter ─ pool's ObjectStore
+//     TenantRegistry of each pool ─ a change, an expiry ─► rights::Feed, Accounts
 //
 // Owned by main(). Used on the reactor's core; stop() before destruction.
 #pragma once
@@ -14,9 +15,9 @@
 #include <vector>
 
 #include "issued_capabilities.h"
-#include "live_policy.h"
 #include "pools.h"
 #include "reactors.h"
+#include "ros2s/admission/accounts.h"
 #include "ros2s/daemon/data_plane.h"
 #include "ros2s/runtime/environment.h"
 #include "ros2s/session/gate.h"
@@ -50,6 +51,13 @@ class Engine final : public daemon::Daemon {
     // With the data plane's addresses, once it listens.
     [[nodiscard]] control::ControlOptions control_options() const;
     Result<> start_reactors(Report& report);
+    // The pools are open. From now on the rights, weights and rates of clients are those of the
+    // settings and of the pools' tenants as they are.
+    void follow_tenants();
+    // A session that lost rights ends. A tenant's limits apply to its subjects that are clients
+    // here, a DPU or direct clients: they share an account from their next session on, also with
+    // the sessions in which delegated DPUs show the tenant's capabilities.
+    void apply_policy();
     Task<Result<>> open_control(Report& report);
 
     Environment environment_;
@@ -60,7 +68,6 @@ class Engine final : public daemon::Daemon {
     rpc::ServerGroup group_;
     session::TicketTable tickets_;
     session::SessionTable sessions_;
-    LivePolicy policy_;
     IssuedCapabilities capabilities_;
     session::SessionGate gate_;
     std::unique_ptr<StoreRouter> router_;

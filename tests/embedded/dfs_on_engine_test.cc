@@ -106,7 +106,7 @@ class Stack final : public fs::contract::Subject {
     }
 
     sim::World world_;
-    engine::Env env_;
+    Environment env_;
     Call call_;
     Report report_;
     engine::EngineOptions options_;

@@ -52,7 +52,7 @@ void expect_nested(const Trace& trace) {
 
 struct Embedded {
     sim::World world{1};
-    engine::Env env{world.core(), world.blocking()};
+    Environment env{world.core(), world.blocking()};
     device::SimDisk disk{world.random(), {.size = 32 << 20}, "device-0"};
     engine::OrderedMapMedium index_medium;
     Report report;

@@ -17,7 +17,7 @@ THREADED = (
     "src/service/control/process/control_helper.",  # forks and openings of any thread
     "src/core/base/log.",        # lines of several threads on one standard error
     "src/core/base/metrics.h",   # read by another thread than the one that counts
-    "src/store/device/nvme/cache_watch.h",  # one controller's, on whatever cores its commands are
+    "src/store/device/nvme/namespace.h",  # one controller's, on whatever cores its commands are
     "src/store/engine/index/",    # RocksDB's background threads
     "src/store/engine/allocation_test.cc",  # counts in operator new, which any thread calls
     "src/net/admission/accounts.",  # names of accounts, which gRPC's threads read

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "ros2s/base/trusted_file.h"
-#include "ros2s/pool/process_end.h"
+#include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include <fstream>
 
 #include "locations.h"
+#include "ros2s/api/file_trace.h"
 #include "ros2s/api/mount_trace.h"
-#include "ros2s/api/trace_file.h"
 #include "ros2s/runtime/trace_events.h"
 
 namespace ros2s::cli {

@@ -1,6 +1,9 @@
 #include "ros2s/api/file_trace.h"
 
+#include <fmt/format.h>
+
 #include "ros2s/base/bytes.h"
+#include "ros2s/runtime/trace_events.h"
 
 namespace ros2s::api {
 namespace {
@@ -39,6 +42,27 @@ Task<Result<FileTrace>> trace_file(Call call, Reactor& reactor, fs::FileSystem& 
     }
     ROS2S_CO_TRY_ASSIGN(found.io, file_system.path_report(handle));
     co_return found;
+}
+
+namespace {
+
+void add(TraceEvents& events, const RequestTrace& request, std::string_view title, Duration from) {
+    events.begin_request(title);
+    for (const auto& step : request.steps) {
+        events.add(step.name, step.depth, from + step.begin, step.takes);
+    }
+}
+
+}  // namespace
+
+std::string to_trace_file(const FileTrace& trace) {
+    TraceEvents events("host");
+    add(events, trace.read, fmt::format("read of {} bytes", trace.read.bytes), {});
+    if (trace.write) {
+        add(events, *trace.write, fmt::format("durable write of {} bytes", trace.write->bytes),
+            trace.read.whole + std::chrono::microseconds(10));
+    }
+    return events.text();
 }
 
 }  // namespace ros2s::api

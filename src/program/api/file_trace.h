@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/api/file_trace.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/time.h"
@@ -44,5 +45,8 @@ enum class TraceKinds : uint8_t { read, read_and_write };
 [[nodiscard]] Task<Result<FileTrace>> trace_file(Call call, Reactor& reactor,
                                                  fs::FileSystem& file_system, fs::FileHandle handle,
                                                  uint64_t offset, TraceKinds kinds);
+
+// A file's traced requests as a trace file (runtime/trace_events.h): docs/formats/why.md.
+[[nodiscard]] std::string to_trace_file(const FileTrace& trace);
 
 }  // namespace ros2s::api

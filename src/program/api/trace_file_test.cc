@@ -1,4 +1,4 @@
-#include "ros2s/api/trace_file.h"
+#include "ros2s/api/file_trace.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,15 +7,29 @@
 // Owned by the client that is composed on it; used on the reactor's core; close() before
 // destruction. Fork rule: a forked child must not use it, nor destroy it.
 #pragma once
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "ros2s/connection/server_access.h"
 #include "ros2s/control/session_tickets.h"
 #include "ros2s/fabric/domain.h"
+#include "ros2s/pki/certificate.h"
 #include "ros2s/runtime/stack.h"
 
 namespace ros2s::connection {
+
+// ServerAccess: a pool of a ros2store-engine or ros2store-dpu, and how a client reaches it.
+struct ServerAccess {
+    std::string control;        // "engine-1:7400", "unix:/run/ros2store/control.sock"
+    std::string server_name{};  // in its certificate; empty: the host of `control`
+    pki::Identity identity;
+    std::string pool;
+    std::string program{};                // for people
+    std::vector<std::string> providers;   // best first: "shm", "ucx+tcp"
+    std::string ucx_device = "lo";        // for the ucx and ofi providers
+    std::chrono::seconds call_within{0};  // rpc::ChannelOptions
+};
 
 struct Options {
     ServerAccess server;

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "ros2s/base/metrics.h"
-#include "ros2s/connection/server_access.h"
+#include "ros2s/connection/connection.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/call.h"

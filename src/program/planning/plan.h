@@ -7,13 +7,11 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "ros2s/base/result.h"
 #include "ros2s/planning/costs.h"
-#include "ros2s/planning/hardware.h"
 
 namespace ros2s::planning {
 

@@ -75,16 +75,16 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
 }
 
 Task<Result<>> EmbeddedPool::begin(OwnerRecord self, Report& report) {
-    EngineRole role;
+    engine::EngineOptions options;
     if (self.program == engine_program || self.shares) {
-        role.pin_grace = served_pin_grace;
-        role.pin_list = pin_list_in(directory());
+        options.pin_grace = served_pin_grace;
+        options.pin_list = pin_list_in(directory());
     }
     // The path of a pool in a server does not say "embedded".
-    if (self.program == engine_program) role.name = "engine";
+    if (self.program == engine_program) options.name = "engine";
     ROS2S_CO_TRY_ASSIGN(
-        engine_,
-        stack_.push("EngineStore", co_await open_engine(environment_, directory_, report, role)));
+        engine_, stack_.push("EngineStore", co_await open_engine(environment_, directory_, report,
+                                                                 std::move(options))));
     client_ = stack_.push("CountedStore",
                           std::make_unique<client::CountedStore>(environment_.reactor, *engine_));
     path_ = client_->path();

@@ -1,7 +1,5 @@
 #include "ros2s/pool/pool_check.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 

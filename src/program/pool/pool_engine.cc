@@ -36,29 +36,14 @@ Task<Result<Devices>> open_devices(Environment environment, PoolDirectory direct
     co_return std::move(devices);
 }
 
-engine::EngineOptions options_of(const PoolConfig& config) {
-    return {.memory_bytes = config.memory_bytes,
-            .groups_in_flight = config.groups_in_flight,
-            .accept_copies = config.accept_copies,
-            .discard = config.discard,
-            .cleaner_percent = config.cleaner_percent,
-            .rest_after = std::chrono::seconds(5)};
-}
-
-engine::EngineOptions options_in(const Environment& environment, const PoolConfig& config) {
-    auto options = options_of(config);
-    options.more_reactors.assign(environment.more_reactors.begin(),
-                                 environment.more_reactors.end());
-    return options;
-}
-
 engine::IndexFactory index_in(const PoolDirectory& directory, const Log& log) {
     constexpr size_t open_files_most = 256;
     // Helpers of ours that start meanwhile, and workers of io_uring: without a worker the kernel
     // cancels a transfer.
     constexpr size_t threads_beside = 4;
     const engine::RocksDbOptions options{
-        .memory_bytes = options_of(directory.config).index_share(),
+        .memory_bytes =
+            engine::EngineOptions{.memory_bytes = directory.config.memory_bytes}.index_share(),
         .read_only = directory.read_only,
         .open_files_max = static_cast<int>(descriptor_share(4, open_files_most)),
         .log = log};
@@ -99,27 +84,26 @@ Result<> keep_to_address_space(PoolDirectory& directory, const Log& log, Report&
     return {};
 }
 
-engine::Env engine_environment(const Environment& environment) {
-    return {
-        .reactor = environment.reactor, .blocking = environment.blocking, .log = environment.log};
-}
-
 Task<Result<std::unique_ptr<engine::EngineStore>>> open_as_it_is(Environment environment,
                                                                  PoolDirectory directory,
-                                                                 EngineRole role, Report& report) {
+                                                                 engine::EngineOptions options,
+                                                                 Report& report) {
     ROS2S_CO_TRY(keep_to_address_space(directory, environment.log, report));
-    auto options = options_in(environment, directory.config);
-    options.name = role.name;
+    const PoolConfig& config = directory.config;
+    options.memory_bytes = config.memory_bytes;
+    options.groups_in_flight = config.groups_in_flight;
+    options.accept_copies = config.accept_copies;
+    options.discard = config.discard;
+    options.cleaner_percent = config.cleaner_percent;
+    options.rest_after = std::chrono::seconds(5);
     options.read_only = directory.read_only;
     if (is_on_read_only_medium(directory.directory)) {
         options.read_only_reason = "its file system is mounted read-only";
     }
-    options.pin_grace = role.pin_grace;
-    options.pin_list = role.pin_list;
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
-    co_return co_await engine::EngineStore::open(
-        engine_environment(environment), std::move(devices), index_in(directory, environment.log),
-        std::move(options), report);
+    co_return co_await engine::EngineStore::open(environment, std::move(devices),
+                                                 index_in(directory, environment.log),
+                                                 std::move(options), report);
 }
 
 }  // namespace
@@ -155,9 +139,8 @@ Task<Result<>> format_engine(Environment environment, PoolDirectory directory, R
     ROS2S_CO_TRY_ASSIGN(auto devices, co_await open_devices(environment, directory, report));
     std::vector<device::BlockDevice*> borrowed;
     for (const auto& each : devices) borrowed.push_back(each.get());
-    const auto made =
-        co_await engine::EngineStore::create(engine_environment(environment), borrowed,
-                                             index_in(directory, environment.log), {}, report);
+    const auto made = co_await engine::EngineStore::create(
+        environment, borrowed, index_in(directory, environment.log), {}, report);
     co_await close_all(devices);
     co_return made;
 }
@@ -176,20 +159,21 @@ Result<> end_growth(const PoolDirectory& directory, Report& report) {
 
 Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(Environment environment,
                                                                PoolDirectory& directory,
-                                                               Report& report, EngineRole role) {
+                                                               Report& report,
+                                                               engine::EngineOptions options) {
     if (directory.growing.empty()) {
-        co_return co_await open_as_it_is(environment, directory, role, report);
+        co_return co_await open_as_it_is(environment, directory, std::move(options), report);
     }
     const std::string added = std::exchange(directory.growing, {});
     Report refusal;
-    auto engine = co_await open_as_it_is(environment, directory, role, refusal);
+    auto engine = co_await open_as_it_is(environment, directory, options, refusal);
     std::error_code error;
     if (!engine && engine.error().code == Code::invalid && std::filesystem::exists(added, error)) {
         // An older device lists the new one, so it belongs to the pool.
         directory.devices.push_back(added);
         directory.device_bytes += device_bytes(added).value_or(0);
         refusal = {};
-        engine = co_await open_as_it_is(environment, directory, role, refusal);
+        engine = co_await open_as_it_is(environment, directory, options, refusal);
         if (engine && !directory.read_only) {
             environment.log.info("a growth that was interrupted is finished: the pool has {} now",
                                  added);

@@ -6,7 +6,6 @@
 #pragma once
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "ros2s/engine/engine_store.h"
 #include "ros2s/pool/owner.h"
@@ -32,22 +31,16 @@ enum class PoolUse : uint8_t {
 [[nodiscard]] Result<TakenPool> adopt_pool(const std::string& directory, int owner_file,
                                            const OwnerRecord& self, Report& report);
 
-// Each field is the one of EngineOptions with that name.
-struct EngineRole {
-    std::string_view name = "embedded engine";
-    Duration pin_grace{};
-    engine::EngineOptions::PinList pin_list{};
-};
-
 // Makes an empty pool on device files that exist. Errors: those of EngineStore::create.
 [[nodiscard]] Task<Result<>> format_engine(Environment environment, PoolDirectory directory,
                                            Report& report);
 
 // Finishes or undoes an interrupted growth (pool_growth.h) and updates `directory`. A read-only
-// pool is opened as the growth has left it. Errors: those of open_device() and EngineStore::open,
-// and of removing files.
+// pool is opened as the growth has left it. The pool's settings replace those of `options`. Errors:
+// those of open_device() and EngineStore::open, and of removing files.
 [[nodiscard]] Task<Result<std::unique_ptr<engine::EngineStore>>> open_engine(
-    Environment environment, PoolDirectory& directory, Report& report, EngineRole role = {});
+    Environment environment, PoolDirectory& directory, Report& report,
+    engine::EngineOptions options = {});
 
 // Ends a growth: removes DIR/growing durably. Errors: those of the file system.
 [[nodiscard]] Result<> end_growth(const PoolDirectory& directory, Report& report);

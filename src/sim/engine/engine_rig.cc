@@ -98,6 +98,7 @@ class EngineRig final : public Rig {
     Random random_;
     EngineRigOptions options_;
     EngineOptions engine_options_;
+    std::vector<Reactor*> more_reactors_;
     CreateOptions create_options_;
     device::SimDiskOptions disk_;
     std::vector<std::unique_ptr<device::SimDisk>> disks_;
@@ -174,9 +175,7 @@ void EngineRig::draw_sizes() {
             return {};
         };
     }
-    for (uint32_t i = 1; i < options_.cores; ++i) {
-        engine_options_.more_reactors.push_back(&world_.core(i));
-    }
+    for (uint32_t i = 1; i < options_.cores; ++i) more_reactors_.push_back(&world_.core(i));
     const bool several = options_.memory || options_.device_errors;
     const uint64_t count = std::max<uint64_t>(1 + random_.below(3), several ? 2 : 1);
     // A pool that is almost empty needs no cleaner.
@@ -240,7 +239,7 @@ Task<Result<>> EngineRig::create(Report& report) {
     ROS2S_CO_TRY_ASSIGN(const EngineStore::Devices devices, co_await open_devices(report));
     std::vector<device::BlockDevice*> borrowed;
     for (const auto& device : devices) borrowed.push_back(device.get());
-    const Env env{world_.core(), world_.blocking()};
+    const Environment env{world_.core(), world_.blocking(), {}, more_reactors_};
     const Result<> made =
         co_await EngineStore::create(env, borrowed, index_factory(), create_options_, report);
     for (const auto& device : devices) co_await device->close();
@@ -279,7 +278,7 @@ Task<Result<object::ObjectStore*>> EngineRig::open(Report& report) {
 
 Task<Result<>> EngineRig::open_store(Report& report) {
     ROS2S_CO_TRY_ASSIGN(EngineStore::Devices devices, co_await open_devices(report));
-    const Env env{world_.core(), world_.blocking()};
+    const Environment env{world_.core(), world_.blocking(), {}, more_reactors_};
     engine_options_.pin_list.text = pin_list_;
     ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
                                                            engine_options_, report));

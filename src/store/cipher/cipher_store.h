@@ -9,7 +9,7 @@
 //
 // A fetch is one request. In Layout::seals the store below keeps the cells with the blocks. In
 // Layout::cells they are a second array: a fetch reads both, or only blocks if the cells are cached
-// (cell_cache.h). If another client's update came in between, the epochs differ and the fetch is
+// (CellCache). If another client's update came in between, the epochs differ and the fetch is
 // repeated. An update of whole blocks is one request. An update that begins or ends within a block
 // reads that block first, on the condition that the array does not change; a conflict repeats both.
 //
@@ -34,8 +34,7 @@
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/cipher/block_cipher.h"
-#include "ros2s/cipher/buffer_pool.h"
-#include "ros2s/cipher/cell_cache.h"
+#include "ros2s/cipher/cipher_memory.h"
 #include "ros2s/cipher/keyed_digest.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/runtime/reactor.h"

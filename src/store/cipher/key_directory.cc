@@ -2,19 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "private_file.h"
+#include "ros2s/base/text_parts.h"
 
 namespace ros2s::cipher {
 namespace {
 
 constexpr size_t digits = key_bytes * 2;
-
-int digit(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 }  // namespace
 
@@ -27,10 +20,9 @@ Result<SecretKey> KeyDirectory::read(const std::string& name, Report& report) co
     SecretKey key;
     bool good = text.size() == digits;
     for (size_t i = 0; good && i < key_bytes; ++i) {
-        const int high = digit(text[2 * i]);
-        const int low = digit(text[2 * i + 1]);
-        good = high >= 0 && low >= 0;
-        if (good) key.bytes()[i] = static_cast<std::byte>(high * 16 + low);
+        uint8_t byte = 0;
+        good = parse_number(text.substr(2 * i, 2), byte, 16);
+        key.bytes()[i] = std::byte{byte};
     }
     if (!good) {
         return reject_key(

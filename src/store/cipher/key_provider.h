@@ -6,9 +6,12 @@
 // answer is too old (CipherStore). A provider is used by one thread at a time, not always by the
 // same one.
 #pragma once
+#include <array>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "ros2s/base/result.h"
 #include "ros2s/cipher/secret_key.h"
 
 namespace ros2s::cipher {
@@ -33,5 +36,29 @@ class KeyProvider {
 [[nodiscard]] Result<> check_key_name(const std::string& name, Report& report);
 // EKEYREJECTED with a sentence.
 [[nodiscard]] std::unexpected<Error> reject_key(Report& report, std::string sentence);
+
+// The content of a small file with a secret, a key or the PIN of a token. The memory is overwritten
+// when the object ends. Any thread.
+class PrivateText {
+  public:
+    static constexpr size_t bytes_max = 256;
+    PrivateText() = default;
+    PrivateText(const PrivateText&) = delete;
+    PrivateText& operator=(const PrivateText&) = delete;
+    ~PrivateText();
+    // Without the newline at its end.
+    [[nodiscard]] std::string_view text() const;
+
+  private:
+    friend Result<> read_private_file(const std::string& path, PrivateText& into, Report& report);
+    std::array<char, bytes_max> bytes_{};
+    size_t size_ = 0;
+};
+
+// Reads a file of open_trusted() that no other user may read. A symbolic link in the last place is
+// not followed. A file of more than `bytes_max` is refused.
+// Errors: EKEYREJECTED, with a sentence that names the file and what to do.
+[[nodiscard]] Result<> read_private_file(const std::string& path, PrivateText& into,
+                                         Report& report);
 
 }  // namespace ros2s::cipher

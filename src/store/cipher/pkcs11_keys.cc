@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <openssl/sha.h>
 
-#include "private_file.h"
-
 namespace ros2s::cipher {
 namespace {
 

@@ -3,7 +3,6 @@
 // Files have none.
 #pragma once
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <string>
 

@@ -86,7 +86,7 @@ class AgingPool {
         };
     }
     Task<Result<>> open(uint64_t device_bytes, uint32_t cleaner_percent) {
-        const Env env{*reactor, *blocking};
+        const Environment env{*reactor, *blocking};
         const std::string path = directory_ + "/device-0";
         ROS2S_CO_TRY(
             co_await device::create_file_device(*reactor, path, device_bytes, {}, {}, {}, report_));

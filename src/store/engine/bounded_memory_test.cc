@@ -323,7 +323,7 @@ TEST(BoundedMemory, EmptyListEndsAtItsDeadline) {
 // However many entries are in memory, a short list looks at few of them, and all pages together
 // have each entry once.
 Task<> list_what_is_in_memory(LargePool& pool) {
-    const uint64_t few = pool.options.more_reactors.size() * 1100 + 1100;
+    const uint64_t few = pool.more_reactors.size() * 1100 + 1100;
     pool.options.memory_bytes = 256 << 20;
     co_await pool.start();
     co_await pool.fill({1, 1}, 0, entries);

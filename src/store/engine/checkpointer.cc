@@ -14,8 +14,8 @@ std::string cause_of(const Error& error) {
 }
 }  // namespace
 
-Checkpointer::Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
-                           Publisher& publisher, State& state, Journal& journal,
+Checkpointer::Checkpointer(const Environment& env, Index& index, device::BlockDevice& device,
+                           Cores& cores, Publisher& publisher, State& state, Journal& journal,
                            Committer& committer, const Uuid& pool, uint64_t first_slot_block,
                            uint64_t number)
     : env_(env),

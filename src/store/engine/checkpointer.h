@@ -22,7 +22,7 @@ class Checkpointer : private SpaceMap::CutSink {
         Counter checkpoints, nodes, batch_bytes;
     };
     // `number`: the newest checkpoint slot's.
-    Checkpointer(const Env& env, Index& index, device::BlockDevice& device, Cores& cores,
+    Checkpointer(const Environment& env, Index& index, device::BlockDevice& device, Cores& cores,
                  Publisher& publisher, State& state, Journal& journal, Committer& committer,
                  const Uuid& pool, uint64_t first_slot_block, uint64_t number);
 
@@ -60,7 +60,7 @@ class Checkpointer : private SpaceMap::CutSink {
     Task<> take_nodes(Core& core);
     Task<> finish_nodes(Core& core);
 
-    const Env& env_;
+    const Environment& env_;
     Index& index_;
     device::BlockDevice& device_;
     Cores& cores_;

@@ -34,8 +34,8 @@ size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
 
 }  // namespace
 
-Committer::Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
-                     Publisher& publisher, State& state, Journal& journal,
+Committer::Committer(const Environment& env, std::vector<device::BlockDevice*> devices,
+                     Cores& cores, Publisher& publisher, State& state, Journal& journal,
                      const EngineOptions& options, const JournalEnd& journal_end,
                      std::string read_only_reason)
     : chunks(chunk_bytes_for(options, devices.size()), options.staging_share() / 4),

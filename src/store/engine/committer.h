@@ -51,7 +51,7 @@ class Committer {
         Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;
     };
 
-    Committer(const Env& env, std::vector<device::BlockDevice*> devices, Cores& cores,
+    Committer(const Environment& env, std::vector<device::BlockDevice*> devices, Cores& cores,
               Publisher& publisher, State& state, Journal& journal, const EngineOptions& options,
               const JournalEnd& journal_end, std::string read_only_reason);
     ~Committer();
@@ -144,7 +144,7 @@ class Committer {
     [[nodiscard]] std::shared_ptr<Group> make_group();
     void choose_discards(uint32_t device);
 
-    const Env& env_;
+    const Environment& env_;
     std::vector<device::BlockDevice*> devices_;
     Cores& cores_;
     Publisher& publisher_;

@@ -52,16 +52,15 @@ Task<> scan_into(Result<Loader::Page>& page, Core& core, Core& home, std::string
 
 }  // namespace
 
-Cores::Cores(const Env& env, Index& index, uint32_t targets, const EngineOptions& options)
+Cores::Cores(const Environment& env, Index& index, uint32_t targets, const EngineOptions& options)
     : partition_{.targets = targets,
-                 .cores =
-                     std::min(static_cast<uint32_t>(1 + options.more_reactors.size()), targets)},
+                 .cores = std::min(static_cast<uint32_t>(1 + env.more_reactors.size()), targets)},
       hash_key_(env.reactor.secrets().next()),
       lock_names_(hash_key_),
       dirty_share_(options.dirty_share() / size()) {
     const uint64_t bounce = std::max<uint64_t>(options.bounce_share() / block_bytes / size(), 16);
     for (uint32_t i = 0; i < size(); ++i) {
-        Reactor& reactor = i == 0 ? env.reactor : *options.more_reactors[i - 1];
+        Reactor& reactor = i == 0 ? env.reactor : *env.more_reactors[i - 1];
         cores_.emplace_back(i, env, reactor, index, partition_, bounce,
                             options.cache_share() / size(), hash_key_);
     }

@@ -6,6 +6,7 @@
 //
 // Everything here is used on the core's reactor, except const members and counters.
 #pragma once
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <set>
@@ -13,10 +14,45 @@
 
 #include "loader.h"
 #include "locks.h"
-#include "read_pins.h"
 #include "ros2s/device/block_device.h"
 
 namespace ros2s::engine {
+
+// ReadPins: a core's reads of the media in progress, by the last group that was visible when each
+// began. They may still read a block displaced by a later group, so it must not be reused.
+class ReadPins {
+  public:
+    // Is part of the reader's frame, from before it takes addresses until its last read is done.
+    class Pin {
+      public:
+        Pin(ReadPins& owner, uint64_t visible) : owner_(owner), visible_(visible) {
+            older_ = owner_.newest_;
+            (older_ != nullptr ? older_->newer_ : owner_.oldest_) = this;
+            owner_.newest_ = this;
+        }
+        Pin(const Pin&) = delete;
+        Pin& operator=(const Pin&) = delete;
+        ~Pin() {
+            (older_ != nullptr ? older_->newer_ : owner_.oldest_) = newer_;
+            (newer_ != nullptr ? newer_->older_ : owner_.newest_) = older_;
+        }
+
+      private:
+        friend class ReadPins;
+        ReadPins& owner_;
+        uint64_t visible_;
+        Pin* older_ = nullptr;
+        Pin* newer_ = nullptr;
+    };
+    // No read uses blocks displaced by groups up to this one.
+    [[nodiscard]] uint64_t unread_upto() const {
+        return oldest_ == nullptr ? UINT64_MAX : oldest_->visible_;
+    }
+
+  private:
+    Pin* oldest_ = nullptr;
+    Pin* newest_ = nullptr;
+};
 
 // Counts requests, so that close() can wait for them.
 class RequestCount {
@@ -56,7 +92,7 @@ struct CoreMetrics {
 
 class Core {
   public:
-    Core(uint32_t number, const Env& pool, Reactor& reactor, Index& index,
+    Core(uint32_t number, const Environment& pool, Reactor& reactor, Index& index,
          const Partition& partition, uint64_t bounce_blocks, uint64_t cache_bytes_max,
          uint64_t hash_key)
         : number(number),
@@ -73,7 +109,7 @@ class Core {
     Core& operator=(const Core&) = delete;
 
     const uint32_t number;
-    const Env env;  // the pool's, with this core's reactor
+    const Environment env;  // the pool's, with this core's reactor
     NodeCache cache;
     Loader loader;
     LockTable locks;
@@ -121,7 +157,7 @@ template <class T>
 // All cores of a pool.
 class Cores {
   public:
-    Cores(const Env& env, Index& index, uint32_t targets, const EngineOptions& options);
+    Cores(const Environment& env, Index& index, uint32_t targets, const EngineOptions& options);
 
     [[nodiscard]] const Partition& partition() const { return partition_; }
     [[nodiscard]] const LockNames& lock_names() const { return lock_names_; }

@@ -17,7 +17,7 @@ constexpr uint64_t journal_block = 3;
 constexpr uint32_t target_count = 16;
 constexpr std::string_view index_directory = "index";
 
-Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* const> devices,
+Result<Superblock> plan_pool(const Environment& env, std::span<device::BlockDevice* const> devices,
                              const CreateOptions& options, Report& report) {
     if (devices.empty() || devices.size() > pool_devices_max) {
         return report.fail(Code::invalid, "a pool has 1 to {} devices, not {}", pool_devices_max,
@@ -58,7 +58,8 @@ Result<Superblock> plan_pool(const Env& env, std::span<device::BlockDevice* cons
 
 }  // namespace
 
-Task<Result<>> EngineStore::create(const Env& env, std::span<device::BlockDevice* const> devices,
+Task<Result<>> EngineStore::create(const Environment& env,
+                                   std::span<device::BlockDevice* const> devices,
                                    IndexFactory factory, CreateOptions options, Report& report) {
     ROS2S_CO_TRY_ASSIGN(Superblock pool, plan_pool(env, devices, options, report));
     const uint64_t steps = devices.size() + 2;

@@ -79,7 +79,7 @@ class Pool {
         };
     }
     Task<Result<>> open() {
-        const Env env{*reactor, *blocking};
+        const Environment env{*reactor, *blocking};
         const std::string path = directory_ + "/device-0";
         EngineStore::Devices devices;
         if (null_) {

@@ -14,7 +14,7 @@ namespace {
 
 // Connects a pool's devices and its index; nothing is written. If it succeeds, the devices belong
 // to the pool.
-Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Devices& devices,
+Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Environment& env, Devices& devices,
                                                           const IndexFactory& factory,
                                                           const EngineOptions& options,
                                                           Report& report) {
@@ -45,8 +45,8 @@ Task<Result<std::unique_ptr<RecoveredPool>>> put_together(const Env& env, Device
 
 }  // namespace
 
-Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Devices devices,
-                                                             IndexFactory factory,
+Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Environment& env,
+                                                             Devices devices, IndexFactory factory,
                                                              EngineOptions options,
                                                              Report& report) {
     auto pool = co_await put_together(env, devices, factory, options, report);
@@ -54,7 +54,7 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Env& env, Dev
         co_await close_all(devices);
         co_return fail(pool.error());
     }
-    Result<Recovered> recovered = co_await Opening(**pool).run(report);
+    Result<Recovered> recovered = co_await (*pool)->recover(report);
     if (!recovered) {
         co_await (*pool)->close();
         co_return fail(recovered.error());

@@ -6,7 +6,7 @@
 //   update: locks ─ conditions ─ payload copied and checksummed ─ group ─ committer ─ visible
 //
 // One process owns a pool at a time: the devices hold the lock. Everything runs on the core that
-// the pool was opened on, or also on the other cores of the targets (EngineOptions::more_reactors).
+// the pool was opened on, or also on the other cores of the targets (Environment::more_reactors).
 // Requests may be made on any of these. Index calls that may block run on helper threads.
 //
 // Invariants: those of ObjectStore, and
@@ -32,15 +32,16 @@ class EngineStore final : public object::ObjectStore {
     // Makes a pool on open devices. The caller keeps the devices. Their contents are lost. Index
     // and all devices are durable when it returns. A pool that is made only in part cannot be
     // opened. Errors: invalid (too small, too many devices), io, and those of the index factory.
-    static Task<Result<>> create(const Env& env, std::span<device::BlockDevice* const> devices,
-                                 IndexFactory index, CreateOptions options, Report& report);
+    static Task<Result<>> create(const Environment& env,
+                                 std::span<device::BlockDevice* const> devices, IndexFactory index,
+                                 CreateOptions options, Report& report);
 
     // Opens a pool: recovers it, and returns a store that accepts requests. The devices, in any
     // order, now belong to the store, even if this fails (then they are closed). `env` is copied. A
     // pool with a damaged journal opens read-only: see read_only_reason(). Errors: not_found (a
     // device without a pool), invalid (devices missing, foreign or twice), corrupt, bad_version,
     // io; each with a sentence with the device and what to do.
-    static Task<Result<std::unique_ptr<EngineStore>>> open(const Env& env, Devices devices,
+    static Task<Result<std::unique_ptr<EngineStore>>> open(const Environment& env, Devices devices,
                                                            IndexFactory index,
                                                            EngineOptions options, Report& report);
     ~EngineStore() override;

@@ -40,7 +40,7 @@ class FileSetup final : public object::contract::Setup {
         for (size_t i = 1; i < shape.reactors; ++i) {
             others_.push_back(OsReactor::create({}, report_).value());
             expect(others_.back()->start(report_));
-            options_.more_reactors.push_back(others_.back().get());
+            more_reactors_.push_back(others_.back().get());
         }
         blocking_ = std::make_unique<ThreadPool>(2);
         // Not fully written before, which only costs time later.
@@ -78,7 +78,7 @@ class FileSetup final : public object::contract::Setup {
         };
     }
     Task<Result<>> make() {
-        const Env env{*reactor_, *blocking_};
+        const Environment env{*reactor_, *blocking_, {}, more_reactors_};
         ROS2S_CO_TRY_ASSIGN(auto device, co_await device::FileDevice::open(
                                              *reactor_, device_path(), device_options_, report_));
         device::BlockDevice* const pointer = device.get();
@@ -89,7 +89,7 @@ class FileSetup final : public object::contract::Setup {
         co_return made;
     }
     Task<Result<>> open() {
-        const Env env{*reactor_, *blocking_};
+        const Environment env{*reactor_, *blocking_, {}, more_reactors_};
         EngineStore::Devices devices;
         ROS2S_CO_TRY_ASSIGN(
             devices.emplace_back(),
@@ -116,6 +116,7 @@ class FileSetup final : public object::contract::Setup {
     std::unique_ptr<OsReactor> reactor_;
     std::vector<std::unique_ptr<OsReactor>> others_;
     std::unique_ptr<ThreadPool> blocking_;
+    std::vector<Reactor*> more_reactors_;
     std::unique_ptr<EngineStore> store_;
 };
 

@@ -1,5 +1,5 @@
 // The table finds what a map finds, and clients cannot choose keys with one hash.
-#include "key_table.h"
+#include "cache.h"
 
 #include <gtest/gtest.h>
 

@@ -11,6 +11,7 @@
 //
 // Used on its core.
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,38 @@
 #include "options.h"
 #include "partition.h"
 #include "ros2s/base/metrics.h"
-#include "ros2s/engine/format/data_areas.h"
+#include "ros2s/engine/format/address.h"
+#include "ros2s/engine/format/block_map.h"
 #include "ros2s/runtime/sync.h"
 
 namespace ros2s::engine {
+
+// DataAreas: the blocks of a pool's devices that hold data. A value of the index that names another
+// block is corrupt, whatever its checksum says.
+class DataAreas {
+  public:
+    // Of the next device: blocks [first, end).
+    void add(uint64_t first, uint64_t end) { areas_.push_back({first, end}); }
+    [[nodiscard]] bool contain(BlockAddress address) const {
+        if (address.device() >= areas_.size()) return false;
+        const Area& area = areas_[address.device()];
+        return address.block() >= area.first && address.block() < area.end;
+    }
+    // All blocks of the map that are not holes.
+    [[nodiscard]] bool contain(const BlockMap& map) const {
+        for (uint32_t i = 0; i < map.end(); ++i) {
+            const BlockAddress address = map.at(i).address;
+            if (!address.is_hole() && !contain(address)) return false;
+        }
+        return true;
+    }
+
+  private:
+    struct Area {
+        uint64_t first = 0, end = 0;
+    };
+    std::vector<Area> areas_;
+};
 
 // Nodes that must stay in memory for an operation.
 class Pins {
@@ -60,7 +89,7 @@ class Pins {
 
 class Loader {
   public:
-    Loader(const Env& env, Index& index, NodeCache& cache, const Partition& partition,
+    Loader(const Environment& env, Index& index, NodeCache& cache, const Partition& partition,
            uint32_t core)
         : env_(env),
           index_(index),
@@ -159,7 +188,7 @@ class Loader {
     [[nodiscard]] Result<> drop_foreign(std::vector<IndexEntry>& entries) const;
     [[nodiscard]] bool is_held(const NodeCache::Range& range);
 
-    const Env& env_;
+    const Environment& env_;
     Index& index_;
     NodeCache& cache_;
     const Partition& partition_;

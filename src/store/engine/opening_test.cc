@@ -1,6 +1,5 @@
-// An Opening without a store that accepts requests: its effects on the media of a pool.
-#include "opening.h"
-
+// Opening a pool without a store that accepts requests: its effects on the media.
+#include "recovered_pool.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -14,7 +13,7 @@ Task<Recovered> open_only(Bench& bench, EngineOptions options = {}) {
     EXPECT_OK(superblock);
     RecoveredPool pool(bench.env, std::move(*devices), std::move(*superblock),
                        bench.index_medium.open(), options);
-    Result<Recovered> opened = co_await Opening(pool).run(bench.report);
+    Result<Recovered> opened = co_await pool.recover(bench.report);
     EXPECT_OK(opened);
     EXPECT_EQ(pool.state.applied, opened->journal_end.last_sequence);
     co_await pool.close();

@@ -6,21 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "ros2s/base/log.h"
 #include "ros2s/engine/index/index.h"
-#include "ros2s/runtime/blocking.h"
-#include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/environment.h"
 
 namespace ros2s::engine {
-
-// The engine's environment; outlives it.
-struct Env {
-    Reactor& reactor;
-    BlockingPool& blocking;
-    Log log{};
-};
 
 // Opens the index in `directory`, a name relative to the pool's directory. With `create`, makes an
 // empty one. Called on a helper thread. The sentence in the report names the cause.
@@ -81,10 +71,6 @@ struct EngineOptions {
     // After almost no updates for this time, spare memory for payload is returned. After no updates
     // for this time, the last group is proven. 0: never.
     Duration rest_after{};
-    // Further reactors for the targets. The reactor that the pool is opened on has its share of the
-    // targets, and the committer. They must be running, and outlive the pool. Requests may be made
-    // on any of these cores. Reactors without a target are not used.
-    std::vector<Reactor*> more_reactors{};
 
     [[nodiscard]] uint64_t index_share() const { return memory_bytes / 4; }
     [[nodiscard]] uint64_t staging_share() const { return memory_bytes / 4; }

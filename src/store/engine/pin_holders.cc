@@ -2,13 +2,56 @@
 
 #include <fmt/format.h>
 
-#include "pin_list.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/object/leases.h"
 
 namespace ros2s::engine {
-namespace {
 
 using object::HolderName;
+
+namespace {
+
+constexpr std::string_view first_line = "ros2store pins 1\n";
+constexpr size_t uuid_characters = 36;
+constexpr size_t line_characters = 3 * (uuid_characters + 1);
+
+std::string last_line(std::string_view text) {
+    return fmt::format("crc {:08x}\n", crc32c(as_bytes(text)));
+}
+
+}  // namespace
+
+std::string encode_pin_list(const std::vector<HolderName>& holders) {
+    std::string text(first_line);
+    text.reserve(first_line.size() + line_characters * (holders.size() + 1));
+    for (const HolderName& each : holders) {
+        text += each.container.uuid.to_string() + ' ' + each.owner.to_string() + ' ' +
+                each.client.to_string() + '\n';
+    }
+    return text + last_line(text);
+}
+
+std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text) {
+    const size_t end = last_line({}).size();
+    if (text.size() < first_line.size() + end || !text.starts_with(first_line)) return {};
+    const std::string_view lines = text.substr(0, text.size() - end);
+    if (text.substr(lines.size()) != last_line(lines)) return {};
+    std::string_view rest = lines.substr(first_line.size());
+    if (rest.size() % line_characters != 0) return {};
+    if (rest.size() / line_characters > pin_list_holders_max) return {};
+    std::vector<HolderName> holders;
+    for (; !rest.empty(); rest.remove_prefix(line_characters)) {
+        const auto part = [&](size_t number) {
+            return Uuid::parse(rest.substr(number * (uuid_characters + 1), uuid_characters));
+        };
+        const auto container = part(0), owner = part(1), client = part(2);
+        if (!container || !owner || !client) return {};
+        holders.push_back({{*container}, *owner, *client});
+    }
+    return holders;
+}
+
+namespace {
 
 constexpr Duration pruned_every = std::chrono::seconds(1);
 // Longer than any request: a holder does not disappear between add() and its pin.
@@ -18,7 +61,7 @@ constexpr Duration unused_max_when_full = std::chrono::minutes(1);
 
 }  // namespace
 
-PinHolders::PinHolders(const Env& env, const EngineOptions& options, object::PinTable& pins)
+PinHolders::PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins)
     : env_(env), list_(options.pin_list), pins_(pins), changed_(env.reactor), wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;

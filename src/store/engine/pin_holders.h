@@ -18,18 +18,29 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "ros2s/engine/options.h"
 #include "ros2s/object/pins.h"
+#include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/stop.h"
 
 namespace ros2s::engine {
 
+// The text of a pool's list of the holders of pins (docs/formats/served.md). Reentrant.
+// The most holders that one list has.
+inline constexpr size_t pin_list_holders_max = 8192;
+
+[[nodiscard]] std::string encode_pin_list(const std::vector<object::HolderName>& holders);
+// Empty: it is not a list, or it is damaged.
+[[nodiscard]] std::optional<std::vector<object::HolderName>> decode_pin_list(std::string_view text);
+
 class PinHolders {
   public:
-    PinHolders(const Env& env, const EngineOptions& options, object::PinTable& pins);
+    PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins);
     Task<> start();
     // Writes the list if it has changed.
     Task<> stop();
@@ -61,7 +72,7 @@ class PinHolders {
     static Task<> prune_sometimes(PinHolders& self);
     static Task<> write_out(PinHolders& self);
 
-    const Env& env_;
+    const Environment& env_;
     const EngineOptions::PinList& list_;
     object::PinTable& pins_;
     std::map<object::HolderName, Entry> entries_;

@@ -1,7 +1,6 @@
 // After a start the store waits for the clients that may have files open, and for no others.
 #include "pin_holders.h"
 
-#include "pin_list.h"
 #include "ros2s/object/leases.h"
 #include "test_support/engine.h"
 

@@ -26,6 +26,28 @@ std::string object_text(object::ContainerId container, object::ObjectId object,
                        container.uuid.to_string(), object.high, object.low, akey);
 }
 
+// Calls say(first, count) for each run of adjacent blocks.
+template <class Say>
+class Runs {
+  public:
+    explicit Runs(Say say) : say_(std::move(say)) {}
+    Runs(const Runs&) = delete;
+    Runs& operator=(const Runs&) = delete;
+    ~Runs() { end(); }
+    void add(BlockAddress address) {
+        if (address != first_ + blocks_) end();
+        if (blocks_++ == 0) first_ = address;
+    }
+
+  private:
+    void end() {
+        if (blocks_ > 0) say_(first_, std::exchange(blocks_, 0));
+    }
+    Say say_;
+    BlockAddress first_{};
+    uint64_t blocks_ = 0;
+};
+
 }  // namespace
 
 // The items of a table of the index, with the changes since its last checkpoint.
@@ -246,16 +268,12 @@ std::string PoolCheck::blocks_text(BlockAddress first, uint64_t blocks) const {
 }
 
 void PoolCheck::claim(const EntryKey& key, const EntryValue& value) {
-    BlockAddress free_first{};
-    uint64_t free_blocks = 0;
-    const auto say_free = [&] {
-        if (free_blocks == 0) return;
+    Runs free_runs([&](BlockAddress first, uint64_t blocks) {
         problem(fmt::format(
             "{} has {}, which the space map has as free: a later write would overwrite it; copy "
             "the object out, and restore the pool from a copy",
-            place_of(key), blocks_text(free_first, free_blocks)));
-        free_blocks = 0;
-    };
+            place_of(key), blocks_text(first, blocks)));
+    });
     for (uint32_t i = 0; i < value.map.end(); ++i) {
         const BlockAddress address = value.map.at(i).address;
         if (address.is_hole()) continue;
@@ -267,13 +285,9 @@ void PoolCheck::claim(const EntryKey& key, const EntryValue& value) {
         } else if (shared_.size() < shared_blocks_max) {
             shared_[address];
         }
-        if ((pool_.state.space.used_bits(address.device())[address.block() / 64] & bit) != 0) {
-            continue;
-        }
-        if (address != free_first + free_blocks) say_free();
-        if (free_blocks++ == 0) free_first = address;
+        const auto used = pool_.state.space.used_bits(address.device());
+        if ((used[address.block() / 64] & bit) == 0) free_runs.add(address);
     }
-    say_free();
 }
 
 Task<Result<>> PoolCheck::read_data(const EntryKey& key, const EntryValue& value) {
@@ -444,29 +458,22 @@ Task<Result<>> PoolCheck::name_shared_blocks() {
 }
 
 void PoolCheck::find_unnamed_blocks() {
-    BlockAddress first{};
-    uint64_t blocks = 0;
-    const auto say = [&] {
-        if (blocks == 0) return;
+    Runs unnamed([&](BlockAddress first, uint64_t blocks) {
         problem(fmt::format(
             "the space map has {} as in use, and no entry of the index names {}: the space is "
             "lost; copy the pool's containers into a new pool to have it again",
             blocks_text(first, blocks), blocks == 1 ? "it" : "them"));
-        blocks = 0;
-    };
+    });
     const SpaceMap& space = pool_.state.space;
     for (uint32_t d = 0; d < space.devices(); ++d) {
         const auto used = space.used_bits(d);
         for (size_t word = 0; word < used.size(); ++word) {
             for (uint64_t left = used[word] & ~claimed_[d][word]; left != 0; left &= left - 1) {
                 const auto bit = static_cast<uint64_t>(std::countr_zero(left));
-                const auto address = BlockAddress::make(d, word * 64 + bit);
-                if (address != first + blocks) say();
-                if (blocks++ == 0) first = address;
+                unnamed.add(BlockAddress::make(d, word * 64 + bit));
             }
         }
     }
-    say();
 }
 
 }  // namespace ros2s::engine

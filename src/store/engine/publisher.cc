@@ -69,7 +69,7 @@ struct Publisher::Part {
     uint64_t unread = UINT64_MAX;
 };
 
-Publisher::Publisher(const Env& env, Cores& cores, State& state)
+Publisher::Publisher(const Environment& env, Cores& cores, State& state)
     : turn(env.reactor, 1),
       cores_(cores),
       state_(state),

@@ -16,7 +16,7 @@
 // It also informs core 0 about reads of the media on other cores. The answer to the first round
 // determines which groups' displaced blocks may still be read there. When that changes, the core
 // reports it (listen()). Blocks are therefore never reused while a read may access them
-// (read_pins.h).
+// (ReadPins).
 //
 // Used on core 0.
 #pragma once
@@ -32,7 +32,7 @@ namespace ros2s::engine {
 
 class Publisher {
   public:
-    Publisher(const Env& env, Cores& cores, State& state);
+    Publisher(const Environment& env, Cores& cores, State& state);
 
     using Transactions = std::span<const TransactionRecord>;
     // `pins`: the nodes that the group needs. They stay pinned until publish() returns. One group

@@ -6,7 +6,7 @@
 // Invariants
 // - Bytes that do not match their CRC are never returned as data. They count as corrupt only if
 //   they also do not match after a read into the engine's own memory.
-// - The blocks of a fetch are not reused before its reads have ended (read_pins.h).
+// - The blocks of a fetch are not reused before its reads have ended (ReadPins).
 // - A fetch sees an array at one moment, even if it spans several segments.
 #pragma once
 #include <span>

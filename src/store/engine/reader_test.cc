@@ -76,7 +76,7 @@ struct Shelf {
     }
 
     sim::World world{1};
-    Env env{world.core(), world.blocking()};
+    Environment env{world.core(), world.blocking()};
     device::SimDisk disk{world.random(), {.size = 1 << 20}, "disk"};
     OrderedMapMedium medium;
     std::unique_ptr<Index> index = medium.open();

@@ -29,7 +29,7 @@ std::unexpected<Error> io_error(Report& report, const device::BlockDevice& devic
 
 }  // namespace
 
-Recovery::Recovery(const Env& env, std::vector<device::BlockDevice*> devices,
+Recovery::Recovery(const Environment& env, std::vector<device::BlockDevice*> devices,
                    const Superblock& pool, Cores& cores, Publisher& publisher, State& state,
                    Journal& journal, Index& index)
     : env_(env),

@@ -36,8 +36,9 @@ struct Recovered {
 
 class Recovery {
   public:
-    Recovery(const Env& env, std::vector<device::BlockDevice*> devices, const Superblock& pool,
-             Cores& cores, Publisher& publisher, State& state, Journal& journal, Index& index);
+    Recovery(const Environment& env, std::vector<device::BlockDevice*> devices,
+             const Superblock& pool, Cores& cores, Publisher& publisher, State& state,
+             Journal& journal, Index& index);
 
     // Fills `state`. Leaves `journal` at the chain's end, with the checkpoint's position as its
     // tail. Errors: io, corrupt (no valid checkpoint; an index that is older than the checkpoint),
@@ -85,7 +86,7 @@ class Recovery {
     [[nodiscard]] bool is_next(const RecordHeader& header, uint64_t id, uint64_t previous_id,
                                uint64_t sequence) const;
 
-    const Env& env_;
+    const Environment& env_;
     std::vector<device::BlockDevice*> devices_;
     const Superblock& pool_;
     Cores& cores_;

@@ -11,7 +11,6 @@
 // - Of two updates with one update name one is executed, and the other one gets its reply.
 #pragma once
 #include <memory_resource>
-#include <set>
 
 #include "checkpointer.h"
 #include "draft.h"

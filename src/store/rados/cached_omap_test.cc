@@ -1,4 +1,4 @@
-#include "ros2s/rados/cached_omap.h"
+#include "ros2s/rados/view.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "pins_ahead.h"
+#include "updater.h"
 
 #include <gtest/gtest.h>
 

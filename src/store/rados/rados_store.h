@@ -6,7 +6,7 @@
 // removed, and stores replies unless the cluster does not answer. Thread rule: used on the
 // reactor's core. Several stores, also on several machines, may have the same pool open.
 //
-// Its parts are in open_pool.h, and the invariants at the head of each.
+// Its parts are in OpenPool, and the invariants at the head of each.
 #pragma once
 #include <map>
 #include <memory>

@@ -7,9 +7,6 @@
 // - A fetch sees an array at one instant: if named data is gone, the fetch starts again.
 // - Each page of a listing is of one instant.
 #pragma once
-#include <map>
-#include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>

@@ -1,7 +1,6 @@
 #include "replies.h"
 
 #include <algorithm>
-#include <deque>
 #include <ranges>
 
 namespace ros2s::rados {

@@ -1,7 +1,6 @@
 #include "sweeper.h"
 
 #include <algorithm>
-#include <ranges>
 #include <set>
 #include <utility>
 

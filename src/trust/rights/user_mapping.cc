@@ -1,7 +1,6 @@
 #include "user_mapping.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ranges>

@@ -19,7 +19,6 @@
 #pragma once
 #include <array>
 #include <optional>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>

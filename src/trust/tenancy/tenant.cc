@@ -336,27 +336,17 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
     for (auto& [name, entries] : document.tenants) {
         const SettingPlace place(where, fmt::format("'{}'", name), document.lines[name]);
         Tenant tenant{.name = name};
-        ROS2S_TRY(
-            take(entries,
-                 config::count(generation_key, tenant.generation, 1, generation_max, "Changes."),
-                 place, report));
-        ROS2S_TRY(take(entries,
-                       config::count(first_generation_key, tenant.first_generation, 1,
-                                     generation_max, "At its creation."),
-                       place, report));
-        ROS2S_TRY(take(entries, config::flag(revoked_key, tenant.revoked, "It has no rights."),
-                       place, report));
-        ROS2S_TRY(take(entries, config::flag(expired_key, tenant.expired, "Its end has come."),
-                       place, report));
         uint64_t clock_min = seconds_to(WallTime(Duration(document.clock_min)));
-        ROS2S_TRY(take(entries,
-                       config::count(clock_min_key, clock_min, 0, seconds_max, "Since 1970."),
-                       place, report));
+        for (const config::Field& field :
+             {config::count(generation_key, tenant.generation, 1, generation_max, ""),
+              config::count(first_generation_key, tenant.first_generation, 1, generation_max, ""),
+              config::flag(revoked_key, tenant.revoked, ""),
+              config::flag(expired_key, tenant.expired, ""),
+              config::count(clock_min_key, clock_min, 0, seconds_max, ""),
+              config::count(revocations_key, tenant.revocations, 0, UINT64_MAX, "")}) {
+            ROS2S_TRY(take(entries, field, place, report));
+        }
         tenant.clock_min = WallTime(std::chrono::seconds(clock_min));
-        ROS2S_TRY(take(entries,
-                       config::count(revocations_key, tenant.revocations, 0, UINT64_MAX,
-                                     "Of single capabilities."),
-                       place, report));
         if (const auto revoked = entries.extract(std::string(revoked_capabilities_key))) {
             const auto parsed = parse_revoked(revoked.mapped(), tenant.revoked_capabilities);
             if (!parsed) {

@@ -1,5 +1,4 @@
 // Handles in a forked child (handles.h).
-#include <cerrno>
 
 #include "handles.h"
 

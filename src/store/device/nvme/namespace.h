@@ -1,11 +1,13 @@
 // Namespace: an NVMe namespace, opened by its character device (/dev/ngXnY) and locked, and its
 // controller's description. Opening queries the controller by ioctl, which blocks for moments.
 #pragma once
+#include <atomic>
+#include <compare>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "cache_watch.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/result.h"
 #include "ros2s/device/identity.h"
@@ -13,6 +15,73 @@
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::device {
+
+// KernelVersion: this machine's Linux version, and the abilities of its NVMe passthrough.
+//
+// Distributions call their kernels 6.1.0 or 6.5.0, whatever they contain: Debian names the upstream
+// release in uname's version, Ubuntu in /proc/version_signature.
+struct KernelVersion {
+    int major = 0;
+    int minor = 0;
+    int patch = 0;
+
+    // This machine's.
+    [[nodiscard]] static KernelVersion running();
+    // From `release` and `version` of uname(2), and the content of /proc/version_signature, if any.
+    // 0.0.0: none of them has a version.
+    [[nodiscard]] static KernelVersion read(const std::string& release, const std::string& version,
+                                            const std::string& signature);
+    auto operator<=>(const KernelVersion&) const = default;
+    [[nodiscard]] std::string to_string() const;
+
+    // Returns true if the driver reports a command that it dropped, for example because the
+    // controller goes away ("nvme: fix error-handling for io_uring nvme-passthrough"). Older
+    // kernels report status 0: done.
+    [[nodiscard]] bool reports_dropped_commands() const noexcept;
+    // Older kernels, if they are to poll for passthrough, look for a killed process's commands in
+    // memory that they have freed. The kernel oopses, and the namespace's pool cannot be opened
+    // before a restart of the machine.
+    [[nodiscard]] bool polls_by_request() const noexcept;
+    // Older kernels refuse a command on a part of registered memory.
+    [[nodiscard]] bool takes_parts_of_registered() const noexcept;
+};
+
+// CacheWatch: whether a reset of the controller may have lost data that a later flush claims to
+// cover: writes that were complete and not flushed when a command met the reset. The flush after
+// the reset succeeds, but proves nothing about them.
+//
+// One for all handles of a namespace; used on any core.
+class CacheWatch {
+  public:
+    // For a write that is being sent.
+    [[nodiscard]] uint32_t resets() const noexcept { return resets_; }
+    // A write is complete. If any core met a reset since it was sent, it may have completed before
+    // the reset.
+    void wrote(uint32_t resets_when_sent) noexcept {
+        unflushed_ = true;
+        if (resets_ != resets_when_sent) lost_ = true;
+    }
+    // A flush is being sent. It covers the complete writes.
+    void flushing() noexcept {
+        ++flushes_;
+        unflushed_ = false;
+    }
+    // A flush has ended, successfully or not. False: neither it nor any later one proves anything.
+    [[nodiscard]] bool flushed() noexcept {
+        --flushes_;
+        return !lost_;
+    }
+    // A command met a reset.
+    void met_reset() noexcept {
+        ++resets_;
+        if (unflushed_ || flushes_ > 0) lost_ = true;
+    }
+
+  private:
+    std::atomic<bool> unflushed_ = false;
+    std::atomic<uint32_t> flushes_ = 0, resets_ = 0;
+    std::atomic<bool> lost_ = false;
+};
 
 // The relevant answers of "Identify Namespace" and "Identify Controller".
 struct NamespaceFormat {

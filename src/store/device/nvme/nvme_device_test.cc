@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "kernel.h"
 #include "namespace.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "status.h"

@@ -7,7 +7,6 @@
 
 #include "locked_file.h"
 #include "ros2s/base/check.h"
-#include "ros2s/base/descriptor.h"
 #include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/process_limits.h"
@@ -86,15 +85,6 @@ Task<Result<>> fill(Reactor& reactor, int fd, uint64_t size, Progress progress, 
     co_return filling.result;
 }
 
-Result<> sync_directory(const std::string& directory, Report& report) {
-    const Descriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (opened.get() < 0) {
-        return failed(directory, "opening it to make the new name durable", errno, report);
-    }
-    if (::fsync(opened.get()) == 0) return {};
-    return failed(directory, "making the new name durable", errno, report);
-}
-
 // Fills the locked, provisional file and gives it its name.
 Task<Result<>> build(Reactor& reactor, int fd, std::string path, uint64_t size, Progress progress,
                      StopToken stop, Report& report) {
@@ -160,8 +150,11 @@ Task<Result<>> create_file_device(Reactor& reactor, std::string path, uint64_t s
     if (::unlink(unfinished.c_str()) != 0 && built) {
         co_return failed(unfinished, "removing its provisional name", errno, report);
     }
-    if (built) co_return sync_directory(directory, report);
-    co_return built;
+    if (!built) co_return built;
+    if (const auto synced = sync_directory(directory); !synced) {
+        co_return failed(directory, "making the new name durable", synced.error().os_errno, report);
+    }
+    co_return Result<>{};
 }
 
 }  // namespace ros2s::device

@@ -1,7 +1,6 @@
 #include "ros2s/device/uring/file_device.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>

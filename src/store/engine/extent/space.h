@@ -37,7 +37,6 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 

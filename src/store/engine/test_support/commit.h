@@ -31,7 +31,7 @@ struct CommitBench {
     void run(Task<> test) { world.run(all(std::move(test))); }
 
     sim::World world{1};
-    Env env{world.core(), world.blocking()};
+    Environment env{world.core(), world.blocking()};
     Report report;
     Call call;
     device::SimDisk disk{world.random(), {.size = 1 << 20}, "disk"};

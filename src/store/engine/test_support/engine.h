@@ -24,7 +24,8 @@ struct Bench {
     explicit Bench(uint64_t seed, size_t devices = 1, uint64_t device_bytes = 16 << 20,
                    size_t cores = 1)
         : world(seed, cores), env{world.core(), world.blocking()} {
-        for (size_t i = 1; i < cores; ++i) options.more_reactors.push_back(&world.core(i));
+        for (size_t i = 1; i < cores; ++i) more_reactors.push_back(&world.core(i));
+        env.more_reactors = more_reactors;
         for (size_t i = 0; i < devices; ++i) add_disk(device_bytes);
     }
 
@@ -86,7 +87,8 @@ struct Bench {
     }
 
     sim::World world;
-    Env env;
+    Environment env;
+    std::vector<Reactor*> more_reactors;
     Call call;
     Report report;
     CreateOptions create_options{.journal_bytes = 1 << 20, .progress = {}};

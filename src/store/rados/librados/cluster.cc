@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <ranges>
 #include <string_view>

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdarg>
-#include <cstdio>
 #include <cstring>
 
 #include "rename_order.h"

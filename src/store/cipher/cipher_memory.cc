@@ -1,4 +1,4 @@
-#include "cell_cache.h"
+#include "cipher_memory.h"
 
 #include <algorithm>
 
