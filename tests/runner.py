@@ -22,6 +22,18 @@ def need_root():
         raise NotHere("it needs root")
 
 
+def enter_mount_namespace():
+    """Starts the program again in a mount namespace of its own, as root: no namespace of another test copies its
+    mounts. Unmounts what this one has copied: a copy keeps its server alive."""
+    if "ROS2STORE_TEST_NAMESPACE" not in os.environ:
+        os.environ["ROS2STORE_TEST_NAMESPACE"] = "1"
+        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable, "-B", *sys.argv])
+    with open("/proc/self/mounts") as table:
+        mounts = [line.split()[1] for line in table if line.split()[2] == "fuse.ros2store"]
+    for mount_point in mounts:
+        subprocess.run(["umount", "--lazy", mount_point], check=True)
+
+
 class Tests(list):
     """Collects tests: `test = Tests()`, then `@test` before each function."""
 

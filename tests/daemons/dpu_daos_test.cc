@@ -8,15 +8,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "dpu_host.h"
 #include "dpu_process.h"
-#include "ros2s/connection/host_files.h"
-#include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/run_blocking.h"
 
 namespace ros2s::tests {
 namespace {
 
-using connection::HostFiles;
 using fs::Window;
 using testing::HasSubstr;
 using testing::Not;
@@ -44,15 +41,9 @@ class DpuDaos : public testing::Test {
         ::unsetenv("ROS2STORE_DAOS");
     }
     std::unique_ptr<HostFiles> open(Report& report, const std::string& container = "main") {
-        auto opened = run_blocking(*reactor, [&] {
-            return HostFiles::open(*reactor, dpu.options("tank", container), report);
-        });
-        return opened ? std::move(*opened) : nullptr;
+        return open_host(*reactor, dpu.options("tank", container), report);
     }
-    void close(std::unique_ptr<HostFiles>& host) {
-        (void)run_blocking(*reactor, [&] { return host->close(); });
-        host.reset();
-    }
+    void close(std::unique_ptr<HostFiles>& host) { close_host(*reactor, host); }
     // The error of a daemon that does not start with these settings.
     std::string refused(const std::string& serves) {
         std::ofstream(directory.path("other.yaml")) << serves;
@@ -68,52 +59,24 @@ class DpuDaos : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::string& content) {
-    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
-    EXPECT_TRUE(made);
-    const auto opened = co_await files.create(call, made->node, "file", 0640, {.write = true},
-                                              {.uid = 7, .gid = 8});
-    EXPECT_TRUE(opened);
-    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(as_bytes(content)), 0),
-              Result<uint64_t>(content.size()));
-    EXPECT_TRUE(co_await files.fsync(call, opened->handle));
-    EXPECT_TRUE(co_await files.close(call, opened->handle));
-    EXPECT_EQ((co_await files.link(call, opened->attributes.node, made->node, "hard")).error().code,
-              Code::unsupported);
-    // Another host sees it at once.
-    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
-    EXPECT_TRUE(directory);
-    const auto found = co_await other.lookup(call, directory->node, "file");
-    EXPECT_TRUE(found);
-    EXPECT_EQ(found->mode, S_IFREG | 0640U);
-    EXPECT_EQ(found->uid, 7U);
-    EXPECT_EQ(found->gid, 8U);
-    const auto there = co_await other.open(call, found->node, {});
-    EXPECT_TRUE(there);
-    std::string read(content.size() + 1, '\0');
-    EXPECT_EQ(co_await other.pread(call, there->handle,
-                                   Window::local(std::as_writable_bytes(std::span(read))), 0),
-              Result<uint64_t>(content.size()));
-    read.resize(content.size());
-    EXPECT_TRUE(read == content);
-    const auto path = other.path_report(there->handle);
-    EXPECT_TRUE(path);
-    EXPECT_THAT(path->path, HasSubstr("host link over shm to the DPU at "));
-    EXPECT_THAT(path->path, HasSubstr("which keeps tank/main in DAOS"));
-    EXPECT_TRUE(co_await other.close(call, there->handle));
-}
-
 TEST_F(DpuDaos, HostUsesADaosContainer) {
     ASSERT_TRUE(dpu.start()) << dpu.log();
     Report report;
     auto host = open(report);
     auto other = open(report);
     ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
-    std::string content(5'000'003, '\0');
-    for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 >> 3);
-    run_blocking(*reactor, [&] {
-        return write_and_read(host->file_system(), other->file_system(), content);
+    const FileOfBoth file = run_blocking(*reactor, [&] {
+        return write_and_read(host->file_system(), other->file_system(), five_megabytes(),
+                              {.uid = 7, .gid = 8});
     });
+    EXPECT_EQ(file.attributes.uid, 7U);
+    EXPECT_EQ(file.attributes.gid, 8U);
+    EXPECT_THAT(file.path, HasSubstr("host link over shm to the DPU at "));
+    EXPECT_THAT(file.path, HasSubstr("which keeps tank/main in DAOS"));
+    const auto linked = run_blocking(*reactor, [&] {
+        return host->file_system().link(call, file.attributes.node, fs::root_node, "hard");
+    });
+    EXPECT_EQ(linked.error().code, Code::unsupported);
     close(other);
     close(host);
     Report none;

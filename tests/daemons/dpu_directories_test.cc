@@ -14,16 +14,13 @@
 #include <sstream>
 #include <thread>
 
+#include "dpu_host.h"
 #include "dpu_process.h"
 #include "dpu_tenant.h"
-#include "ros2s/connection/host_files.h"
-#include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/run_blocking.h"
 
 namespace ros2s::tests {
 namespace {
 
-using connection::HostFiles;
 using fs::Window;
 using testing::HasSubstr;
 
@@ -43,15 +40,9 @@ class DpuDirectories : public testing::Test {
         reactor = started_reactor("host");
     }
     std::unique_ptr<HostFiles> open(Report& report, const std::string& container = "train") {
-        auto opened = run_blocking(*reactor, [&] {
-            return HostFiles::open(*reactor, dpu.options("lustre", container), report);
-        });
-        return opened ? std::move(*opened) : nullptr;
+        return open_host(*reactor, dpu.options("lustre", container), report);
     }
-    void close(std::unique_ptr<HostFiles>& host) {
-        (void)run_blocking(*reactor, [&] { return host->close(); });
-        host.reset();
-    }
+    void close(std::unique_ptr<HostFiles>& host) { close_host(*reactor, host); }
     TemporaryDirectory directory;
     const std::string served = directory.path("served");
     DpuProcess dpu{directory.path("dpu"),
@@ -59,47 +50,20 @@ class DpuDirectories : public testing::Test {
     std::unique_ptr<OsReactor> reactor;
 };
 
-Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, const std::string& content) {
-    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
-    EXPECT_TRUE(made);
-    const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
-    EXPECT_TRUE(opened);
-    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(as_bytes(content)), 0),
-              Result<uint64_t>(content.size()));
-    EXPECT_TRUE(co_await files.fsync(call, opened->handle));
-    EXPECT_TRUE(co_await files.close(call, opened->handle));
-    // Another host sees it at once.
-    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
-    EXPECT_TRUE(directory);
-    const auto found = co_await other.lookup(call, directory->node, "file");
-    EXPECT_TRUE(found);
-    const auto there = co_await other.open(call, found->node, {});
-    EXPECT_TRUE(there);
-    std::string read(content.size() + 1, '\0');
-    EXPECT_EQ(co_await other.pread(call, there->handle,
-                                   Window::local(std::as_writable_bytes(std::span(read))), 0),
-              Result<uint64_t>(content.size()));
-    read.resize(content.size());
-    EXPECT_TRUE(read == content);
-    const auto path = other.path_report(there->handle);
-    EXPECT_TRUE(path);
-    EXPECT_THAT(path->path, HasSubstr("host link over shm to the DPU at "));
-    EXPECT_THAT(path->path, HasSubstr("which keeps lustre/train in a directory on "));
-    EXPECT_THAT(path->path, HasSubstr("durable only after fsync, without checksums"));
-    EXPECT_TRUE(co_await other.close(call, there->handle));
-}
-
 TEST_F(DpuDirectories, HostUsesADirectoryWithoutEngine) {
     ASSERT_TRUE(dpu.start());
     Report report;
     auto host = open(report);
     auto other = open(report);
     ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
-    std::string content(5'000'003, '\0');
-    for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 >> 3);
-    run_blocking(*reactor, [&] {
-        return write_and_read(host->file_system(), other->file_system(), content);
-    });
+    const std::string content = five_megabytes();
+    const std::string path =
+        run_blocking(*reactor, [&] {
+            return write_and_read(host->file_system(), other->file_system(), content);
+        }).path;
+    EXPECT_THAT(path, HasSubstr("host link over shm to the DPU at "));
+    EXPECT_THAT(path, HasSubstr("which keeps lustre/train in a directory on "));
+    EXPECT_THAT(path, HasSubstr("durable only after fsync, without checksums"));
     // Other hosts see it, too.
     EXPECT_TRUE(content_of(served + "/directory/file") == content);
     EXPECT_THAT(host->path(), HasSubstr("lustre/train"));

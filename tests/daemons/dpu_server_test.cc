@@ -13,16 +13,15 @@
 #include <thread>
 
 #include "append_load.h"
+#include "dpu_host.h"
 #include "dpu_process.h"
 #include "name_load.h"
 #include "peers.h"
-#include "ros2s/connection/host_files.h"
 #include "scraped.h"
 
 namespace ros2s::tests {
 namespace {
 
-using connection::HostFiles;
 using fs::Window;
 using testing::AllOf;
 using testing::ElementsAre;
@@ -49,43 +48,13 @@ class DpuServer : public testing::TestWithParam<const char*> {
         engine.write_settings();
     }
     std::unique_ptr<HostFiles> open(Report& report) {
-        auto opened = run_blocking(
-            *reactor, [&] { return HostFiles::open(*reactor, dpu.options(), report); });
-        return opened ? std::move(*opened) : nullptr;
+        return open_host(*reactor, dpu.options(), report);
     }
-    void close(std::unique_ptr<HostFiles>& host) {
-        (void)run_blocking(*reactor, [&] { return host->close(); });
-        host.reset();
-    }
+    void close(std::unique_ptr<HostFiles>& host) { close_host(*reactor, host); }
     EngineProcess engine;
     DpuProcess dpu{engine, GetParam()};
     std::unique_ptr<OsReactor> reactor;
 };
-
-Task<> write_and_read(fs::FileSystem& files, fs::FileSystem& other, std::string& path) {
-    const auto made = co_await files.mkdir(call, fs::root_node, "directory", 0755, {});
-    EXPECT_TRUE(made);
-    const auto opened = co_await files.create(call, made->node, "file", 0644, {.write = true}, {});
-    EXPECT_TRUE(opened);
-    std::vector<std::byte> written(5'000'003), read(written.size() + 1);
-    for (size_t i = 0; i < written.size(); ++i) written[i] = static_cast<std::byte>(i * 7 >> 3);
-    EXPECT_EQ(co_await files.pwrite(call, opened->handle, Window::local(ConstBytes(written)), 0),
-              Result<uint64_t>(written.size()));
-    // Another host sees it.
-    const auto directory = co_await other.lookup(call, fs::root_node, "directory");
-    EXPECT_TRUE(directory);
-    const auto found = co_await other.lookup(call, directory->node, "file");
-    EXPECT_TRUE(found);
-    const auto there = co_await other.open(call, found->node, {});
-    EXPECT_TRUE(there);
-    EXPECT_EQ(co_await other.pread(call, there->handle, Window::local(Bytes(read)), 0),
-              Result<uint64_t>(written.size()));
-    read.resize(written.size());
-    EXPECT_TRUE(read == written);
-    path = other.path_report(there->handle).value_or(fs::PathReport{}).path;
-    EXPECT_TRUE(co_await other.close(call, there->handle));
-    EXPECT_TRUE(co_await files.close(call, opened->handle));
-}
 
 TEST_P(DpuServer, FilesAreServedToHosts) {
     dpu.trace_each_request();
@@ -94,10 +63,10 @@ TEST_P(DpuServer, FilesAreServedToHosts) {
     auto host = open(report);
     auto other = open(report);
     ASSERT_TRUE(host != nullptr && other != nullptr) << report.text() << dpu.log();
-    std::string path;
-    run_blocking(*reactor,
-                 [&] { return write_and_read(host->file_system(), other->file_system(), path); });
-    expect_path(path);
+    expect_path(run_blocking(*reactor, [&] {
+                    return write_and_read(host->file_system(), other->file_system(),
+                                          five_megabytes());
+                }).path);
     const std::string counters = dpu.metrics();
     for (const char* method : {"read", "write", "make_directory", "create", "open", "close"}) {
         expect_histogram(counters, "ros2store_request_duration_seconds", method, 1);

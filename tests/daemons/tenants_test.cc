@@ -62,6 +62,10 @@ class DaemonTenants : public testing::Test {
     connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "pool");
     }
+    void open(DpuTenant& tenant, const std::string& name, const std::string& file) {
+        run_blocking(*reactor,
+                     [&] { return tenant.open(*reactor, options(name), "main", file, 4096); });
+    }
     // The DPU's answer to a new session.
     Result<> tries(const std::string& name) {
         Result<> answer;
@@ -107,10 +111,8 @@ TEST_F(DaemonTenants, RightsChangeWhileDaemonsRun) {
               "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant alice, bob;
-    run_blocking(*reactor,
-                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
-    run_blocking(*reactor,
-                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+    open(alice, "alice", "alices");
+    open(bob, "bob", "bobs");
 
     // Additional rights end no session. Fewer rights end her session only.
     EXPECT_EQ(change(Change::set, "alice", {{"create", "alice-*"}}), "");
@@ -191,8 +193,7 @@ TEST_F(DaemonTenants, RootIsSquashedUnlessConfigured) {
     EXPECT_TRUE(within_a_second([&] { return !is_alive(alice); })) << dpu.log();
     run_blocking(*reactor, [&] { return alice.close(); });
     DpuTenant again;
-    run_blocking(*reactor,
-                 [&] { return again.open(*reactor, options("alice"), "main", "alices", 4096); });
+    open(again, "alice", "alices");
     run_blocking(*reactor, [&] { return again.close(); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
@@ -240,10 +241,8 @@ TEST_F(DaemonTenants, DpuCutOffFromEngineServesNobody) {
               "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant alice, bob;
-    run_blocking(*reactor,
-                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
-    run_blocking(*reactor,
-                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+    open(alice, "alice", "alices");
+    open(bob, "bob", "bobs");
     // Returns nothing: the request succeeded.
     const auto read = [&](DpuTenant& tenant) {
         const auto done = run_blocking(*reactor, [&] { return read_soon(*reactor, tenant); });
@@ -316,10 +315,8 @@ TEST_F(DaemonTenants, LimitsChangeWhileConnected) {
         "");
     ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant one, two;
-    run_blocking(*reactor,
-                 [&] { return one.open(*reactor, options("alice"), "main", "ones", 4096); });
-    run_blocking(*reactor,
-                 [&] { return two.open(*reactor, options("alice-2"), "main", "twos", 4096); });
+    open(one, "alice", "ones");
+    open(two, "alice-2", "twos");
     EXPECT_EQ(change(Change::set, "alice", {{"requests", "100"}, {"burst", "10ms"}}), "");
     std::this_thread::sleep_for(300ms);
     // 100 requests at 100 per second. The burst is one.
@@ -360,8 +357,7 @@ TEST_F(DaemonTenants, SimultaneousUseIsLimitedWhileConnected) {
               "");
     ASSERT_TRUE(eventually([&] { return tries("alice").has_value(); })) << dpu.log();
     DpuTenant alice;
-    run_blocking(*reactor,
-                 [&] { return alice.open(*reactor, options("alice"), "main", "alices", 4096); });
+    open(alice, "alice", "alices");
     const auto set = [&](const char* limit, const char* value) {
         EXPECT_EQ(change(Change::set, "alice", {{limit, value}}), "");
     };
@@ -478,8 +474,7 @@ TEST_F(DaemonTenants, DpuSeeingOnlyItsTenantServesNobody) {
 TEST_F(DaemonTenants, DpuLimitsChangeWhileItRuns) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     DpuTenant bob;
-    run_blocking(*reactor,
-                 [&] { return bob.open(*reactor, options("bob"), "main", "bobs", 4096); });
+    open(bob, "bob", "bobs");
     EXPECT_LT(time_of_reads(*reactor, bob, 100), 900ms);
     EXPECT_EQ(change(Change::create, "dpu",
                      {{"subjects", "CN=client"}, {"requests", "100"}, {"burst", "10ms"}}),

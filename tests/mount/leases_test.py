@@ -72,7 +72,7 @@ def names_and_attributes_are_answered_without_the_server(scheme):
         before = [shown(pool.path(name)) for name in names]
         with stopped(pool.daemon(SERVERS[scheme])):
             took = seconds_of(lambda: [shown(pool.path(name)) for name in names])
-        assert took < 0.5, took
+        assert took < 1.5, took  # a request would wait for the engine
         assert [shown(pool.path(name)) for name in names] == before
         assert before[99][4] == 99 and before[100] is None, before
 

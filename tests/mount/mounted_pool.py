@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 
-from runner import wait_until
+from runner import enter_mount_namespace, wait_until
 
 CLI = FUSE = STEPPED_CLOCK = None
 LOCAL, DIRECT, OFFLOAD = SCHEMES = "ros2s+local", "ros2s", "ros2s+dpu"
@@ -183,11 +183,7 @@ def enter_own_namespace():
     Debian has it."""
     if os.geteuid() != 0:
         return
-    if "ROS2STORE_TEST_NAMESPACE" not in os.environ:
-        os.environ["ROS2STORE_TEST_NAMESPACE"] = "1"
-        os.execvp("unshare", ["unshare", "--mount", "--propagation", "private", sys.executable,
-                              "-B", *sys.argv])
-    leave_mounts_of_others()
+    enter_mount_namespace()
     if os.stat("/dev/fuse").st_mode & 0o666 != 0o666:
         node = os.path.join(tempfile.mkdtemp(prefix="ros2store-dev."), "fuse")
         os.mknod(node, 0o666 | stat.S_IFCHR, os.stat("/dev/fuse").st_rdev)
@@ -195,14 +191,6 @@ def enter_own_namespace():
         subprocess.run(["mount", "--bind", node, "/dev/fuse"], check=True)
         os.unlink(node)
         os.rmdir(os.path.dirname(node))
-
-
-def leave_mounts_of_others():
-    """Unmounts what the namespace copied from tests that run at the same time: a copy keeps its server alive."""
-    with open("/proc/self/mounts") as table:
-        mounts = [line.split()[1] for line in table if line.split()[2] == "fuse.ros2store"]
-    for mount_point in mounts:
-        subprocess.run(["umount", "--lazy", mount_point], check=True)
 
 
 def use(build):
