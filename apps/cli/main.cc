@@ -6,7 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "arguments.h"
+#include "commands.h"
 #include "output/held_log.h"
 #include "pool/pool_location.h"
 #include "ros2s/api/acting_user.h"

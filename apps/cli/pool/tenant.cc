@@ -5,11 +5,8 @@
 
 #include <memory>
 
-#include "commands.h"
+#include "pool_access.h"
 #include "pool_location.h"
-#include "ros2s/api/server_address.h"
-#include "ros2s/base/json.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
@@ -45,12 +42,7 @@ Result<Engine> engine_of(const CommandContext& context, const std::string& locat
         pool = directory.config.pool;
     }
     if (!certificates.empty()) server.certificates = certificates;
-    ROS2S_TRY_ASSIGN(auto control, control::ControlClient::create(
-                                       context.environment.reactor,
-                                       {.address = server.control,
-                                        .identity = pki::identity_in(server.certificates, "client"),
-                                        .server_name = server.name},
-                                       report));
+    ROS2S_TRY_ASSIGN(auto control, control_of(context, server, report));
     return Engine{std::move(control), std::move(pool)};
 }
 

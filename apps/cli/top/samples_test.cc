@@ -1,4 +1,4 @@
-#include "samples.h"
+#include "rates.h"
 
 #include <gtest/gtest.h>
 

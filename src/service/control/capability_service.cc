@@ -1,4 +1,4 @@
-#include "capability_service.h"
+#include "services.h"
 
 #include "fields.h"
 

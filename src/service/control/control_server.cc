@@ -9,17 +9,10 @@
 #include <optional>
 
 #include "audit.h"
-#include "capability_service.h"
 #include "connections.h"
-#include "files_service.h"
-#include "health_service.h"
 #include "listening.h"
-#include "reflection_service.h"
 #include "ros2s/runtime/nursery.h"
-#include "server_service.h"
-#include "session_service.h"
-#include "store_service.h"
-#include "tenant_service.h"
+#include "services.h"
 #include "tls.h"
 
 namespace ros2s::control {

@@ -1,4 +1,4 @@
-#include "health_service.h"
+#include "services.h"
 
 #include "ros2s/rights/decide.h"
 

@@ -1,4 +1,4 @@
-#include "reflection_service.h"
+#include "services.h"
 
 #include <google/protobuf/descriptor.pb.h>
 

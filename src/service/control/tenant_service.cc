@@ -1,4 +1,4 @@
-#include "tenant_service.h"
+#include "services.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "daemon_log.h"
+#include "log_writer.h"
 
 #include <gtest/gtest.h>
 

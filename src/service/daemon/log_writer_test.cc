@@ -15,8 +15,6 @@
 #include <mutex>
 #include <string>
 
-#include "daemon_log.h"
-
 namespace ros2s::daemon {
 namespace {
 

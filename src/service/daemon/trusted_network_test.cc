@@ -1,4 +1,4 @@
-#include "trusted_network.h"
+#include "listen_text.h"
 
 #include <gtest/gtest.h>
 
