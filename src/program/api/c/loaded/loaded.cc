@@ -9,8 +9,8 @@
 
 #include <atomic>
 
-#include "../own_directory.h"
 #include "libraries.h"
+#include "ros2s/api/own_directory.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/loaded_library.h"
 #include "ros2s/control/grpc_needs.h"
