@@ -40,8 +40,14 @@ uint32_t wanted_by(fs::OpenFlags flags) {
     return (flags.read || !writes ? to_read : 0) | (writes ? Wanted::write : 0);
 }
 
-Rights rights_in(const fs::Attributes& node, uint64_t lease) {
-    return {node.mode, node.uid, node.gid, lease};
+Rights rights_in(const fs::Attributes& node) { return {node.mode, node.uid, node.gid}; }
+
+// An own change whose outcome is not known may be done within this time, and ends no lease.
+constexpr Duration unsure_for = std::chrono::seconds(30);
+
+template <class T>
+bool may_be_done_later(const Result<T>& done) {
+    return !done && may_run_on(done.error().code);
 }
 
 const fs::Attributes* attributes_in(const fs::Attributes* attributes) { return attributes; }
@@ -63,21 +69,32 @@ Result<T> CheckedFileSystem::seen(const Call& call, uint64_t since, Result<T> re
 }
 
 void CheckedFileSystem::see(const Call& call, const fs::Attributes& node) {
-    const uint64_t lease =
-        call.leases == nullptr ? 0 : inner_.leases()->held(*call.leases, node.node);
-    seen_.see(node.node, rights_in(node, lease), reactor_.now());
+    Rights rights = rights_in(node);
+    const Time now = reactor_.now();
+    if (call.leases != nullptr && now >= unsure_until_) {
+        rights.era = inner_.leases()->era();
+        rights.lease = inner_.leases()->held(*call.leases, node.node);
+    }
+    seen_.see(node.node, rights, now);
+}
+
+void CheckedFileSystem::changed_rights(NodeId node, bool may_be_done_later) {
+    seen_.drop(node);
+    if (may_be_done_later) unsure_until_ = reactor_.now() + unsure_for;
 }
 
 Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node) {
     fs::LeaseSet* const leases = inner_.leases();
     const auto known = seen_.find(node, reactor_.now(), [&](const Rights& rights) {
-        return rights.lease != 0 && leases->holds({node.value, rights.lease});
+        if (rights.lease == 0) return std::optional<bool>();
+        return std::optional(leases->era() == rights.era &&
+                             leases->holds({node.value, rights.lease}));
     });
     if (known) co_return *known;
     const uint64_t since = changes_;
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
                         seen(call, since, co_await inner_.get_attributes(call, node)));
-    co_return rights_in(now, 0);
+    co_return rights_in(now);
 }
 
 Task<Result<>> CheckedFileSystem::require_in(const Call& call, NodeId directory, uint32_t wanted) {
@@ -271,7 +288,7 @@ Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
                         seen(call, since, co_await inner_.lookup(call, parent, name)));
     inner_.forget(node.node, 1);
-    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node, 0), Wanted::write)) {
+    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node), Wanted::write)) {
         co_return fs::fail_access();
     }
     co_return Result<>{};
@@ -420,7 +437,7 @@ CheckedFileSystem::AttributesTask CheckedFileSystem::set_attributes(
     const uint64_t since = ++changes_;
     auto changed = co_await inner_.set_attributes(call, node, allowed);
     // Look-ups that were answered meanwhile may have returned the mode before, or after.
-    seen_.drop(node);
+    changed_rights(node, may_be_done_later(changed));
     ++changes_;
     co_return seen(call, since + 1, std::move(changed));
 }
@@ -467,7 +484,7 @@ Task<Result<>> CheckedFileSystem::set_xattr(const Call& call, NodeId node, std::
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
     const auto done = co_await inner_.set_xattr(call, node, name, value, how);
     ++changes_;
-    seen_.drop(node);  // an access list may change the mode
+    changed_rights(node, may_be_done_later(done));  // an access list may change the mode
     co_return done;
 }
 
@@ -476,7 +493,7 @@ Task<Result<>> CheckedFileSystem::remove_xattr(const Call& call, NodeId node,
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
     const auto done = co_await inner_.remove_xattr(call, node, name);
     ++changes_;
-    seen_.drop(node);
+    changed_rights(node, may_be_done_later(done));
     co_return done;
 }
 

@@ -102,6 +102,7 @@ class CheckedFileSystem final : public FilesBelow {
     template <class T>
     Result<T> seen(const Call& call, uint64_t since, Result<T> result);
     void see(const Call& call, const fs::Attributes& node);
+    void changed_rights(NodeId node, bool may_be_done_later);
     Task<Result<Rights>> rights_of(const Call& call, NodeId node);
     // Errors also: not_directory.
     Task<Result<>> require_in(const Call& call, NodeId directory, uint32_t wanted);
@@ -139,6 +140,7 @@ class CheckedFileSystem final : public FilesBelow {
     std::unique_ptr<fs::FileSystem> owned_;
     SeenNodes seen_{4096};
     uint64_t changes_ = 0;  // of attributes, begun and ended
+    Time unsure_until_{};   // no lease covers rights that were seen before
     std::map<fs::FileHandle, Writer> writers_;
     std::map<Writer, uint32_t> writes_;  // how many of writers_
 };

@@ -30,21 +30,22 @@ class SeenLately {
         }
         newer_.insert_or_assign(node.value, Seen{std::move(fact), at});
     }
-    // `is_leased(fact)`: true for as long as it is.
+    // `is_leased(fact)`: whether it is still leased; none: it never was, and its age decides.
     [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now, auto is_leased) {
         for (const auto* nodes : {&newer_, &older_}) {
             const auto found = nodes->find(node.value);
             if (found == nodes->end()) continue;
             const Seen seen = found->second;
-            if (now - seen.at < lifetime) return seen.fact;
-            if (!is_leased(seen.fact)) return std::nullopt;
-            see(node, seen.fact, now);
+            const bool is_young = now - seen.at < lifetime;
+            const std::optional<bool> leased = is_leased(seen.fact);
+            if (!leased.value_or(is_young)) return std::nullopt;
+            if (!is_young) see(node, seen.fact, now);
             return seen.fact;
         }
         return std::nullopt;
     }
     [[nodiscard]] std::optional<Fact> find(fs::NodeId node, Time now) {
-        return find(node, now, [](const Fact&) { return false; });
+        return find(node, now, [](const Fact&) { return std::optional<bool>(); });
     }
     void drop(fs::NodeId node) {
         newer_.erase(node.value);
@@ -64,7 +65,7 @@ class SeenLately {
 struct Rights {
     mode_t mode = 0;
     uint32_t uid = 0, gid = 0;
-    uint64_t lease = 0;  // under which they were read
+    uint64_t era = 0, lease = 0;  // under which they were read; 0: none
 };
 using SeenNodes = SeenLately<Rights>;
 using SeenParents = SeenLately<fs::NodeId>;  // a directory that has the node

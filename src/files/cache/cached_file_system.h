@@ -208,11 +208,14 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         enum class State : uint8_t { here, leased, open, lost };
         State state = State::here;
         uint64_t lease = 0;
+        uint32_t leased_reads = 0;
         FileHandle below{};  // if it is leased or open
         Error error{};       // if it is lost
         Semaphore opening;   // below: one call at a time
     };
     using LazyFile = std::shared_ptr<Lazy>;
+    // A file that is read more often under a lease is opened below: then a read costs less there.
+    static constexpr uint32_t leased_reads_max = 16;
     static constexpr uint64_t lazy_bit = uint64_t{1} << 62;
 
     // A call to the file system below whose reply may be kept. It passes the leases on to the

@@ -252,9 +252,11 @@ Task<Result<uint64_t>> CachedFileSystem::read_lazy(const Call& call, LazyFile fi
         if (offset >= kept->attributes.size) co_return uint64_t{0};
         into = into.slice(0, std::min(into.length, kept->attributes.size - offset));
     }
+    const bool is_often = ++file->leased_reads > leased_reads_max;
     for (;;) {
-        ROS2S_CO_TRY_ASSIGN(const FileHandle below,
-                            co_await open_below(call, file, Opening::by_lease));
+        ROS2S_CO_TRY_ASSIGN(
+            const FileHandle below,
+            co_await open_below(call, file, is_often ? Opening::whole : Opening::by_lease));
         const auto read = co_await below_.pread(call, below, into, offset);
         const bool is_safe =
             file->state != Lazy::State::leased || leases_->holds({file->node.value, file->lease});

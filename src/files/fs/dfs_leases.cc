@@ -24,6 +24,8 @@ Task<Result<>> DfsMount::fetch_leased(const Call& call, RecordChain& chain) {
 Task<> DfsMount::listen(DfsMount& self) {
     constexpr Duration pause = std::chrono::milliseconds(100);
     const StopToken closing = self.closing_.token();
+    co_await self.leases_.wanted();
+    if (closing.stop_requested()) co_return;
     const object::Listening anew{.begins = true, .waits = false};
     object::Listening listening = anew;
     uint64_t beginnings = 0;

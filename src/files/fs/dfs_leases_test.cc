@@ -50,7 +50,9 @@ class DfsLeases : public testing::Test {
         auto mounted = world_.run(
             Dfs::mount({}, store_, container_, reactor_, {.takes_leases = true}, report));
         EXPECT_TRUE(mounted) << report.text();
-        return mounted ? std::move(*mounted) : nullptr;
+        if (!mounted) return nullptr;
+        (*mounted)->leases()->wanted().set();
+        return std::move(*mounted);
     }
     Task<> pause(Duration time) { co_await sleep_for(reactor_, time); }
     // Attributes of the name, and what the reply came with.

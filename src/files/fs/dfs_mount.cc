@@ -190,6 +190,7 @@ DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
 Task<> DfsMount::close_all() {
     const Call call;
     closing_.request_stop();
+    leases_.wanted().set();
     // If the store does not answer, no caller waits for it. Pins whose release does not reach it
     // end with the session.
     unpin_until_ = reactor_.now() + std::chrono::seconds(10);

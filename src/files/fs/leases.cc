@@ -10,10 +10,13 @@ bool LeaseSet::holds(const Leased& lease) const {
 }
 
 uint64_t LeaseSet::held(std::span<const Leased> leases, NodeId node) const {
+    uint64_t number = 0;
     for (const Leased& each : leases) {
-        if (each.node == node.value && holds(each)) return each.number;
+        if (each.node != node.value) continue;
+        if (!holds(each)) return 0;
+        number = each.number;
     }
-    return 0;
+    return number;
 }
 
 Task<> LeaseSet::begin(uint64_t era) {

@@ -18,6 +18,7 @@
 
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/sync.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::fs {
@@ -42,17 +43,21 @@ class LeaseSet {
   public:
     static constexpr size_t leases_max = size_t{1} << 20;
 
-    explicit LeaseSet(Reactor& reactor) : reactor_(reactor) {}
+    explicit LeaseSet(Reactor& reactor) : reactor_(reactor), wanted_(reactor) {}
     LeaseSet(const LeaseSet&) = delete;
     LeaseSet& operator=(const LeaseSet&) = delete;
 
     // ---- for users of the file system
     [[nodiscard]] bool holds(const Leased& lease) const;
-    // holds() one of these for the node: its number, or 0.
+    // holds() all of these for the node: the number of one, or 0. Of two the first was recalled,
+    // and a part of what came with them may be older.
     [[nodiscard]] uint64_t held(std::span<const Leased> leases, NodeId node) const;
     // Until then leases that are not recalled are held.
     [[nodiscard]] Time until() const { return until_; }
-    void observe(LeaseObserver& observer) { observers_.push_back(&observer); }
+    void observe(LeaseObserver& observer) {
+        observers_.push_back(&observer);
+        wanted_.set();
+    }
     // A call to it may still run.
     void unobserve(LeaseObserver& observer) { std::erase(observers_, &observer); }
 
@@ -70,6 +75,8 @@ class LeaseSet {
     // All leases have ended, or may have.
     Task<> lose_all();
     [[nodiscard]] size_t count() const { return held_.size(); }
+    // Set when somebody observes: leases are of no use before.
+    [[nodiscard]] Event& wanted() { return wanted_; }
 
   private:
     [[nodiscard]] bool observes(const LeaseObserver& observer) const {
@@ -88,6 +95,7 @@ class LeaseSet {
     std::unordered_map<uint64_t, uint64_t> held_;  // numbers, by node
     std::vector<uint64_t> recalled_ = std::vector<uint64_t>(buckets);
     std::vector<LeaseObserver*> observers_;
+    Event wanted_;
 };
 
 }  // namespace ros2s::fs

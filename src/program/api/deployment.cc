@@ -290,11 +290,13 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
 
 void Deployment::use_leases(std::optional<fs::UserClaim> user, bool squashes_root) {
     if (file_system_->leases() == nullptr) return;
+    cache::CachedFileSystem::Options options{.squashes_root = squashes_root};
+    // A DPU soon bans a tenant whose hosts let others wait (session/mount_leases.h).
+    if (user) options.opens_within = std::chrono::milliseconds(200);
+    options.user = std::move(user);
     file_system_ = stack_.push(
-        "CachedFileSystem", std::make_unique<cache::CachedFileSystem>(
-                                environment_.reactor, *file_system_,
-                                cache::CachedFileSystem::Options{.user = std::move(user),
-                                                                 .squashes_root = squashes_root}));
+        "CachedFileSystem",
+        std::make_unique<cache::CachedFileSystem>(environment_.reactor, *file_system_, options));
 }
 
 // CachedFileSystem → LinkClient ~> ros2store-dpu

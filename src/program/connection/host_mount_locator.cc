@@ -84,6 +84,7 @@ Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId s
     storage_ = std::move(mounted.storage);
     lends_leases_ = mounted.lends_leases;
     squashes_root_ = mounted.squashes_root;
+    if (!squashed_root_first_) squashed_root_first_ = squashes_root_;
     co_return Result<>{};
 }
 

@@ -34,7 +34,9 @@ class HostMountLocator final : public session::MountLocator {
 
     [[nodiscard]] session::MountLocation location() const override { return place_; }
     [[nodiscard]] std::string storage() const override { return storage_; }
-    [[nodiscard]] bool lends_leases() const { return lends_leases_; }
+    [[nodiscard]] bool may_lease() const override {
+        return lends_leases_ && squashes_root_ == squashed_root_first_;
+    }
     [[nodiscard]] bool squashes_root() const { return squashes_root_; }
     Task<Result<>> moved(const Call& call, session::MountLocation from) override;
 
@@ -54,6 +56,7 @@ class HostMountLocator final : public session::MountLocator {
     session::MountLocation place_;
     std::string storage_;
     bool lends_leases_ = false, squashes_root_ = false;
+    std::optional<bool> squashed_root_first_;  // at the first mount
     std::optional<Error> failure_;         // why there is no location now, and will be none soon
     std::optional<Duration> renew_after_;  // none: the DPU needs no capability
     StopSource stop_;

@@ -28,11 +28,18 @@ Task<Result<session::LeaseNews>> LinkClient::hear(const Call& call, session::Mou
 Task<> LinkClient::listen(LinkClient& self) {
     constexpr Duration pause = std::chrono::milliseconds(100);
     constexpr Duration held_most = session::MountLeases::held_most;
+    constexpr Duration least = std::chrono::milliseconds(1);  // between two requests
     const StopToken closing = self.closing_.token();
     const session::Listening anew{.begins = true};
     session::Listening listening = anew;
     uint64_t beginnings = 0;
     while (!closing.stop_requested()) {
+        if (!self.locator_.may_lease()) {
+            co_await self.leases_.lose_all();
+            listening = anew;
+            (void)co_await sleep_for(self.reactor_, pause, closing);
+            continue;
+        }
         const session::MountLocation place = self.locator_.location();
         const Time sent = self.reactor_.now();
         auto news =
@@ -47,8 +54,13 @@ Task<> LinkClient::listen(LinkClient& self) {
             co_await self.leases_.begin(++beginnings);
             self.leased_at_ = place;
         }
-        self.leases_.extend(beginnings, sent + std::min(news->held_for, held_most));
-        if (!news->recalled.empty()) co_await self.leases_.recall(std::move(news->recalled));
+        // Clocks differ.
+        self.leases_.extend(beginnings, sent + std::min(news->held_for, held_most) * 4 / 5);
+        if (!news->recalled.empty()) {
+            co_await self.leases_.recall(std::move(news->recalled));
+        } else {
+            (void)co_await sleep_until(self.reactor_, sent + least, closing);
+        }
         listening = {.heard = news->number};
     }
     co_await self.leases_.lose_all();

@@ -14,11 +14,20 @@ namespace {
 using session::MountNames;
 using Leases = std::vector<Leased>;
 
-// What a call reads may come with several leases of one node. Identical ones are sent once.
+// A call may read a node several times. Under two leases the parts may be of different times: then
+// nothing covers them.
 void tidy(Leases& leases) {
-    std::ranges::sort(leases, {},
-                      [](const Leased& each) { return std::pair(each.node, each.number); });
-    leases.erase(std::ranges::unique(leases).begin(), leases.end());
+    std::ranges::sort(leases, {}, &Leased::node);
+    size_t kept = 0;
+    for (size_t i = 0; i < leases.size();) {
+        const Leased first = leases[i];
+        bool is_one = true;
+        for (; i < leases.size() && leases[i].node == first.node; ++i) {
+            is_one = is_one && leases[i].number == first.number;
+        }
+        if (is_one) leases[kept++] = first;
+    }
+    leases.resize(kept);
     if (leases.size() > leases_max) leases.resize(leases_max);
 }
 template <class T>
@@ -128,14 +137,19 @@ Task<Result<>> LinkServer::change(rpc::Request& request, Scratch& scratch) {
         const auto done = co_await apply(names, call, asked);
         charge_for(request, names_walked);
         if (done) {
-            tidy(leases);
-            const ConstBytes body = body_of(scratch.answer, done, leases);
+            const ConstBytes body = body_of(scratch.answer, done, {});
             reply.body.assign(body.begin(), body.end());
             metrics_.changes.add();
         } else {
             reply.status = fail(done.error());
         }
         replies_.end(session, id, reply);
+        // A repetition gets no leases.
+        tidy(leases);
+        if (done && !leases.empty()) {
+            const ConstBytes body = body_of(scratch.answer, done, leases);
+            reply.body.assign(body.begin(), body.end());
+        }
     }
     if (reply.status) {
         co_await request.reply(reply.body);

@@ -8,9 +8,9 @@
 namespace ros2s::session {
 namespace {
 
-// Half of the time for which a store bans an owner: two tenants may be slow in a minute before the
-// server as a whole is.
-constexpr Duration waited_most = std::chrono::seconds(1);
+// With the longest wait for one answer it is less than the time for which a store bans an owner: a
+// slow tenant is banned before the server as a whole is.
+constexpr Duration waited_most = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -22,11 +22,9 @@ void TenantAnswers::note(uint64_t tenant, Time begun, Time now) {
 
 MountLeases::MountLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers,
                          uint64_t tenant)
-    : reactor_(reactor), leases_(leases), answers_(answers), tenant_(tenant) {
-    leases_.observe(*this);
-}
+    : reactor_(reactor), leases_(leases), answers_(answers), tenant_(tenant), idle_(reactor) {}
 MountLeases::~MountLeases() {
-    ROS2S_CHECK(recalls_.empty());
+    ROS2S_CHECK(recalls_.empty() && running_ == 0);
     leases_.unobserve(*this);
 }
 
@@ -48,6 +46,7 @@ Task<LeaseNews> MountLeases::listen(const Call& call, const Listening& listening
         is_begun_ = false;
         until_ = {};
         finish_all();
+        if (listening.begins && !std::exchange(is_observing_, true)) leases_.observe(*this);
         if (listening.ends || leases_.era() == 0 || answers_.is_banned(tenant_, reactor_.now())) {
             co_return LeaseNews{.lost = true};
         }
@@ -80,7 +79,12 @@ LeaseNews MountLeases::next_news() {
         if (each->told_in == 0 && each->told == each->leases.size()) each->told_in = news.number;
     }
     const Time now = reactor_.now();
-    const Time until = std::min(leases_.until(), now + held_most);
+    Time until = std::min(leases_.until(), now + held_most);
+    // One that owes an answer gets no more time.
+    const bool owes_answer = std::ranges::any_of(recalls_, [&news](const Recall* each) {
+        return each->told_in != 0 && each->told_in != news.number;
+    });
+    if (owes_answer) until = std::min(until, until_);
     news.held_for = std::max(until - now, Duration{});
     until_ = std::max(until_, until);
     return news;
@@ -101,13 +105,11 @@ void MountLeases::finish_all() {
 // ---- the store ------------------------------------------------------------------------------
 
 Task<> MountLeases::answer_to(Recall& recall) {
-    const Time begun = reactor_.now();
     recalls_.push_back(&recall);
     wake();
     while (!recall.answered.stop_requested() && reactor_.now() < until_) {
         (void)co_await sleep_until(reactor_, until_, recall.answered.token());
     }
-    answers_.note(tenant_, begun, reactor_.now());
     if (recall.answered.stop_requested()) co_return;
     // Its time is over. It has lost all.
     is_begun_ = false;
@@ -115,18 +117,31 @@ Task<> MountLeases::answer_to(Recall& recall) {
 }
 
 Task<> MountLeases::lost(std::span<const Leased> leases) {
-    if (until_ <= reactor_.now()) co_return;
+    const Time begun = reactor_.now();
+    if (until_ <= begun) co_return;
+    ++running_;
     Recall recall{.leases = leases};
     co_await answer_to(recall);
+    answers_.note(tenant_, begun, reactor_.now());
+    if (--running_ == 0) idle_.wake_all();
 }
 
 Task<> MountLeases::lost_all() {
+    ++running_;
+    co_await lose_all();
+    if (--running_ == 0) idle_.wake_all();
+}
+
+Task<> MountLeases::lose_all() {
     is_begun_ = false;
     if (until_ <= reactor_.now()) co_return;
     Recall recall;
     co_await answer_to(recall);
 }
 
-Task<> MountLeases::end() { return lost_all(); }
+Task<> MountLeases::end() {
+    co_await lose_all();
+    while (running_ > 0) co_await idle_;
+}
 
 }  // namespace ros2s::session

@@ -20,6 +20,7 @@
 #include "ros2s/object/slow_answers.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/stop.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::session {
 
@@ -64,11 +65,7 @@ class MountLeases final : private fs::LeaseObserver {
     Task<LeaseNews> listen(const Call& call, const Listening& listening);
     // Replies to the client come with leases.
     [[nodiscard]] bool is_lending() const;
-    // The client has it, and it is still the file system's.
-    [[nodiscard]] bool holds(const Leased& lease) const {
-        return is_lending() && leases_.holds(lease);
-    }
-    // Returns when the client holds nothing any more.
+    // Returns when the client holds nothing any more, and no recall waits here.
     Task<> end();
 
   private:
@@ -82,6 +79,7 @@ class MountLeases final : private fs::LeaseObserver {
     Task<> lost(std::span<const Leased> leases) override;
     Task<> lost_all() override;
     Task<> answer_to(Recall& recall);
+    Task<> lose_all();
     void wake();
     // The recalls that were told in this news.
     void finish(uint64_t heard);
@@ -93,10 +91,13 @@ class MountLeases final : private fs::LeaseObserver {
     fs::LeaseSet& leases_;
     TenantAnswers& answers_;
     const uint64_t tenant_;
-    bool is_begun_ = false;  // and has not lost all
+    bool is_observing_ = false;  // since the client first listened: then the store is asked
+    bool is_begun_ = false;      // and has not lost all
     uint64_t last_news_ = 0, last_listening_ = 0;
     Time until_{};  // the client may use leases until then
     std::vector<Recall*> recalls_;
+    size_t running_ = 0;  // calls of the file system's leases
+    Event idle_;
     StopSource* listening_ = nullptr;  // ends the wait of the client's last request
 };
 

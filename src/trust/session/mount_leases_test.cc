@@ -145,6 +145,29 @@ TEST_F(MountLeasesTest, LostStoreIsTold) {
     EXPECT_TRUE(world_.run(leases_->listen({}, {.heard = first.number})).lost);
 }
 
+TEST_F(MountLeasesTest, ClientThatOwesAnAnswerGetsNoMoreTime) {
+    const auto first = begin();
+    recall({5, 10});
+    for (int i = 0; i < 6; ++i) (void)listen({.heard = first.number});
+    ASSERT_TRUE(took_.has_value());
+    EXPECT_LE(*took_, MountLeases::held_most);
+}
+
+TEST_F(MountLeasesTest, EndReturnsAfterTheRecallsThatWait) {
+    const auto first = begin();
+    recall({5, 10});
+    world_.run(pass(100ms));
+    (void)listen({.heard = first.number});
+    world_.run(leases_->end());
+    EXPECT_TRUE(took_.has_value());
+}
+
+TEST_F(MountLeasesTest, EndOfASlowClientBansNobody) {
+    (void)begin();
+    world_.run(leases_->end());
+    EXPECT_FALSE(begin().lost);
+}
+
 TEST_F(MountLeasesTest, EndWaitsForAClientThatMayStillUseLeases) {
     (void)begin();
     const Time begun = now();

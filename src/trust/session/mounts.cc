@@ -148,7 +148,8 @@ MountQuotas::MountQuotas(const MountBounds& bounds)
     : mounts(bounds_of(bounds.per_session_max, &MountBounds::Together::mounts_max, bounds)),
       handles(bounds_of(bounds.handles_max, &MountBounds::Together::handles_max, bounds)),
       nodes(bounds_of(UINT64_MAX, &MountBounds::Together::nodes_max, bounds)),
-      descriptors(bounds_of(UINT64_MAX, &MountBounds::Together::descriptors_max, bounds)) {}
+      descriptors(bounds_of(UINT64_MAX, &MountBounds::Together::descriptors_max, bounds)),
+      lending(bounds_of(UINT64_MAX, &MountBounds::Together::lending_max, bounds)) {}
 
 Mounts::Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options)
     : reactor_(reactor), sessions_(sessions), source_(source), options_(options), quotas_(options) {
@@ -230,7 +231,10 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     ROS2S_CO_TRY_ASSIGN(Quota::Share mount_share, reserve_mount(session, report));
     const std::string& pool = session.request.pool;
     const MountId id = draw();
-    const bool lends = scope.may_have_leases() && source_.lends(pool, container);
+    const Quota::Who who{.tenant = session.tenant, .subject = id.value};
+    const bool may_lend = scope.may_have_leases() && source_.lends(pool, container);
+    auto lending = quotas_.lending.take(who, may_lend ? 1 : 0);
+    const bool lends = may_lend && lending;
     const MountedContainer which{pool, container, source_.authority_for(session, scope.read_only),
                                  lends ? id : MountId{}};
     ROS2S_CO_TRY(co_await enter(call, which, report));
@@ -251,7 +255,6 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     if (fs::LeaseSet* const held = shared.file_system->leases(); lends && held != nullptr) {
         leases = std::make_unique<MountLeases>(reactor_, *held, answers_, session.tenant);
     }
-    const Quota::Who who{.tenant = session.tenant, .subject = id.value};
     Mount::Owner owner{
         .sessions = sessions_,
         .session = session,
@@ -261,6 +264,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
         .handles = quotas_.handles.count(who, 0),
         .nodes = quotas_.nodes.count(who, 0),
         .descriptors = quotas_.descriptors.count(who, 0),
+        .lending = lends ? std::move(*lending) : Quota::Share(),
         .holds_descriptors = source_.holds_descriptors(pool, container),
         .directories = std::move(directories),
     };

@@ -101,15 +101,16 @@ struct MountBounds {
     struct Together {
         uint64_t mounts_max, handles_max, nodes_max;
         uint64_t descriptors_max;  // of FileSystemSource::holds_descriptors()
+        uint64_t lending_max;      // mounts that lend leases; further ones lend none
     };
-    Together tenant{1024, 64 * 1024, 1 << 20, 4096};
-    Together all{16 * 1024, 256 * 1024, 4 << 20, 8192};
+    Together tenant{1024, 64 * 1024, 1 << 20, 4096, 64};
+    Together all{16 * 1024, 256 * 1024, 4 << 20, 8192, 128};
 };
 
 // Counted by tenant (Session::tenant), and within it by session: `mounts`, or by mount: the others.
 struct MountQuotas {
     explicit MountQuotas(const MountBounds& bounds);
-    Quota mounts, handles, nodes, descriptors;
+    Quota mounts, handles, nodes, descriptors, lending;
 };
 
 class Mount;
@@ -141,7 +142,7 @@ class Mount {
         const Session& session;
         Holders& holders;
         const MountBounds& bounds;
-        Quota::Share mount, handles, nodes, descriptors;
+        Quota::Share mount, handles, nodes, descriptors, lending;
         bool holds_descriptors;
         std::string directories;  // for people: those of its view
     };
