@@ -863,6 +863,7 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
     EXPECT_TRUE(wait_for([&] { return shared.acknowledged.at(1) > before + 10; }));
     const std::string replaced = owner_of(pool);
     EXPECT_THAT(replaced, HasSubstr("program: ros2store-pool\n"));
+    EXPECT_EQ(run(PROGRAM_CLI " status " + pool.directory() + " | grep -q 'used by *process'"), 0);
     kill(std::stoi(replaced.substr(replaced.find(' '))), SIGKILL);
     // The children of the owner hold the pipe until they have ended.
     close(alive[1]);

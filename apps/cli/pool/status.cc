@@ -124,8 +124,11 @@ void report_status(const Console& console, const pool::PoolDirectory& pool,
     }
     if (owner.pid == 0) {
         console.say("open by     no process");
-    } else if (owner.program == pool::engine_program) {
+    } else if (owner.program == pool::engine_program || owner.shares) {
         console.say("open by     process {} ({})", owner.pid, owner.program);
+        for (const pool::PoolUser& user : owner.users) {
+            console.say("used by     process {} ({}), through it", user.pid, user.program);
+        }
     } else if (owner.mount_point.empty()) {
         console.say("open by     {}", pool::describe_owner(pool.directory, owner));
     } else {
@@ -154,10 +157,15 @@ void report_mounts(const Console& console, const std::string& directory,
 
 Json owner_value(const pool::OwnerRecord& owner) {
     if (owner.pid == 0) return {};
+    std::vector<Json> users;
+    for (const pool::PoolUser& user : owner.users) {
+        users.push_back(Json::object({{"pid", user.pid}, {"program", user.program}}));
+    }
     return Json::object({{"pid", owner.pid},
                          {"program", owner.program},
                          {"mount_point", owner.mount_point},
-                         {"container", owner.container}});
+                         {"container", owner.container},
+                         {"users", Json::array(users)}});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include <mutex>
 #include <set>
 
-#include "own_directory.h"
+#include "ros2s/api/own_directory.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/pool/pool_process.h"
 #include "ros2s/runtime/fork.h"

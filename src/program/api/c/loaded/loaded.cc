@@ -10,7 +10,7 @@
 #include <atomic>
 
 #include "libraries.h"
-#include "ros2s/api/c/own_directory.h"
+#include "ros2s/api/own_directory.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/loaded_library.h"
 #include "ros2s/control/grpc_needs.h"

@@ -1,4 +1,4 @@
-#include "own_directory.h"
+#include "ros2s/api/own_directory.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -10,7 +10,7 @@
 
 #include "ros2s/base/check.h"
 
-namespace ros2s::api::c {
+namespace ros2s::api {
 
 std::string own_directory() {
     static constexpr char here = 0;
@@ -31,4 +31,4 @@ std::string own_directory() {
     return failed ? directory.data() : file.parent_path().string();
 }
 
-}  // namespace ros2s::api::c
+}  // namespace ros2s::api
