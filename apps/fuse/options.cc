@@ -1,7 +1,6 @@
 #include "options.h"
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <iostream>
 
 namespace ros2s::fuse {
@@ -95,9 +94,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     }
     options.uri = std::move(*parsed);
     // The background process must not depend on its starting directory.
-    for (std::string* const path : {&options.uri.dir, &options.uri.rados}) {
-        if (!path->empty()) *path = std::filesystem::absolute(*path);
-    }
+    options.uri.make_absolute();
     return options;
 }
 

@@ -2,6 +2,7 @@
 // it.
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -11,6 +12,7 @@
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/pool_process.h"
 #include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::pool {
@@ -56,6 +58,15 @@ int main(int count, char** arguments) {
     sigemptyset(&none);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);  // its starter had all signals blocked
     ::signal(SIGPIPE, SIG_IGN);
+    // Its starter may be a program with few descriptors. The users of this one need more.
+    rlimit descriptors{};
+    if (::getrlimit(RLIMIT_NOFILE, &descriptors) == 0) {
+        descriptors.rlim_cur = descriptors.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &descriptors);
+    }
+    ros2s::prepare_for_limits();
+    // A file system on which its starter was can be unmounted.
+    [[maybe_unused]] const int moved = ::chdir("/");
     ros2s::Report report;
     if (ros2s::pool::run(arguments[1], report)) return 0;
     [[maybe_unused]] const auto said =

@@ -705,6 +705,17 @@ TEST(PoolOfAnotherProcess, IsUsedThroughItsOwner) {
     EXPECT_EQ(owner_of(pool), "");
 }
 
+TEST(PoolOfAnotherProcess, IsFoundAgainInAnotherDirectory) {
+    const Daemons pool("--no-daemons ");
+    const auto before = std::filesystem::current_path();
+    std::filesystem::current_path(pool.directory() + "/..");
+    ros2s_fs* fs = open_container("ros2s+local:///pool/main?dir=pool");
+    std::filesystem::current_path(before);
+    EXPECT_EQ(in_child([&] { return write_file(fs, "a", "child"); }), 0);
+    EXPECT_EQ(read_text(fs, "a"), "child");
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
 // The path of a socket in it would be too long.
 TEST(PoolOfAnotherProcess, IsInADirectoryWithALongName) {
     const Daemons pool("--no-daemons ");

@@ -131,7 +131,7 @@ Task<Result<>> Deployment::local(const Call& call, Report& report) {
         if (shared) {
             opened = co_await through_process(call, owner, refusal);
         } else if (options_.in_forked_child) {
-            opened = co_await find_owner_elsewhere(owner, refusal);
+            opened = co_await find_owner_elsewhere(call, owner, refusal);
         } else {
             opened = co_await embedded(call, owner, refusal);
         }
@@ -158,11 +158,12 @@ Task<Result<>> Deployment::local(const Call& call, Report& report) {
 }
 
 // Waits for an owner that ends soon. If there is none, starts one.
-Task<Result<>> Deployment::find_owner_elsewhere(pool::OwnerRecord& owner, Report& report) {
+Task<Result<>> Deployment::find_owner_elsewhere(const Call& call, pool::OwnerRecord& owner,
+                                                Report& report) {
     if (options_.pool_process.empty()) co_return refuse_in_forked_child(report);
     if (owner.pid == 0) {
         co_return co_await pool::start_pool_process(environment_.reactor, options_.pool_process,
-                                                    uri_.dir, report);
+                                                    uri_.dir, call.stop, report);
     }
     const pool::OwnerRecord self{.pid = ::getpid(), .shares = true};
     ROS2S_CO_TRY(co_await pool::Ownership::take_patiently(environment_.reactor, uri_.dir, self,

@@ -124,7 +124,7 @@ class Deployment {
     Task<Result<>> compose(const Call& call, Report& report);
     Task<Result<>> local(const Call& call, Report& report);
     Task<Result<>> embedded(const Call& call, pool::OwnerRecord& owner, Report& report);
-    Task<Result<>> find_owner_elsewhere(pool::OwnerRecord& owner, Report& report);
+    Task<Result<>> find_owner_elsewhere(const Call& call, pool::OwnerRecord& owner, Report& report);
     Task<Result<>> through_process(const Call& call, pool::OwnerRecord owner, Report& report);
     Task<Result<>> through_mount(pool::OwnerRecord owner, Report& report);
     Task<Result<>> through_engine(const Call& call, pool::OwnerRecord owner, Report& report);

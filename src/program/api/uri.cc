@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -333,6 +334,16 @@ Result<Uri> Uri::parse(std::string_view text, Report& report) {
 
 Result<Uri> Uri::parse_pool(std::string_view text, Report& report) {
     return Parser(text, false, report).parse();
+}
+
+void Uri::make_absolute() {
+    for (std::string* const path : {&socket, &dir, &rados}) {
+        // A socket can also be an abstract one.
+        if (path->empty() || path->starts_with('@')) continue;
+        std::error_code failed;
+        auto whole = std::filesystem::absolute(*path, failed).string();
+        if (!failed) *path = std::move(whole);
+    }
 }
 
 std::string Uri::to_string() const {

@@ -49,6 +49,8 @@ struct Uri {
     friend bool operator==(const Uri&, const Uri&) = default;
 
     [[nodiscard]] std::string to_string() const;
+    // Makes the paths of files absolute, for a process that may change its directory.
+    void make_absolute();
     // Errors: invalid; the report gets one sentence: what is wrong, at which character, and an
     // example.
     [[nodiscard]] static Result<Uri> parse(std::string_view text, Report& report);

@@ -64,7 +64,7 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     if (!taken) co_return fail(taken.error());
     std::unique_ptr<EmbeddedPool> pool(new EmbeddedPool(environment, std::move(taken->directory)));
     pool->ownership_ = pool->stack_.push("Ownership", std::move(taken->ownership));
-    if (const auto begun = co_await pool->begin(self, report); !begun) {
+    if (const auto begun = co_await pool->begin(self, options.owner_file >= 0, report); !begun) {
         co_await pool->stack_.close();
         co_return fail(begun.error());
     }
@@ -74,7 +74,7 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     co_return std::move(pool);
 }
 
-Task<Result<>> EmbeddedPool::begin(OwnerRecord self, Report& report) {
+Task<Result<>> EmbeddedPool::begin(OwnerRecord self, bool is_for_others, Report& report) {
     engine::EngineOptions options;
     if (self.program == engine_program || self.shares) {
         options.pin_grace = served_pin_grace;
@@ -89,12 +89,12 @@ Task<Result<>> EmbeddedPool::begin(OwnerRecord self, Report& report) {
                           std::make_unique<client::CountedStore>(environment_.reactor, *engine_));
     path_ = client_->path();
     // Several processes can have a pool open for reading.
-    if (self.shares && !directory_.read_only) co_await share(std::move(self));
-    co_return Result<>{};
+    if (!self.shares || (directory_.read_only && !is_for_others)) co_return Result<>{};
+    co_return co_await share(std::move(self), is_for_others, report);
 }
 
 // Without a service the pool can still be used here.
-Task<> EmbeddedPool::share(OwnerRecord self) {
+Task<Result<>> EmbeddedPool::share(OwnerRecord self, bool must, Report& report) {
     Report refusal;
     auto service = co_await PoolService::listen(
         environment_, directory(), store(),
@@ -106,12 +106,14 @@ Task<> EmbeddedPool::share(OwnerRecord self) {
         refusal);
     if (service) {
         service_ = stack_.push("PoolService", std::move(*service));
-        co_return;
+        co_return Result<>{};
     }
+    if (must) co_return report.fail(service.error(), "{}", refusal.text());
     self.shares = false;
     ownership_->update(self);
     environment_.log.info("the pool in {} cannot be used by other processes: {}", directory(),
                           refusal.text());
+    co_return Result<>{};
 }
 
 Task<> EmbeddedPool::until_unused(Duration within) {

@@ -37,7 +37,8 @@ struct EmbeddedOptions {
     std::string container;    // the mounted one
     // Other processes of this user may use the pool through this one (pool_service.h).
     bool shares = false;
-    // The file of the owner, if another process has locked it for this one, else -1.
+    // The file of the owner, if another process has locked it for this one, else -1. Then the pool
+    // opens only if it can be shared.
     int owner_file = -1;
 };
 
@@ -102,8 +103,9 @@ class EmbeddedPool {
   private:
     EmbeddedPool(Environment environment, PoolDirectory directory)
         : environment_(std::move(environment)), directory_(std::move(directory)) {}
-    Task<Result<>> begin(OwnerRecord self, Report& report);
-    Task<> share(OwnerRecord self);
+    Task<Result<>> begin(OwnerRecord self, bool is_for_others, Report& report);
+    // `must`: the pool is opened for others.
+    Task<Result<>> share(OwnerRecord self, bool must, Report& report);
 
     Environment environment_;
     PoolDirectory directory_;

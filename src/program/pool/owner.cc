@@ -166,6 +166,15 @@ struct flock whole_file(short type) {
     return lock;
 }
 
+// False: errno says why. A child that another thread forks meanwhile does not keep the lock.
+bool lock_whole(const Descriptor& file, short type) {
+    close_in_forked_child(file.get());
+    struct flock lock = whole_file(type);
+    if (::fcntl(file.get(), F_OFD_SETLK, &lock) == 0) return true;
+    forget_in_forked_child(file.get());
+    return false;
+}
+
 constexpr auto patience_in_all = std::chrono::minutes(1);
 // Also the command that lists a directory takes seconds where the disk is busy.
 constexpr auto patience_with_one = std::chrono::seconds(20);
@@ -179,6 +188,8 @@ Duration patience_with(const OwnerRecord& owner) {
     }
     if (is_ending(owner.pid)) return patience_with_one;
     const bool is_command = owner.program == command_program && owner.mount_point.empty();
+    // Without users it ends at once.
+    if (owner.program == pool_program && owner.users.empty()) return patience_with_one;
     // This process would wait for itself.
     if (is_command && owner.pid != ::getpid()) return patience_with_one;
     return {};
@@ -208,8 +219,7 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
     // An earlier version made it readable by every user. The mode of another user's file stays as
     // it is.
     [[maybe_unused]] const int changed = ::fchmod(file.get(), owner_mode);
-    struct flock lock = whole_file(F_WRLCK);
-    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
+    if (!lock_whole(file, F_WRLCK)) {
         const int cause = errno;
         present = read_record(file.get());
         if (cause == EAGAIN || cause == EACCES) {
@@ -219,7 +229,6 @@ Result<std::unique_ptr<Ownership>> Ownership::take(const std::string& directory,
                            "cannot lock {} ({}): a pool needs a file system with fcntl locks", path,
                            std::strerror(cause));
     }
-    close_in_forked_child(file.get());
     return record(std::unique_ptr<Ownership>(new Ownership(file.release())), self, report);
 }
 
@@ -255,8 +264,7 @@ Result<int> lock_for_another(const std::string& directory, Report& report) {
     ROS2S_TRY_ASSIGN(
         Descriptor file,
         open_trusted(owner_path(directory), O_RDWR | O_CREAT | O_NOFOLLOW, report, owner_mode));
-    struct flock lock = whole_file(F_WRLCK);
-    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) return -1;
+    if (!lock_whole(file, F_WRLCK)) return -1;
     return file.release();
 }
 
@@ -310,12 +318,10 @@ Result<std::unique_ptr<Ownership>> Ownership::share(const std::string& directory
                                                     OwnerRecord& present, Report& report) {
     const std::string path = owner_path(directory);
     ROS2S_TRY_ASSIGN(Descriptor file, open_trusted(path, O_RDONLY | O_NOFOLLOW, report));
-    struct flock lock = whole_file(F_RDLCK);
-    if (::fcntl(file.get(), F_OFD_SETLK, &lock) != 0) {
+    if (!lock_whole(file, F_RDLCK)) {
         present = read_record(file.get());
         return report.fail(Code::busy, describe_owner(directory, present));
     }
-    close_in_forked_child(file.get());
     return std::unique_ptr<Ownership>(new Ownership(file.release()));
 }
 
@@ -368,6 +374,16 @@ std::string describe_owner(const std::string& directory, const OwnerRecord& owne
             "the pool in {0} is served by {1}: reach it there with a URI like "
             "ros2s:///POOL/CONTAINER?dir={0}, or stop it: ros2store down {0}",
             directory, who);
+    }
+    if (!owner.users.empty()) {
+        std::string users;
+        for (const PoolUser& user : owner.users) {
+            users += fmt::format("{}{} ({})", users.empty() ? "" : ", ", user.pid, user.program);
+        }
+        return fmt::format(
+            "the pool in {} is in use by {}, through which other processes use it: {}. Wait until "
+            "they all have closed it, or end them",
+            directory, who, users);
     }
     return fmt::format("the pool in {} is in use by {}: wait until it ends, or end it: kill {}",
                        directory, who, owner.pid);

@@ -41,6 +41,8 @@ struct OwnerRecord {
 inline constexpr std::string_view command_program = "ros2store";
 // The program name of the storage server.
 inline constexpr std::string_view engine_program = "ros2store-engine";
+// That of the process that opens a pool for others (pool_process.h).
+inline constexpr std::string_view pool_program = "ros2store-pool";
 
 class Ownership {
   public:
@@ -53,6 +55,7 @@ class Ownership {
     // The same, but waits for an owner that will probably release the pool soon, a minute at most:
     // - 5 s for one that has the lock and no record: it is starting or ending;
     // - 20 s for a command (command_program), which usually takes a fraction of a second;
+    // - 20 s for a ros2store-pool without users, which ends;
     // - 20 s for one that has ended, and whose lock the kernel or a child process still has;
     // - 20 s for a mount that is not mounted yet, or not any more.
     [[nodiscard]] static Task<Result<std::unique_ptr<Ownership>>> take_patiently(

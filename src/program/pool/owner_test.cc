@@ -118,6 +118,12 @@ TEST_F(PoolOwnerTest, MessageSaysHowToEndAnotherProcess) {
     EXPECT_THAT(describe_owner("/p", {.pid = 1, .program = "python3"}),
                 "the pool in /p is in use by process 1 (python3): wait until it ends, or end it: "
                 "kill 1");
+    EXPECT_THAT(describe_owner("/p", {.pid = 1,
+                                      .program = "python3",
+                                      .shares = true,
+                                      .users = {{.pid = 7, .program = "sh"}, {.pid = 8}}}),
+                testing::AllOf(HasSubstr("other processes use it: 7 (sh), 8 ()"),
+                               testing::Not(HasSubstr("kill"))));
     EXPECT_THAT(
         describe_owner("/p", {.pid = 1, .program = "ros2store-engine"}),
         testing::AllOf(HasSubstr("process 1 (ros2store-engine)"), HasSubstr("ros2store down /p")));
@@ -175,6 +181,9 @@ TEST_F(PoolOwnerTest, CommandIsAwaitedAndOthersAreNot) {
     };
     const std::string command(command_program);
     EXPECT_TRUE(taken_while_leaves({.pid = child, .program = command})) << report_.text();
+    const std::string for_others(pool_program);
+    EXPECT_TRUE(taken_while_leaves({.pid = child, .program = for_others})) << report_.text();
+    EXPECT_FALSE(taken_while_leaves({.pid = child, .program = for_others, .users = {{.pid = 1}}}));
     EXPECT_FALSE(taken_while_leaves({.pid = child, .program = "python3"}));
     EXPECT_FALSE(taken_while_leaves({.pid = child, .program = command, .mount_point = "/proc"}));
     EXPECT_FALSE(taken_while_leaves({.pid = getpid(), .program = command}));

@@ -1,8 +1,14 @@
 #include "ros2s/pool/owners_pool.h"
 
+#include <algorithm>
+#include <utility>
+
+#include "pool_files.h"
 #include "pool_service.h"
+#include "ros2s/base/trusted_file.h"
 #include "ros2s/client/verifying_store.h"
 #include "ros2s/fabric/shm/shm.h"
+#include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_process.h"
 #include "ros2s/remote/remote_store.h"
 #include "ros2s/rpc/channel.h"
@@ -14,29 +20,67 @@ namespace {
 // the pool has an owner.
 class Successor final : public rpc::TicketSource {
   public:
-    Successor(Reactor& reactor, std::string directory, std::string program, ServiceAddress address)
+    Successor(Reactor& reactor, Log log, StopToken stop, std::string directory, std::string program,
+              ServiceAddress address)
         : reactor_(reactor),
+          log_(std::move(log)),
+          stop_(stop),
           directory_(std::move(directory)),
           program_(std::move(program)),
           address_(std::move(address)) {}
     [[nodiscard]] std::string address() const override { return address_.path; }
     Task<Result<std::string>> take(Report& report) override {
+        // Another user could listen there, and would get this process's requests.
+        ROS2S_CO_TRY(check_trusted(in(directory_, service_name), report));
         // Whoever opens it looks for an owner first.
         if (std::exchange(is_first_, false) || program_.empty()) co_return std::string();
-        ROS2S_CO_TRY(co_await start_pool_process(reactor_, program_, directory_, report));
-        co_return std::string();
+        if (reactor_.now() < next_start_) {
+            Report ignored;
+            if (find_owner(directory_, ignored).value_or(OwnerRecord{}).pid != 0) {
+                co_return std::string();
+            }
+            report.say(why_);
+            co_return fail(Code::disconnected);
+        }
+        Report why;
+        const auto started =
+            co_await start_pool_process(reactor_, program_, directory_, stop_, why);
+        if (started) {
+            pause_ = pause_least;
+            co_return std::string();
+        }
+        // Requests that wait can only say that nobody answers.
+        if (why.text() != why_ && !stop_.stop_requested()) log_.warning("{}", why.text());
+        why_ = why.text();
+        next_start_ = reactor_.now() + pause_;
+        pause_ = std::min(2 * pause_, pause_most);
+        report.say(why_);
+        co_return fail(started.error());
     }
 
   private:
+    // After a start that failed: a pool that cannot be opened now can often not be opened soon.
+    static constexpr Duration pause_least = std::chrono::seconds(1);
+    static constexpr Duration pause_most = std::chrono::seconds(30);
     Reactor& reactor_;
+    const Log log_;
+    const StopToken stop_;
     const std::string directory_, program_;
     const ServiceAddress address_;
     bool is_first_ = true;
+    Time next_start_{};
+    Duration pause_ = pause_least;
+    std::string why_;
 };
 
 }  // namespace
 
 OwnersPool::~OwnersPool() = default;
+
+Task<Result<>> OwnersPool::close() {
+    closing_.request_stop();  // it does not wait for a process that is starting
+    co_return co_await stack_.close();
+}
 
 Task<Result<std::unique_ptr<OwnersPool>>> OwnersPool::open(const Call& call, Reactor& reactor,
                                                            Log log, std::string directory,
@@ -52,8 +96,8 @@ Task<Result<std::unique_ptr<OwnersPool>>> OwnersPool::open(const Call& call, Rea
 Task<Result<>> OwnersPool::begin(const Call& call, Reactor& reactor, Log log, std::string directory,
                                  std::string program, Report& report) {
     ROS2S_CO_TRY_ASSIGN(ServiceAddress address, ServiceAddress::in(directory, report));
-    successor_ =
-        std::make_unique<Successor>(reactor, directory, std::move(program), std::move(address));
+    successor_ = std::make_unique<Successor>(reactor, log, closing_.token(), directory,
+                                             std::move(program), std::move(address));
     auto* const domain = stack_.push("Domain", fabric::shm::open_domain(reactor));
     ROS2S_CO_TRY_ASSIGN(
         auto* const channel,

@@ -16,6 +16,7 @@
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stack.h"
+#include "ros2s/runtime/stop.h"
 
 namespace ros2s::rpc {
 class TicketSource;
@@ -37,7 +38,7 @@ class OwnersPool {
                                                                         std::string program,
                                                                         Report& report);
     ~OwnersPool();
-    Task<Result<>> close() { return stack_.close(); }
+    Task<Result<>> close();
     [[nodiscard]] object::ObjectStore& store();
     // "shm to /srv/pool/owner.sock, embedded engine, io_uring O_DIRECT, 1 device".
     [[nodiscard]] std::string path() const;
@@ -49,6 +50,7 @@ class OwnersPool {
     Task<Result<>> begin(const Call& call, Reactor& reactor, Log log, std::string directory,
                          std::string program, Report& report);
 
+    StopSource closing_;
     std::unique_ptr<rpc::TicketSource> successor_;
     Stack stack_;
     client::VerifyingStore* client_ = nullptr;

@@ -11,11 +11,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "ros2s/fabric/deadline.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/pool/owner.h"
+#include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/kept_errno.h"
 #include "ros2s/runtime/ring.h"
 
@@ -90,16 +90,20 @@ int start(const std::string& program, const std::string& directory, int owner, i
 // Longer than the recovery of a pool takes.
 constexpr Duration answer_within = std::chrono::seconds(30);
 
-// Until the pipe ends: the sentence of a process that cannot open the pool.
-Task<std::string> read_answer(Reactor& reactor, int pipe) {
-    std::string text;
-    fabric::Deadline deadline(reactor, reactor.now() + answer_within, {});
+// Until the pipe ends: the sentence of a process that cannot open the pool. Errors: deadline,
+// cancelled.
+Task<Result<std::string>> read_answer(Reactor& reactor, int pipe, StopToken stop) {
+    Result<std::string> text;
+    fabric::Deadline deadline(reactor, reactor.now() + answer_within, stop);
     for (;;) {
         std::array<char, 512> part{};
         const ssize_t got = ::read(pipe, part.data(), part.size());
-        if (got > 0) text.append(part.data(), static_cast<size_t>(got));
+        if (got > 0) text->append(part.data(), static_cast<size_t>(got));
         if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) break;
-        if (got < 0 && !co_await reactor.ring()->poll(pipe, POLLIN, deadline.token())) break;
+        if (got < 0 && !co_await reactor.ring()->poll(pipe, POLLIN, deadline.token())) {
+            text = deadline.error();
+            break;
+        }
     }
     co_await deadline.finish();
     co_return text;
@@ -108,7 +112,10 @@ Task<std::string> read_answer(Reactor& reactor, int pipe) {
 }  // namespace
 
 Task<Result<>> start_pool_process(Reactor& reactor, std::string program, std::string directory,
-                                  Report& report) {
+                                  StopToken stop, Report& report) {
+    // A file of an owner is not made where no pool is.
+    ROS2S_CO_TRY_ASSIGN(const PoolDirectory found, read_pool_directory(directory, report));
+    directory = found.directory;
     ROS2S_CO_TRY_ASSIGN(const int locked, lock_for_another(directory, report));
     if (locked < 0) co_return Result<>{};
     fabric::Descriptor lock(locked), answer, theirs;
@@ -117,9 +124,7 @@ Task<Result<>> start_pool_process(Reactor& reactor, std::string program, std::st
     if (error == 0) {
         answer = fabric::Descriptor(ends[0]);
         theirs = fabric::Descriptor(ends[1]);
-        std::error_code ignored;
-        error = start(program, std::filesystem::absolute(directory, ignored).string(), lock.get(),
-                      theirs.get());
+        error = start(program, directory, lock.get(), theirs.get());
     }
     if (error != 0) {
         co_return report.fail(
@@ -130,9 +135,14 @@ Task<Result<>> start_pool_process(Reactor& reactor, std::string program, std::st
     }
     lock.reset();
     theirs.reset();
-    const std::string trouble = co_await read_answer(reactor, answer.get());
-    if (trouble.empty()) co_return Result<>{};
-    co_return report.fail(Code::io, "{}", trouble);
+    const auto trouble = co_await read_answer(reactor, answer.get(), stop);
+    if (!trouble) {
+        co_return report.fail(trouble.error(),
+                              "{} has not opened the pool in {} yet ({}): try again later",
+                              pool_program, directory, describe(trouble.error()));
+    }
+    if (trouble->empty()) co_return Result<>{};
+    co_return report.fail(Code::io, "{}", *trouble);
 }
 
 }  // namespace ros2s::pool

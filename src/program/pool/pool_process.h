@@ -6,24 +6,24 @@
 // From any thread, also in a forked child.
 #pragma once
 #include <string>
-#include <string_view>
 
 #include "ros2s/base/result.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/task.h"
 
 namespace ros2s::pool {
 
-// Its name in the owner's record.
-inline constexpr std::string_view pool_program = "ros2store-pool";
 // The numbers of the descriptors with which it starts: the locked file of the owner, and a pipe for
 // its sentence if it cannot open the pool. It closes the pipe when the pool can be reached.
 inline constexpr int owner_descriptor = 3, answer_descriptor = 4;
 
 // Starts it for a pool that has no owner, unless another process takes the pool meanwhile, and
 // waits until it listens. `program`: its path. Errors, with a sentence: those of opening the file
-// of the owner, and of starting a program; io (it cannot open the pool).
+// of the owner, and of starting a program; not_found (no pool); io (it cannot open the pool);
+// deadline (it has not opened it for long), cancelled: it goes on without this process.
 [[nodiscard]] Task<Result<>> start_pool_process(Reactor& reactor, std::string program,
-                                                std::string directory, Report& report);
+                                                std::string directory, StopToken stop,
+                                                Report& report);
 
 }  // namespace ros2s::pool

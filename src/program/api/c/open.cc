@@ -36,8 +36,10 @@ int open(const char* text, const ros2s_open_options* options, ros2s_fs** out) {
         return refuse(EINVAL, "ros2s_open: options.struct_bytes is not sizeof(ros2s_open_options)");
     }
     Report report;
-    const auto uri = Uri::parse(text, report);
+    auto uri = Uri::parse(text, report);
     if (!uri) return refuse(EINVAL, report.text());
+    // Forked children and successors of an owner open it again, perhaps in another directory.
+    uri->make_absolute();
     const bool named = options != nullptr && options->program != nullptr;
     const std::string program = named ? options->program : "";
     auto attachment = attach(*uri, program, report);
