@@ -338,12 +338,14 @@ Result<TenantsOfPool> parse_document(std::string_view yaml, std::string_view whe
         Tenant tenant{.name = name};
         uint64_t clock_min = seconds_to(WallTime(Duration(document.clock_min)));
         for (const config::Field& field :
-             {config::count(generation_key, tenant.generation, 1, generation_max, ""),
-              config::count(first_generation_key, tenant.first_generation, 1, generation_max, ""),
-              config::flag(revoked_key, tenant.revoked, ""),
-              config::flag(expired_key, tenant.expired, ""),
-              config::count(clock_min_key, clock_min, 0, seconds_max, ""),
-              config::count(revocations_key, tenant.revocations, 0, UINT64_MAX, "")}) {
+             {config::count(generation_key, tenant.generation, 1, generation_max, "Changes."),
+              config::count(first_generation_key, tenant.first_generation, 1, generation_max,
+                            "At its creation."),
+              config::flag(revoked_key, tenant.revoked, "It has no rights."),
+              config::flag(expired_key, tenant.expired, "Its end has come."),
+              config::count(clock_min_key, clock_min, 0, seconds_max, "Since 1970."),
+              config::count(revocations_key, tenant.revocations, 0, UINT64_MAX,
+                            "Of single capabilities.")}) {
             ROS2S_TRY(take(entries, field, place, report));
         }
         tenant.clock_min = WallTime(std::chrono::seconds(clock_min));
