@@ -39,7 +39,7 @@ def state_of(directory):
     for top, _, names in os.walk(directory):
         for path in [Path(top)] + [Path(top) / name for name in names]:
             status = path.lstat()
-            content = b"" if path.is_dir() or not path.exists() else path.read_bytes()
+            content = path.read_bytes() if path.is_file() else b""
             found[str(path)] = (status.st_mtime_ns, status.st_ctime_ns, status.st_mode, status.st_size, hash(content))
     return found
 
