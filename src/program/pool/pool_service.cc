@@ -41,7 +41,7 @@ PoolService::PoolService(Environment environment, object::ObjectStore& store, On
     : environment_(std::move(environment)),
       on_change_(std::move(on_change)),
       address_(std::move(address)),
-      service_(store),
+      service_(store, nullptr, nullptr),
       left_(environment_.reactor) {}
 
 PoolService::~PoolService() { ROS2S_CHECK(domain_ == nullptr); }

@@ -4,7 +4,6 @@
 
 #include "fields.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/pki/signature.h"
 
 namespace ros2s::remote {
 
@@ -134,8 +133,8 @@ class StoreServer::Borrowed {
     std::unique_ptr<Workspace> work_;
 };
 
-StoreServer::StoreServer(ObjectStore& store, ContainerPolicy* policy)
-    : store_(store), policy_(policy) {}
+StoreServer::StoreServer(ObjectStore& store, ContainerPolicy* policy, Fingerprint fingerprint)
+    : store_(store), policy_(policy), fingerprint_(fingerprint) {}
 StoreServer::~StoreServer() = default;
 
 size_t StoreServer::kept_bytes() const {
@@ -180,13 +179,13 @@ Holder holder_of(const rpc::Request& request) {
 // part of the stored replies.
 Uuid StoreServer::owner_of(const rpc::Request& request, const Uuid& served) {
     const Uuid& guest = request.guest().owner;
-    if (served.is_nil()) return guest;
+    if (served.is_nil() || fingerprint_ == nullptr) return guest;
     if (owners_.size() >= owners_kept_max) owners_.clear();
     const auto [known, is_new] = owners_.try_emplace({guest, served});
     if (is_new) {
         std::string both(as_text(object_bytes(guest)));
         both += as_text(object_bytes(served));
-        known->second = pki::fingerprint(both);
+        known->second = fingerprint_(both);
         std::copy_n(guest.bytes.begin(), object::sender_bytes, known->second.bytes.begin());
     }
     return known->second;

@@ -15,6 +15,7 @@
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
+#include "ros2s/pki/signature.h"
 #include "ros2s/remote/wire.h"
 #include "ros2s/rpc/request.h"
 
@@ -69,7 +70,11 @@ struct StoreServerMetrics {
 class StoreServer final : public rpc::Service {
   public:
     // The policy, if there is one, outlives it.
-    explicit StoreServer(object::ObjectStore& store, ContainerPolicy* policy = nullptr);
+    // `fingerprint`: for clients that serve others, as DPUs do. Null: there are none, and no need of
+    // OpenSSL.
+    using Fingerprint = Uuid (*)(std::string_view);
+    explicit StoreServer(object::ObjectStore& store, ContainerPolicy* policy = nullptr,
+                         Fingerprint fingerprint = &pki::fingerprint);
     ~StoreServer() override;
 
     [[nodiscard]] const StoreServerMetrics& metrics() const { return metrics_; }
@@ -133,6 +138,7 @@ class StoreServer final : public rpc::Service {
 
     object::ObjectStore& store_;
     ContainerPolicy* const policy_;
+    const Fingerprint fingerprint_;
     StoreServerMetrics metrics_;
     std::vector<std::unique_ptr<Workspace>> idle_;
     std::map<std::pair<Uuid, Uuid>, Uuid> owners_;  // a bounded cache of computed owners
