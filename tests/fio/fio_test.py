@@ -187,21 +187,16 @@ def several_files_in_one_job(way):
 
 
 @test
-def only_successive_processes_share_a_local_pool():
+def successive_processes_and_threads_share_a_local_pool():
     with Pool() as pool:
         pool.fio("--name=a", "--size=1M", *WRITE, "--name=b", "--stonewall", "--size=1M", *WRITE)
-        _, said = pool.fio("--numjobs=2", "--name=both", "--size=1M", "--rw=write",
-                           "--time_based", "--runtime=2", fails=True)
-        assert "thread=1" in said and "stonewall" in said, said
-        assert "in use by process" in said, said
         # A process that follows threads is forked from an owner of the pool.
-        _, said = pool.fio("--name=t", "--thread", "--size=1M", *WRITE, "--name=p", "--stonewall",
-                           "--thread=0", "--size=1M", *WRITE, fails=True)
-        assert "forked" in said, said
+        pool.fio("--name=t", "--thread", "--size=1M", *WRITE, "--name=p", "--stonewall",
+                 "--thread=0", "--size=1M", *WRITE)
         pool.fio("--create_serialize=0", "--name=own", "--size=1M", *WRITE)
 
 
-@test.each(*WAYS[1:])
+@test.each(*WAYS)
 def concurrent_processes_work(way):
     with Pool(way=way) as pool:
         report, _ = pool.fio("--name=own", "--numjobs=3", "--size=4M", "--bs=16k", "--iodepth=8",
