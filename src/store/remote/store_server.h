@@ -70,8 +70,8 @@ struct StoreServerMetrics {
 class StoreServer final : public rpc::Service {
   public:
     // The policy, if there is one, outlives it.
-    // `fingerprint`: for clients that serve others, as DPUs do. Null: there are none, and no need of
-    // OpenSSL.
+    // `fingerprint`: for clients that serve others, as DPUs do. Null: there are none, and no need
+    // of OpenSSL.
     using Fingerprint = Uuid (*)(std::string_view);
     explicit StoreServer(object::ObjectStore& store, ContainerPolicy* policy = nullptr,
                          Fingerprint fingerprint = &pki::fingerprint);
