@@ -119,9 +119,10 @@ std::unique_ptr<OsReactor> started_reactor(const std::string& thread_name) {
 }
 
 uint16_t free_port() {
-    // Below the range of ephemeral ports, so that connections of other tests do not take it.
-    constexpr uint32_t least = 20'000, count = 12'000;
-    static uint32_t next = static_cast<uint32_t>(::getpid()) * 31;
+    // Below the range of ephemeral ports, so that connections of other tests do not take it. Suites
+    // that run at the same time have numbers near each other, and take different ports.
+    constexpr uint32_t least = 20'000, count = 12'000, of_a_suite = 401;
+    static uint32_t next = static_cast<uint32_t>(::getpid()) * of_a_suite;
     for (uint32_t tries = 0; tries < count; ++tries) {
         const auto port = static_cast<uint16_t>(least + next++ % count);
         sockaddr_in address{};
