@@ -6,7 +6,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "commands.h"
+#include "arguments.h"
 #include "output/held_log.h"
 #include "pool/pool_location.h"
 #include "ros2s/api/acting_user.h"

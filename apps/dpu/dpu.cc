@@ -3,7 +3,7 @@
 #include <sys/resource.h>
 
 #include "ros2s/base/text_parts.h"
-#include "ros2s/daemon/listen_text.h"
+#include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::dpud {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "ros2s/base/text_parts.h"
 #include "ros2s/daemon/access.h"
-#include "ros2s/daemon/listen_text.h"
+#include "ros2s/daemon/trusted_network.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/object/object_store.h"
 #include "tenant_domains.h"

@@ -10,8 +10,8 @@
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/config/config.h"
 #include "ros2s/connection/rados_pool.h"
-#include "ros2s/daemon/access.h"
 #include "ros2s/daemon/daemon.h"
+#include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/listen_text.h"
 #include "ros2s/rights/settings.h"
 

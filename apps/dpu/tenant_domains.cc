@@ -7,7 +7,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/text_parts.h"
-#include "ros2s/daemon/access.h"
+#include "ros2s/daemon/tenant_sources.h"
 #include "ros2s/fabric/providers/providers.h"
 
 namespace ros2s::dpud {

@@ -14,7 +14,7 @@
 #include <set>
 #include <tuple>
 
-#include "ros2s/daemon/access.h"
+#include "ros2s/daemon/tenant_sources.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/fabric/socket/socket.h"
 #include "ros2s/runtime/nursery.h"

@@ -1,6 +1,6 @@
 #include "engine.h"
 
-#include "ros2s/daemon/listen_text.h"
+#include "ros2s/daemon/trusted_network.h"
 #include "ros2s/rights/sources/tenants.h"
 
 namespace ros2s::engined {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "ros2s/daemon/core_watch.h"
+#include "ros2s/daemon/reactor_source.h"
 
 namespace ros2s::engined {
 namespace {

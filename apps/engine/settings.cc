@@ -6,7 +6,7 @@
 #include "ros2s/capability/capability.h"
 #include "ros2s/config/config.h"
 #include "ros2s/daemon/access.h"
-#include "ros2s/daemon/listen_text.h"
+#include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::engined {
 namespace {

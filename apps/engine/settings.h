@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "ros2s/daemon/access.h"
 #include "ros2s/daemon/daemon.h"
+#include "ros2s/daemon/limits.h"
 #include "ros2s/daemon/listen_text.h"
 #include "ros2s/rights/settings.h"
 

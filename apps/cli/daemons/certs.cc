@@ -1,13 +1,16 @@
 // certs: the development authority, and certificates from it.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
+#include "certificate_names.h"
+#include "commands.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pki/revocation.h"
-#include "service_files.h"
 
 namespace ros2s::cli {
 namespace {
@@ -29,6 +32,16 @@ void say_where_to_copy(const CommandContext& context, const pki::IssuedCertifica
 }
 
 }  // namespace
+
+std::vector<std::string> names_of_this_machine() {
+    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
+    std::array<char, 256> host{};
+    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0' &&
+        std::ranges::find(names, host.data()) == names.end()) {
+        names.emplace_back(host.data());
+    }
+    return names;
+}
 
 Task<Result<>> certs_init(CommandContext context, CertificateOptions options) {
     std::vector<std::string> names = names_of_this_machine();
@@ -87,7 +100,8 @@ Task<Result<>> certs_revoke(CommandContext context, CertificateOptions options) 
     if (revoked.server) {
         context.console.say(
             "it belongs to a server, and clients of the control plane do not read the list; if its "
-            "key was stolen, make a new authority");
+            "key "
+            "was stolen, make a new authority");
     } else {
         context.console.say(
             "servers that use this directory follow within a second; copy {} beside ca.crt of "

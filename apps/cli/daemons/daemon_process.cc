@@ -4,19 +4,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
 #include <sstream>
 #include <string_view>
 
+#include "notify_socket.h"
 #include "output/progress.h"
 #include "process.h"
 #include "ros2s/base/trusted_file.h"
@@ -26,72 +23,6 @@ namespace ros2s::cli {
 namespace {
 
 using namespace std::chrono_literals;
-
-// The socket on which a daemon that this process starts reports that it is ready. Source of the
-// messages: sd_notify(3). Besides READY=1 they have a line X_ROS2STORE_ADDRESS=… for each address.
-// It is in DIR/run, which no other user can enter.
-class NotifySocket {
-  public:
-    // `path` is for the environment's NOTIFY_SOCKET. Errors: those of socket(2) and bind(2).
-    [[nodiscard]] static Result<NotifySocket> open(std::string path);
-    NotifySocket(NotifySocket&&) = default;
-    ~NotifySocket();
-
-    // The addresses, if the daemon has reported that it is ready. Does not wait.
-    [[nodiscard]] std::optional<std::vector<std::string>> ready() const;
-
-  private:
-    NotifySocket(int descriptor, std::string path)
-        : descriptor_(descriptor), path_(std::move(path)) {}
-    Descriptor descriptor_;
-    std::string path_;
-};
-
-constexpr size_t message_bytes_max = 8 * 1024;
-
-std::optional<std::vector<std::string>> addresses_if_ready(std::string_view message) {
-    constexpr std::string_view address = "X_ROS2STORE_ADDRESS=";
-    bool is_ready = false;
-    std::vector<std::string> addresses;
-    while (!message.empty()) {
-        const auto line = message.substr(0, message.find('\n'));
-        message.remove_prefix(std::min(line.size() + 1, message.size()));
-        is_ready = is_ready || line == "READY=1";
-        if (line.starts_with(address)) addresses.emplace_back(line.substr(address.size()));
-    }
-    if (!is_ready) return std::nullopt;
-    return addresses;
-}
-
-Result<NotifySocket> NotifySocket::open(std::string path) {
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    if (path.size() >= sizeof address.sun_path) return fail_errno(ENAMETOOLONG);
-    std::ranges::copy(path, address.sun_path);
-    ::unlink(path.c_str());  // left by an `up` that was killed
-    NotifySocket made(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-                      std::move(path));
-    if (made.descriptor_.get() < 0 ||
-        ::bind(made.descriptor_.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) !=
-            0) {
-        return fail_errno(errno);
-    }
-    return made;
-}
-
-NotifySocket::~NotifySocket() {
-    if (descriptor_.get() >= 0) ::unlink(path_.c_str());
-}
-
-std::optional<std::vector<std::string>> NotifySocket::ready() const {
-    std::array<char, message_bytes_max> bytes;
-    for (;;) {
-        const ssize_t got = ::recv(descriptor_.get(), bytes.data(), bytes.size(), 0);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return std::nullopt;
-        if (auto ready = addresses_if_ready({bytes.data(), static_cast<size_t>(got)})) return ready;
-    }
-}
 
 // A pool that was not closed is recovered first.
 constexpr Duration start_max = 5min;

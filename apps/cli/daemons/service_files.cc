@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <sstream>
 
+#include "certificate_names.h"
 #include "daemon_process.h"
 #include "process.h"
 #include "ros2s/base/durable_file.h"
@@ -343,16 +343,6 @@ Result<> make_all(const CommandContext& context, const ServiceFilesRequest& requ
 }
 
 }  // namespace
-
-std::vector<std::string> names_of_this_machine() {
-    std::vector<std::string> names{"localhost", "127.0.0.1", "::1"};
-    std::array<char, 256> host{};
-    if (gethostname(host.data(), host.size() - 1) == 0 && host[0] != '\0' &&
-        std::ranges::find(names, host.data()) == names.end()) {
-        names.emplace_back(host.data());
-    }
-    return names;
-}
 
 Result<> check_service_directory(const std::string& directory, Report& report) {
     const api::ServicePaths paths(directory);

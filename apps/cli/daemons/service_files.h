@@ -7,16 +7,11 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "commands.h"
 #include "ros2s/api/service_paths.h"
 
 namespace ros2s::cli {
-
-// The names by which a server on this machine is reached from here: localhost, its addresses, and
-// the machine's name.
-[[nodiscard]] std::vector<std::string> names_of_this_machine();
 
 // Checks that daemons can keep their sockets in DIR, that settings can contain its name, and that
 // nobody else could change it. Changes nothing. Errors, with a sentence: invalid, denied.

@@ -13,7 +13,7 @@ struct Service {
     Running running;
     bool changed = false;  // by this call: it was started, or stopped
     bool known = true;     // it has settings or a log
-    // Its answer to a query (`ros2store status`).
+    // Its answer to a query (daemon_control.h).
     std::optional<uint64_t> sessions{};
     std::string trouble{};
 };

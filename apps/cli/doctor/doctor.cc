@@ -6,7 +6,10 @@
 #include <map>
 
 #include "commands.h"
-#include "doctor.h"
+#include "doctor_certificates.h"
+#include "doctor_machine.h"
+#include "doctor_providers.h"
+#include "doctor_server.h"
 #include "output/console.h"
 #include "pool/pool_location.h"
 #include "ros2s/api/deployment.h"
@@ -39,7 +42,7 @@ Json shown(const Finding& finding) {
                          {"remedy", finding.remedy}});
 }
 
-// Prints all findings for programs. The command fails if there are serious ones.
+// Prints the findings. The command fails if there are serious ones.
 Result<> conclude(const CommandContext& context, const std::vector<Finding>& findings) {
     std::map<Grade, size_t> count;
     std::vector<Json> values;
@@ -62,6 +65,10 @@ Result<> conclude(const CommandContext& context, const std::vector<Finding>& fin
                                "{} thing{} missing or wrong; the remedies are listed above",
                                problems, problems == 1 ? " is" : "s are");
 }
+
+}  // namespace
+
+namespace {
 
 // The findings so far, which were printed.
 class Findings {
@@ -91,14 +98,14 @@ std::vector<Finding> look_for_daemons(const std::string& directory) {
         if (server) return;
         const bool is_down = server.error().code == Code::not_found;
         const size_t remedy = why.text().rfind(": ");
-        if (is_down) {
-            findings.push_back({"daemon", fmt::format("{} is not running", program), Grade::missing,
-                                "ros2store up " + shell_word(directory)});
-            return;
-        }
-        findings.push_back({"daemon", fmt::format("{}: {}", program, why.text().substr(0, remedy)),
-                            Grade::wrong,
-                            remedy == std::string::npos ? "" : why.text().substr(remedy + 2)});
+        findings.push_back(
+            {.what = "daemon",
+             .grade = is_down ? Grade::missing : Grade::wrong,
+             .found = is_down ? fmt::format("{} is not running", program)
+                              : fmt::format("{}: {}", program, why.text().substr(0, remedy)),
+             .remedy = is_down                       ? "ros2store up " + shell_word(directory)
+                       : remedy == std::string::npos ? ""
+                                                     : why.text().substr(remedy + 2)});
     };
     look(pool::engine_program, paths.engine_settings, api::Uri::Transport::direct);
     look("ros2store-dpu", paths.dpu_settings, api::Uri::Transport::dpu);
@@ -123,13 +130,15 @@ Task<Result<>> look_at_cluster(CommandContext context, api::Uri uri) {
     const auto opened =
         co_await api::Deployment::open(context.call, context.environment, uri, {}, report);
     if (opened) {
-        findings.add({{"Ceph cluster", (*opened)->path()}});
+        findings.add({{.what = "Ceph cluster", .found = (*opened)->path()}});
         co_await (*opened)->close();
     } else {
         const std::string text = report.text();
         const size_t remedy = text.find(": ");
-        findings.add({{"Ceph cluster", text.substr(0, remedy), Grade::wrong,
-                       remedy == text.npos ? "" : text.substr(remedy + 2)}});
+        findings.add({{.what = "Ceph cluster",
+                       .grade = Grade::wrong,
+                       .found = text.substr(0, remedy),
+                       .remedy = remedy == text.npos ? "" : text.substr(remedy + 2)}});
     }
     co_return findings.conclude();
 }

@@ -1,4 +1,4 @@
-#include "doctor.h"
+#include "doctor_certificates.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -38,19 +38,21 @@ std::string renewal_of(const Directory& in, const std::string& name,
 
 Finding unreadable(const std::string& what, const Directory& in, const Error& error,
                    const Report& report) {
-    switch (error.code) {
-        case Code::denied:
-            return {what, report.text(), Grade::slower,
-                    "run it as the owner of the files: ros2store doctor --certs " +
-                        shell_word(in.path)};
-        case Code::not_found:
-            return {what, report.text(), Grade::missing,
-                    "copy it from where the certificates were made; for new ones: ros2store certs "
-                    "init DIR, then name that directory here: --certs DIR"};
-        default:
-            return {what, report.text(), Grade::wrong,
-                    "copy the file again from where the certificates were made"};
+    Finding finding{.what = what, .grade = Grade::wrong, .found = report.text(), .remedy = {}};
+    if (error.code == Code::denied) {
+        finding.grade = Grade::slower;
+        finding.remedy = fmt::format(
+            "run it as the owner of the files: ros2store doctor --certs {}", shell_word(in.path));
+    } else if (error.code == Code::not_found) {
+        finding.grade = Grade::missing;
+        finding.remedy = fmt::format(
+            "copy it from where the certificates were made; for new ones: ros2store certs init "
+            "DIR, "
+            "then name that directory here: --certs DIR");
+    } else {
+        finding.remedy = "copy the file again from where the certificates were made";
     }
+    return finding;
 }
 
 // Grades the finding by the certificate's end.
@@ -79,10 +81,14 @@ Finding look_at_authority(const Directory& in) {
     Report report;
     const auto facts = pki::read_certificate(in.file("ca.crt"), report);
     if (!facts) return unreadable("authority", in, facts.error(), report);
-    Finding finding{"authority", fmt::format("{} ({})", in.file("ca.crt"), facts->subject)};
+    Finding finding{.what = "authority",
+                    .found = fmt::format("{} ({})", in.file("ca.crt"), facts->subject),
+                    .remedy = {}};
     if (!facts->authority) {
-        return {finding.what, finding.found + " is not the certificate of an authority",
-                Grade::wrong, "copy ca.crt again from where the certificates were made"};
+        finding.grade = Grade::wrong;
+        finding.found += " is not the certificate of an authority";
+        finding.remedy = "copy ca.crt again from where the certificates were made";
+        return finding;
     }
     look_at_time(finding, in, *facts,
                  "make a new authority and its certificates: ros2store certs init DIR");
@@ -93,12 +99,12 @@ Finding look_at_authority(const Directory& in) {
 std::vector<Finding> look_at_mode(const std::string& key) {
     struct stat facts{};
     if (stat(key.c_str(), &facts) != 0 || (facts.st_mode & others) == 0) return {};
-    return {{"key",
-             fmt::format("{} has mode {:04o}: others than its owner may use it", key,
-                         facts.st_mode & 07777),
-             Grade::wrong,
-             fmt::format("chmod 600 {}, and replace it where others could have read it",
-                         shell_word(key))}};
+    return {{.what = "key",
+             .grade = Grade::wrong,
+             .found = fmt::format("{} has mode {:04o}: others than its owner may use it", key,
+                                  facts.st_mode & 07777),
+             .remedy = fmt::format("chmod 600 {}, and replace it where others could have read it",
+                                   shell_word(key))}};
 }
 
 Finding look_at_certificate(const Directory& in, const std::string& name) {
@@ -106,8 +112,9 @@ Finding look_at_certificate(const Directory& in, const std::string& name) {
     const pki::Identity identity = pki::identity_in(in.path, name);
     const auto facts = pki::read_certificate(identity.certificate_file, report);
     if (!facts) return unreadable("certificate", in, facts.error(), report);
-    Finding finding{"certificate",
-                    fmt::format("{} ({})", identity.certificate_file, facts->subject)};
+    Finding finding{.what = "certificate",
+                    .found = fmt::format("{} ({})", identity.certificate_file, facts->subject),
+                    .remedy = {}};
     if (!facts->alternative_names.empty()) {
         finding.found += fmt::format(" of {}", fmt::join(facts->alternative_names, ", "));
     }
@@ -162,12 +169,13 @@ std::vector<Finding> look_at_certificates(const std::string& directory, pki::Sec
         std::ranges::move(look_at_mode(in.file(name + ".key")), std::back_inserter(findings));
     }
     if (names->empty()) {
-        findings.push_back({"certificates",
-                            directory + " has no certificate except the authority's",
-                            Grade::missing,
-                            fmt::format("ros2store certs issue {} NAME, where ca.key is, and copy "
-                                        "NAME.crt and NAME.key here",
-                                        shell_word(directory))});
+        findings.push_back(
+            {.what = "certificates",
+             .grade = Grade::missing,
+             .found = fmt::format("{} has no certificate except the authority's", directory),
+             .remedy = fmt::format("ros2store certs issue {} NAME, where ca.key is, and copy "
+                                   "NAME.crt and NAME.key here",
+                                   shell_word(directory))});
     }
     return findings;
 }
@@ -181,9 +189,11 @@ std::vector<Finding> look_for_certificates(const std::string& pool_directory, pk
         std::ranges::move(look_at_certificates(directory, now), std::back_inserter(findings));
     }
     if (findings.empty()) {
-        findings.push_back({"certificates", "none in " + api::client_certificates(), Grade::absent,
-                            "pools of this process need none; for servers and their clients: "
-                            "ros2store certs init DIR"});
+        findings.push_back({.what = "certificates",
+                            .grade = Grade::absent,
+                            .found = fmt::format("none in {}", api::client_certificates()),
+                            .remedy = "pools of this process need none; for servers and their "
+                                      "clients: ros2store certs init DIR"});
     }
     return findings;
 }

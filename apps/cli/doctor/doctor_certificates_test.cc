@@ -1,5 +1,5 @@
 // Directories of certificates that are good, expire soon, or have one problem each.
-#include "doctor.h"
+#include "doctor_certificates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "doctor.h"
+#include "doctor_machine.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,13 +11,11 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <ranges>
 
 #include "daemons/process.h"
 #include "output/console.h"
 #include "ros2s/base/bytes.h"
 #include "ros2s/base/descriptor.h"
-#include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/os_reactor.h"
 
@@ -32,113 +30,160 @@ constexpr long tmpfs_magic = 0x01021994;
 Finding kernel() {
     utsname name{};
     uname(&name);
-    const std::string found = fmt::format("{} {} ({})", name.sysname, name.release, name.machine);
-    int major = 0, minor = 0;
-    if (std::sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
-        std::pair(major, minor) >= std::pair(5, 10)) {
-        return {"kernel", found};
-    }
-    return {"kernel", found, Grade::slower,
+    Finding finding{.what = "kernel",
+                    .found = fmt::format("{} {} ({})", name.sysname, name.release, name.machine)};
+    int major = 0;
+    int minor = 0;
+    if (std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+        (major < 5 || (major == 5 && minor < 10))) {
+        finding.grade = Grade::slower;
+        finding.remedy =
             "kernels before 5.10 are not tested; Debian 12's own is 6.1: apt-get install "
-            "linux-image-amd64, then reboot"};
+            "linux-image-amd64, then reboot";
+    }
+    return finding;
 }
 
 // `mine` is this program's reactor. A second one could be refused although the first was not,
 // because a user's rings share the limit on locked memory.
 Finding io_uring(Reactor& mine) {
     if (mine.ring() != nullptr && mine.ring()->kind() == Ring::Kind::io_uring) {
-        return {"io_uring", "io_uring works"};
+        return {.what = "io_uring", .found = "io_uring works", .remedy = {}};
     }
     Report refusal;
     const auto demanded = OsReactor::create({.ring = RingChoice::io_uring}, refusal);
-    return {"io_uring",
-            demanded ? "refused at the first attempt, accepted at the second" : refusal.text(),
-            Grade::slower,
-            !demanded && demanded.error().code == Code::no_memory
-                ? "works on threads instead, slower; to allow it, see memlock below"
-                : "works on threads instead, slower; to allow it: sysctl -w "
-                  "kernel.io_uring_disabled=0, and in a container: docker run --security-opt "
-                  "seccomp=unconfined …"};
+    Finding finding{
+        .what = "io_uring",
+        .grade = Grade::slower,
+        .found = demanded ? "refused at the first attempt, accepted at the second" : refusal.text(),
+        .remedy = {}};
+    finding.remedy =
+        !demanded && demanded.error().code == Code::no_memory
+            ? "works on threads instead, slower; to allow it, see memlock below"
+            : "works on threads instead, slower; to allow it: sysctl -w "
+              "kernel.io_uring_disabled=0, and in a container: docker run --security-opt "
+              "seccomp=unconfined …";
+    return finding;
 }
 
 Finding memlock() {
     rlimit limit{};
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    if (limit.rlim_cur == RLIM_INFINITY) return {"memlock", "unlimited"};
-    const std::string found = human_bytes(limit.rlim_cur);
-    if (limit.rlim_cur >= memlock_wanted) return {"memlock", found};
-    if (geteuid() == 0) return {"memlock", found + ", which does not bind root"};
-    return {"memlock", found, Grade::slower,
-            fmt::format("io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ "
-                        "--memlock=unlimited, or permanently: echo '{1} - memlock unlimited' | "
-                        "sudo tee /etc/security/limits.d/ros2store.conf, then log in again",
-                        human_bytes(memlock_wanted), geteuid())};
+    const bool unlimited = limit.rlim_cur == RLIM_INFINITY;
+    Finding finding{.what = "memlock",
+                    .found = unlimited ? "unlimited" : human_bytes(limit.rlim_cur)};
+    if (unlimited || limit.rlim_cur >= memlock_wanted) return finding;
+    if (geteuid() == 0) {
+        finding.found += ", which does not bind root";
+        return finding;
+    }
+    finding.grade = Grade::slower;
+    finding.remedy = fmt::format(
+        "io_uring and its fixed I/O buffers need {0}: sudo prlimit --pid $$ --memlock=unlimited, "
+        "or permanently: echo "
+        "'{1} - memlock unlimited' | sudo tee /etc/security/limits.d/ros2store.conf, then log in "
+        "again",
+        human_bytes(memlock_wanted), geteuid());
+    return finding;
 }
 
 Finding fuse() {
+    Finding finding{.what = "fuse"};
     const Descriptor device(open("/dev/fuse", O_RDWR | O_CLOEXEC));
-    if (device.get() >= 0) return {"fuse", "/dev/fuse opens"};
-    const int failure = errno;
-    return {"fuse", fmt::format("/dev/fuse: {}", std::strerror(failure)), Grade::missing,
-            failure == ENOENT ? "sudo modprobe fuse; in a container: docker run --device /dev/fuse "
-                                "--cap-add SYS_ADMIN …"
-                              : "sudo chmod 666 /dev/fuse, or run as root"};
+    if (device.get() < 0) {
+        finding.grade = Grade::missing;
+        finding.found = fmt::format("/dev/fuse: {}", std::strerror(errno));
+        finding.remedy = errno == ENOENT
+                             ? "sudo modprobe fuse; in a container: docker run --device /dev/fuse "
+                               "--cap-add SYS_ADMIN …"
+                             : "sudo chmod 666 /dev/fuse, or run as root";
+        return finding;
+    }
+    finding.found = "/dev/fuse opens";
+    return finding;
 }
 
 Finding helper(const char* name, const char* package) {
-    const std::string beside = sibling_program(name);
-    if (beside.contains('/')) return {name, beside};
-    const char* const path = std::getenv("PATH");
-    for (const auto directory : std::views::split(std::string_view(path ? path : ""), ':')) {
-        const std::string program = fmt::format("{}/{}", std::string_view(directory), name);
-        if (::access(program.c_str(), X_OK) == 0) return {name, program};
+    Finding finding{.what = name};
+    std::string program = sibling_program(name);
+    if (program.find('/') == std::string::npos) {
+        const char* path = std::getenv("PATH");
+        std::string_view rest = path == nullptr ? "" : path;
+        while (!rest.empty()) {
+            const size_t colon = rest.find(':');
+            const std::string candidate = fmt::format("{}/{}", rest.substr(0, colon), name);
+            if (::access(candidate.c_str(), X_OK) == 0) {
+                program = candidate;
+                break;
+            }
+            rest = colon == std::string_view::npos ? "" : rest.substr(colon + 1);
+        }
     }
-    return {name, "not beside this program and not on the PATH", Grade::missing, package};
+    if (program.find('/') != std::string::npos) {
+        finding.found = program;
+        return finding;
+    }
+    finding.grade = Grade::missing;
+    finding.found = "not beside this program and not on the PATH";
+    finding.remedy = package;
+    return finding;
 }
 
 // A file of its own, removed when its descriptor is closed.
 Finding direct_io(const std::string& directory) {
-    constexpr const char *what = "O_DIRECT", *disk = "ext4, xfs or another disk file system";
+    Finding finding{.what = "O_DIRECT"};
     const Descriptor file(open(directory.c_str(), O_TMPFILE | O_RDWR | O_DIRECT | O_CLOEXEC, 0600));
     struct statfs system{};
     if (file.get() < 0 || fstatfs(file.get(), &system) != 0) {
         const int failure = errno;
-        return {what, fmt::format("no O_DIRECT file in {}: {}", directory, std::strerror(failure)),
-                Grade::missing,
-                failure == ENOENT ? "mkdir -p " + shell_word(directory)
-                : failure == EACCES
-                    ? "choose a directory that you may write to, or: sudo chown $USER " +
-                          shell_word(directory)
-                    : fmt::format("use a directory on {}", disk)};
+        finding.grade = Grade::missing;
+        finding.found =
+            fmt::format("no O_DIRECT file in {}: {}", directory, std::strerror(failure));
+        finding.remedy = failure == ENOENT ? fmt::format("mkdir -p {}", shell_word(directory))
+                         : failure == EACCES
+                             ? fmt::format(
+                                   "choose a directory that you may write to, "
+                                   "or: sudo chown $USER {}",
+                                   shell_word(directory))
+                             : "use a directory on ext4, xfs or another disk file system";
+        return finding;
     }
     const AlignedBuffer block(block_bytes);
     std::memset(block.data(), 0, block.size());
-    if (pwrite(file.get(), block.data(), block.size(), 0) != static_cast<ssize_t>(block.size()) ||
-        fdatasync(file.get()) != 0) {
-        const int failure = errno;
-        return {what,
-                fmt::format("a direct write in {} failed: {}", directory, std::strerror(failure)),
-                Grade::missing, fmt::format("use a directory on {}", disk)};
+    const bool works =
+        pwrite(file.get(), block.data(), block.size(), 0) == static_cast<ssize_t>(block.size()) &&
+        fdatasync(file.get()) == 0;
+    const int failure = errno;
+    if (!works) {
+        finding.grade = Grade::missing;
+        finding.found =
+            fmt::format("a direct write in {} failed: {}", directory, std::strerror(failure));
+        finding.remedy = "use a directory on ext4, xfs or another disk file system";
+    } else if (const auto sentence = in_memory(directory)) {
+        finding.grade = Grade::slower;
+        finding.found = *sentence;
+        finding.remedy = "use a directory on a disk";
+    } else if (system.f_type == overlay_magic) {
+        finding.grade = Grade::slower;
+        finding.found = fmt::format("{} is on overlayfs, as in a container's own layer", directory);
+        finding.remedy = "put pools on a volume: docker run -v /srv/ros2s:/srv/ros2s …";
+    } else {
+        finding.found = fmt::format("direct writes work in {}", directory);
     }
-    if (const auto sentence = in_memory(directory)) {
-        return {what, *sentence, Grade::slower, "use a directory on a disk"};
-    }
-    if (system.f_type == overlay_magic) {
-        return {what, fmt::format("{} is on overlayfs, as in a container's own layer", directory),
-                Grade::slower, "put pools on a volume: docker run -v /srv/ros2s:/srv/ros2s …"};
-    }
-    return {what, fmt::format("direct writes work in {}", directory)};
+    return finding;
 }
 
 Finding disk_space(const std::string& directory) {
+    Finding finding{.what = "disk space"};
     struct statfs system{};
     if (statfs(directory.c_str(), &system) != 0) {
-        const int failure = errno;
-        return {"disk space", fmt::format("{}: {}", directory, std::strerror(failure)),
-                Grade::missing, "mkdir -p " + shell_word(directory)};
+        finding.grade = Grade::missing;
+        finding.found = fmt::format("{}: {}", directory, std::strerror(errno));
+        finding.remedy = fmt::format("mkdir -p {}", shell_word(directory));
+        return finding;
     }
     const uint64_t free = system.f_bavail * static_cast<uint64_t>(system.f_bsize);
-    Finding finding{"disk space", fmt::format("{} free in {}", human_bytes(free), directory)};
+    finding.found = fmt::format("{} free in {}", human_bytes(free), directory);
     if (free < disk_wanted) {
         finding.grade = Grade::slower;
         finding.remedy = fmt::format(
@@ -150,7 +195,7 @@ Finding disk_space(const std::string& directory) {
 
 // The loaded libraries, by their file names, which contain the versions.
 Finding libraries() {
-    std::string names;
+    Finding finding{.what = "libraries"};
     dl_iterate_phdr(
         [](dl_phdr_info* loaded, size_t, void* out) {
             char path[PATH_MAX];
@@ -165,8 +210,9 @@ Finding libraries() {
             }
             return 0;
         },
-        &names);
-    return {"libraries", names.empty() ? "all linked in" : names};
+        &finding.found);
+    if (finding.found.empty()) finding.found = "all linked in";
+    return finding;
 }
 
 }  // namespace
@@ -179,31 +225,6 @@ std::vector<Finding> look_at_machine(Reactor& reactor) {
             helper("fusermount3", "sudo apt-get install fuse3"),
             helper("ros2store-fuse", "./dev build, or install the ros2store package"),
             libraries()};
-}
-
-std::vector<Finding> look_at_providers() {
-    std::vector<Finding> findings;
-    for (const fabric::NetworkLibrary& each : fabric::network_libraries()) {
-        if (each.why_not.empty()) {
-            findings.push_back({each.name, fmt::format("{} of {}", each.version, each.path)});
-        } else {
-            findings.push_back({each.name, each.why_not, Grade::absent,
-                                "needed for RDMA, and for fast TCP between trusted machines; on "
-                                "Debian and Ubuntu: sudo apt-get install " +
-                                    each.package});
-        }
-    }
-    for (const fabric::Availability& each : fabric::look_at_providers()) {
-        if (!each.here) {
-            findings.push_back({each.provider, "not on this machine", Grade::absent, each.why_not});
-        } else {
-            findings.push_back(
-                {each.provider, each.devices.empty()
-                                    ? each.reach
-                                    : fmt::format("over {}", fmt::join(each.devices, ", "))});
-        }
-    }
-    return findings;
 }
 
 std::vector<Finding> look_at_directory(const std::string& directory) {

@@ -1,3 +1,4 @@
+#include "doctor_server.h"
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -5,7 +6,7 @@
 #include <algorithm>
 #include <array>
 
-#include "doctor.h"
+#include "doctor_certificates.h"
 #include "output/console.h"
 #include "output/describe.h"
 #include "ros2s/control/control_client.h"
@@ -15,9 +16,6 @@
 #include "ros2s/pki/handshake.h"
 
 namespace ros2s::cli {
-
-using Transport = api::Uri::Transport;
-
 namespace {
 
 constexpr auto patience = std::chrono::seconds(5);  // for each answer
@@ -113,13 +111,14 @@ std::string remedy_of_handshake(const api::ServerAddress& location, const Error&
         case Code::denied:
             return fmt::format(
                 "the server's log has the reason (audit: …); issue {}/client.crt where the "
-                "server's authority is: ros2store certs issue DIR client --replace, and copy it "
-                "here",
+                "server's "
+                "authority is: ros2store certs issue DIR client --replace, and copy it here",
                 location.certificates);
         case Code::deadline:
             return "it may hang: see its log, and whether its process is stopped or busy (`top`), "
-                   "and start it again; or name the port of the control plane (7400 of an engine, "
-                   "7500 of a DPU)";
+                   "and "
+                   "start it again; or name the port of the control plane (7400 of an engine, 7500 "
+                   "of a DPU)";
         case Code::disconnected:
             return "name the port of the control plane (7400 of an engine, 7500 of a DPU), not "
                    "that of the data plane";
@@ -134,9 +133,11 @@ std::string common_name(const pki::CertificateFacts& facts) {
 
 Finding judge(const api::ServerAddress& location, const pki::ServerShown& shown, pki::Seconds now) {
     const pki::CertificateFacts& facts = shown.certificate;
-    Finding finding{"TLS", fmt::format("1.3 with {} ({}), until {}", facts.subject,
-                                       fmt::join(facts.alternative_names, ", "),
-                                       pki::to_string(facts.expires))};
+    Finding finding{.what = "TLS",
+                    .found = fmt::format("1.3 with {} ({}), until {}", facts.subject,
+                                         fmt::join(facts.alternative_names, ", "),
+                                         pki::to_string(facts.expires)),
+                    .remedy = {}};
     std::vector<std::string> names = facts.alternative_names;
     if (shown.doubt.empty()) {
         if (facts.expires - now > soon) return finding;
@@ -163,13 +164,16 @@ Finding judge(const api::ServerAddress& location, const pki::ServerShown& shown,
 // ---- the server's answers
 
 Finding describe(const Result<control::ServerFacts>& facts, const Report& report) {
-    if (!facts && facts.error().code == Code::unsupported) {
-        return {"server", report.text(), Grade::slower,
-                "an older version; use programs of one version on both sides"};
+    Finding finding{.what = "server"};
+    if (!facts) {
+        finding.found = report.text();
+        finding.grade = facts.error().code == Code::unsupported ? Grade::slower : Grade::wrong;
+        finding.remedy = facts.error().code == Code::unsupported
+                             ? "an older version; use programs of one version on both sides"
+                             : "see the server's log";
+        return finding;
     }
-    if (!facts) return {"server", report.text(), Grade::wrong, "see the server's log"};
-    Finding finding{"server",
-                    fmt::format("{}, {}", facts->program, facts->serving ? "serving" : "draining")};
+    finding.found = fmt::format("{}, {}", facts->program, facts->serving ? "serving" : "draining");
     if (!facts->serving) {
         finding.grade = Grade::slower;
         finding.remedy = "it is being stopped; start it again when it has ended";
@@ -186,10 +190,12 @@ std::vector<Finding> describe_absent(const control::ServerFacts& facts,
     std::vector<Finding> findings;
     for (const auto& [pool, since] : facts.absent) {
         findings.push_back(
-            {"engine",
-             fmt::format("of the pool '{}' behind this DPU: it has been unreachable since {}", pool,
-                         time_text(since, true)),
-             Grade::wrong, server.engine_start});
+            {.what = "engine",
+             .grade = Grade::wrong,
+             .found =
+                 fmt::format("of the pool '{}' behind this DPU: it has been unreachable since {}",
+                             pool, time_text(since, true)),
+             .remedy = server.engine_start});
     }
     return findings;
 }
@@ -202,20 +208,27 @@ bool is_here(const std::vector<fabric::Availability>& providers, const std::stri
 // One address of the data plane. `near`: the server is on this machine.
 Task<Finding> look_at_data(CommandContext context, std::string provider, std::string address,
                            bool near) {
-    constexpr const char* what = "data plane";
-    const std::string place = fmt::format("{} at {}", provider, address);
+    Finding finding{
+        .what = "data plane", .found = fmt::format("{} at {}", provider, address), .remedy = {}};
     if (fabric::is_local(provider) && !near) {
-        co_return Finding{what, place, Grade::absent, "for programs on the server's machine"};
+        finding.grade = Grade::absent;
+        finding.remedy = "for programs on the server's machine";
+        co_return finding;
     }
     if (!is_here(fabric::look_at_providers(), provider)) {
-        co_return Finding{what, place, Grade::absent,
-                          fmt::format("this machine has no {}: see above", provider)};
+        finding.grade = Grade::absent;
+        finding.remedy = fmt::format("this machine has no {}: see above", provider);
+        co_return finding;
     }
     Report report;
-    if (co_await connect(context, address, report)) co_return Finding{what, place};
-    co_return Finding{
-        what, place + ": " + report.text(), Grade::wrong,
-        "check that clients can reach it: 'data: listen' in its settings, and the firewall"};
+    const auto socket = co_await connect(context, address, report);
+    if (!socket) {
+        finding.grade = Grade::wrong;
+        finding.found += ": " + report.text();
+        finding.remedy =
+            "check that clients can reach it: 'data: listen' in its settings, and the firewall";
+    }
+    co_return finding;
 }
 
 Task<std::vector<Finding>> look_at_data_plane(CommandContext context, control::ServerFacts facts,
@@ -224,52 +237,21 @@ Task<std::vector<Finding>> look_at_data_plane(CommandContext context, control::S
     for (const auto& [provider, address] : facts.data) {
         findings.push_back(co_await look_at_data(context, provider, address, near));
     }
-    if (std::ranges::all_of(findings,
-                            [](const Finding& one) { return one.grade == Grade::absent; })) {
-        findings.push_back({"data plane", "the server has no provider that this machine can use",
-                            Grade::wrong,
-                            "add one to 'data: listen' in its settings: shm PATH on one machine; "
-                            "between machines tls IP:PORT, ofi+verbs IP:PORT, or ucx+tcp IP:PORT "
-                            "with trusted_network"});
+    if (std::ranges::none_of(findings,
+                             [](const Finding& one) { return one.grade == Grade::good; }) &&
+        std::ranges::none_of(findings,
+                             [](const Finding& one) { return one.grade == Grade::wrong; })) {
+        findings.push_back({.what = "data plane",
+                            .grade = Grade::wrong,
+                            .found = "the server has no provider that this machine can use",
+                            .remedy = "add one to 'data: listen' in its settings: shm PATH on one "
+                                      "machine; between machines tls IP:PORT, ofi+verbs IP:PORT, "
+                                      "or ucx+tcp IP:PORT with trusted_network"});
     }
     co_return findings;
 }
 
-// ---- servers
-
-ExaminedServer started_by_up(api::ServerAddress location, const std::string& directory) {
-    const std::string up = "ros2store up " + shell_word(directory);
-    return {.location = std::move(location), .start = up, .engine_start = up};
-}
-
 }  // namespace
-
-Result<ExaminedServer> server_of(const api::Uri& uri, const std::string& certificates,
-                                 Report& report) {
-    ROS2S_TRY_ASSIGN(api::ServerAddress location, api::server_address(uri, report));
-    if (!certificates.empty()) location.certificates = certificates;
-    if (!uri.dir.empty()) return started_by_up(std::move(location), uri.dir);
-    const bool dpu = uri.transport == Transport::dpu;
-    return ExaminedServer{
-        .location = std::move(location),
-        .start = fmt::format("start it on its machine: systemctl start ros2store-{0}; "
-                             "'control: listen' in /etc/ros2store/{0}.yaml is its address",
-                             dpu ? "dpu" : "engine"),
-        .engine_start =
-            "start it on its machine: systemctl start ros2store-engine, or see `ceph health` if "
-            "the pool is in Ceph; the DPU's log has its address and the error: journalctl -u "
-            "ros2store-dpu -p warning"};
-}
-
-std::vector<ExaminedServer> servers_of(const std::string& directory) {
-    std::vector<ExaminedServer> servers;
-    for (const Transport each : {Transport::direct, Transport::dpu}) {
-        Report ignored;
-        auto location = api::running_server(directory, each, ignored);
-        if (location) servers.push_back(started_by_up(std::move(*location), directory));
-    }
-    return servers;
-}
 
 Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer server) {
     const api::ServerAddress& location = server.location;
@@ -277,11 +259,13 @@ Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer
     Report connecting;
     auto reached = co_await reach(context, location.control, connecting);
     if (!reached) {
-        findings.push_back({"connect", connecting.text(), Grade::wrong,
-                            remedy_of_connecting(server, reached.error())});
+        findings.push_back({.what = "connect",
+                            .grade = Grade::wrong,
+                            .found = connecting.text(),
+                            .remedy = remedy_of_connecting(server, reached.error())});
         co_return findings;
     }
-    findings.push_back({"connect", reached->address});
+    findings.push_back({.what = "connect", .found = reached->address, .remedy = {}});
     const bool near = location.control.starts_with(unix_socket) ||
                       reached->address.starts_with("127.") || reached->address.starts_with("[::1]");
 
@@ -293,8 +277,10 @@ Task<std::vector<Finding>> look_at_server(CommandContext context, ExaminedServer
                                 meeting);
     });
     if (!met) {
-        findings.push_back(
-            {"TLS", meeting.text(), Grade::wrong, remedy_of_handshake(location, met.error())});
+        findings.push_back({.what = "TLS",
+                            .grade = Grade::wrong,
+                            .found = meeting.text(),
+                            .remedy = remedy_of_handshake(location, met.error())});
         co_return findings;
     }
     findings.push_back(judge(location, *met, now));

@@ -6,7 +6,9 @@
 
 #include "pool_location.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/api/server_address.h"
 #include "ros2s/connection/direct_pool.h"
+#include "ros2s/control/control_client.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pool/embedded_pool.h"
@@ -195,7 +197,12 @@ class Served final : public PoolAccess {
 
 Result<std::unique_ptr<PoolAccess>> ask_server(const CommandContext& context, api::Uri uri) {
     ROS2S_TRY_ASSIGN(api::ServerAddress address, api::server_address(uri, context.report));
-    auto server = control_of(context, address, context.report);
+    auto server = control::ControlClient::create(
+        context.environment.reactor,
+        {.address = address.control,
+         .identity = pki::identity_in(address.certificates, "client"),
+         .server_name = address.name},
+        context.report);
     if (!server) {
         api::say_what_helps(uri, server.error(), context.report);
         return fail(server.error());
@@ -217,17 +224,6 @@ Task<Result<std::unique_ptr<PoolAccess>>> access_known(CommandContext context,
 }
 
 }  // namespace
-
-Result<std::unique_ptr<control::ControlClient>> control_of(const CommandContext& context,
-                                                           const api::ServerAddress& server,
-                                                           Report& report) {
-    return control::ControlClient::create(
-        context.environment.reactor,
-        {.address = server.control,
-         .identity = pki::identity_in(server.certificates, "client"),
-         .server_name = server.name},
-        report);
-}
 
 Task<Result<std::unique_ptr<PoolAccess>>> access_pool(CommandContext context,
                                                       std::string directory) {

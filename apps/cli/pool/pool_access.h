@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "commands.h"
-#include "ros2s/api/server_address.h"
-#include "ros2s/control/control_client.h"
+#include "ros2s/api/uri.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pool/owner.h"
@@ -50,10 +49,6 @@ class PoolAccess {
     }
 };
 
-// The control plane of a server, with the client's certificate. Errors: those of
-// ControlClient::create().
-[[nodiscard]] Result<std::unique_ptr<control::ControlClient>> control_of(
-    const CommandContext& context, const api::ServerAddress& server, Report& report);
 // Errors: those of EmbeddedPool::open(), api::server_address() and ControlClient::create().
 [[nodiscard]] Task<Result<std::unique_ptr<PoolAccess>>> access_pool(CommandContext context,
                                                                     std::string directory);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <system_error>
 
-#include "doctor/doctor.h"
+#include "doctor/doctor_machine.h"
 #include "output/progress.h"
 #include "pool_location.h"
 #include "ros2s/api/deployment.h"

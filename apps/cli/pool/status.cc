@@ -4,72 +4,20 @@
 
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <optional>
 
+#include "daemons/daemon_control.h"
 #include "daemons/services.h"
 #include "dead_mounts.h"
-#include "output/describe.h"
 #include "pool_access.h"
 #include "pool_location.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/mount_trace.h"
-#include "ros2s/api/server_address.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/pool/owner.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
 namespace {
-
-// A status of hanging daemons must be printed, too.
-constexpr Duration answer_max = std::chrono::seconds(5);
-
-// Uses the client's certificate of the directory.
-Task<Result<control::ServerFacts>> ask(CommandContext context, std::string directory,
-                                       api::Uri::Transport way, Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto client,
-                        control_of(context, api::server_in(directory, way), report));
-    Call call = context.call;
-    call.deadline = context.environment.reactor.now() + answer_max;
-    co_return co_await client->query_server(call, report);
-}
-
-// The problem that it reports; empty: none.
-std::string trouble_of(const control::ServerFacts& facts) {
-    if (!facts.serving) return "it is stopping, and accepts no new sessions";
-    if (facts.absent.empty()) return {};
-    const auto& [pool, since] = facts.absent.front();
-    return fmt::format(
-        "the engine or cluster of the pool '{}' has been unreachable since {}; its log has the "
-        "reason",
-        pool, time_text(since, true));
-}
-
-// Requests the number of sessions from each running daemon. If one does not answer, its `trouble`
-// is the reason. Waits some seconds for a hanging one.
-Task<Result<>> ask_services(CommandContext context, std::string directory,
-                            std::vector<Service>& services) {
-    for (Service& service : services) {
-        if (service.running.pid == 0) continue;
-        const auto way = service.paths.program == pool::engine_program ? api::Uri::Transport::direct
-                                                                       : api::Uri::Transport::dpu;
-        Report why;
-        const auto facts = co_await ask(context, directory, way, why);
-        ROS2S_CO_TRY(context.call.check(context.environment.reactor));
-        if (!facts && facts.error().code == Code::deadline) {
-            service.trouble =
-                fmt::format("it has not answered for {} seconds",
-                            std::chrono::floor<std::chrono::seconds>(answer_max).count());
-        } else if (facts) {
-            service.sessions = facts->sessions;
-            service.trouble = trouble_of(*facts);
-        } else {
-            service.trouble = why.empty() ? describe(facts.error()) : why.text();
-        }
-    }
-    co_return Result<>{};
-}
 
 struct Content {
     std::optional<object::PoolSpace> space;
@@ -95,6 +43,9 @@ void ask_mount(const std::string& mount_point, Content& content) {
     content.targets = targets;
     content.read_only.emplace(at + 1, end);
 }
+
+// A status of hanging daemons must be printed, too.
+constexpr Duration answer_max = std::chrono::seconds(5);
 
 // Through the mount or engine that has the pool open; if there is none, by opening the pool.
 Task<Result<Content>> look_inside(CommandContext context, const pool::PoolDirectory& pool,

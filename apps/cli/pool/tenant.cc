@@ -5,8 +5,11 @@
 
 #include <memory>
 
-#include "pool_access.h"
+#include "commands.h"
 #include "pool_location.h"
+#include "ros2s/api/server_address.h"
+#include "ros2s/base/json.h"
+#include "ros2s/control/control_client.h"
 #include "ros2s/pool/pool_directory.h"
 
 namespace ros2s::cli {
@@ -42,7 +45,12 @@ Result<Engine> engine_of(const CommandContext& context, const std::string& locat
         pool = directory.config.pool;
     }
     if (!certificates.empty()) server.certificates = certificates;
-    ROS2S_TRY_ASSIGN(auto control, control_of(context, server, report));
+    ROS2S_TRY_ASSIGN(auto control, control::ControlClient::create(
+                                       context.environment.reactor,
+                                       {.address = server.control,
+                                        .identity = pki::identity_in(server.certificates, "client"),
+                                        .server_name = server.name},
+                                       report));
     return Engine{std::move(control), std::move(pool)};
 }
 

@@ -1,4 +1,4 @@
-#include "rates.h"
+#include "samples.h"
 
 #include <gtest/gtest.h>
 

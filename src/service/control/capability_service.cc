@@ -1,4 +1,4 @@
-#include "services.h"
+#include "capability_service.h"
 
 #include "fields.h"
 

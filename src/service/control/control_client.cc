@@ -60,19 +60,6 @@ Result<object::ContainerRecord> decode(const v1::Container& container, Report& r
     return record;
 }
 
-template <class Request>
-Request about_pool(std::string pool) {
-    Request request;
-    request.set_pool(std::move(pool));
-    return request;
-}
-template <class Request>
-Request about_session(session::SessionId id) {
-    Request request;
-    request.set_session(id.value);
-    return request;
-}
-
 constexpr std::chrono::milliseconds reconnect_pause_max{2000};
 
 grpc::ChannelArguments arguments_of(const ClientOptions& options) {
@@ -171,8 +158,73 @@ Task<Result<>> change_container(ControlClient& client, const Call& call, Change 
 
 }  // namespace
 
-ControlClient::ControlClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-ControlClient::~ControlClient() = default;
+class GrpcClient final : public ControlClient {
+  public:
+    explicit GrpcClient(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+    Task<Result<ServerFacts>> query_server(const Call& call, Report& report) override;
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
+                                             Report& report) override;
+    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
+                                      Report& report) override;
+    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
+                                           Report& report) override;
+    Task<Result<ShownReply>> show_capability(const Call& call, session::SessionId id,
+                                             capability::Chain chain, std::string proof,
+                                             Report& report) override;
+    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
+    Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool, std::string tenant,
+                                             Uuid capability, Report& report) override;
+    Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call, std::string pool,
+                                                                 std::string tenant,
+                                                                 Report& report) override;
+    Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
+                                         Report& report) override;
+    Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
+                                                   capability::Use use, Report& report) override;
+    Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
+                                                                  std::string pool,
+                                                                  Report& report) override;
+    Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
+                                               capability::CapabilityRequest wanted,
+                                               Report& report) override;
+    Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
+                             Report& report) override;
+    Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
+                                                       SignedCapabilityRequest wanted,
+                                                       Report& report) override;
+    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) override;
+    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report) override;
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner,
+                                                           Report& report) override;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                       std::string pool,
+                                                                       Report& report) override;
+    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
+                                                          std::string label,
+                                                          Report& report) override;
+    Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                        std::string label,
+                                                        object::ContainerChange change,
+                                                        Report& report) override;
+    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                     Report& report) override;
+    Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
+                                                    tenancy::Change what, std::string name,
+                                                    config::Entries settings,
+                                                    Report& report) override;
+    Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool, uint64_t known,
+                                             Report& report) override;
+    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
+                                  bool read_only, Report& report) override;
+    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                           Report& report) override;
+    [[nodiscard]] Parts& parts() override { return *parts_; }
+
+  private:
+    std::unique_ptr<Parts> parts_;
+};
 
 Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
                                                              ClientOptions options,
@@ -183,7 +235,7 @@ Result<std::unique_ptr<ControlClient>> ControlClient::create(Reactor& reactor,
     }
     auto parts = std::make_unique<Parts>(reactor, std::move(options));
     ROS2S_TRY(parts->renew(report));
-    return std::unique_ptr<ControlClient>(new ControlClient(std::move(parts)));
+    return std::make_unique<GrpcClient>(std::move(parts));
 }
 
 Result<> ControlClient::Parts::renew(Report& report) {
@@ -202,7 +254,7 @@ void ControlClient::Parts::connect_again() {
     grpc::experimental::ChannelResetConnectionBackoff(channel.get());
 }
 
-Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& report) {
+Task<Result<ServerFacts>> GrpcClient::query_server(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryServerReply>(
                                               *parts_, call, v1::QueryServerRequest(), report));
     ServerFacts facts{.program = reply.program(),
@@ -219,8 +271,8 @@ Task<Result<ServerFacts>> ControlClient::query_server(const Call& call, Report& 
     co_return facts;
 }
 
-Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, SessionOptions wanted,
-                                                        Report& report) {
+Task<Result<OpenedSession>> GrpcClient::open_session(const Call& call, SessionOptions wanted,
+                                                     Report& report) {
     v1::OpenSessionRequest request;
     request.set_client(bytes_of(wanted.client));
     request.set_purpose(wanted.purpose == session::Purpose::store ? v1::PURPOSE_STORE
@@ -249,35 +301,38 @@ Task<Result<OpenedSession>> ControlClient::open_session(const Call& call, Sessio
                             .idle_max = from_ms(reply.idle_ms())};
 }
 
-Task<Result<Duration>> ControlClient::keep_alive(const Call& call, session::SessionId id,
-                                                 Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask<v1::KeepAliveReply>(
-                            *parts_, call, about_session<v1::KeepAliveRequest>(id), report));
+Task<Result<Duration>> GrpcClient::keep_alive(const Call& call, session::SessionId id,
+                                              Report& report) {
+    v1::KeepAliveRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::KeepAliveReply>(
+                                              *parts_, call, std::move(request), report));
     co_return from_ms(reply.idle_ms());
 }
 
-Task<Result<GivenTicket>> ControlClient::issue_ticket(const Call& call, session::SessionId id,
-                                                      Report& report) {
-    ROS2S_CO_TRY_ASSIGN(const auto reply,
-                        co_await ask<v1::IssueTicketReply>(
-                            *parts_, call, about_session<v1::IssueTicketRequest>(id), report));
+Task<Result<GivenTicket>> GrpcClient::issue_ticket(const Call& call, session::SessionId id,
+                                                   Report& report) {
+    v1::IssueTicketRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::IssueTicketReply>(
+                                              *parts_, call, std::move(request), report));
     co_return decode(reply.ticket(), report);
 }
 
-Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId id,
-                                            Report& report) {
-    ROS2S_CO_TRY(co_await ask<v1::CloseSessionReply>(
-        *parts_, call, about_session<v1::CloseSessionRequest>(id), report));
+Task<Result<>> GrpcClient::close_session(const Call& call, session::SessionId id, Report& report) {
+    v1::CloseSessionRequest request;
+    request.set_session(id.value);
+    ROS2S_CO_TRY(co_await ask<v1::CloseSessionReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
 // ---- capabilities
 
-Task<Result<ShownReply>> ControlClient::show_capability(const Call& call, session::SessionId id,
-                                                        capability::Chain chain, std::string proof,
-                                                        Report& report) {
-    auto request = about_session<v1::ShowCapabilityRequest>(id);
+Task<Result<ShownReply>> GrpcClient::show_capability(const Call& call, session::SessionId id,
+                                                     capability::Chain chain, std::string proof,
+                                                     Report& report) {
+    v1::ShowCapabilityRequest request;
+    request.set_session(id.value);
     for (std::string& link : chain) request.add_chain(std::move(link));
     request.set_proof(std::move(proof));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ShowCapabilityReply>(
@@ -290,10 +345,11 @@ Task<Result<ShownReply>> ControlClient::show_capability(const Call& call, sessio
     co_return shown;
 }
 
-Task<Result<uint64_t>> ControlClient::revoke_capability(const Call& call, std::string pool,
-                                                        std::string tenant, Uuid capability,
-                                                        Report& report) {
-    auto request = about_pool<v1::ChangeTenantRequest>(std::move(pool));
+Task<Result<uint64_t>> GrpcClient::revoke_capability(const Call& call, std::string pool,
+                                                     std::string tenant, Uuid capability,
+                                                     Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
     request.set_kind(v1::ChangeTenantRequest::REVOKE_CAPABILITY);
     request.set_name(std::move(tenant));
     request.set_capability(bytes_of(capability));
@@ -302,11 +358,12 @@ Task<Result<uint64_t>> ControlClient::revoke_capability(const Call& call, std::s
     co_return reply.sessions();
 }
 
-Task<Result<std::vector<CapabilityInUse>>> ControlClient::list_capabilities(const Call& call,
-                                                                            std::string pool,
-                                                                            std::string tenant,
-                                                                            Report& report) {
-    auto request = about_pool<v1::ListCapabilitiesRequest>(std::move(pool));
+Task<Result<std::vector<CapabilityInUse>>> GrpcClient::list_capabilities(const Call& call,
+                                                                         std::string pool,
+                                                                         std::string tenant,
+                                                                         Report& report) {
+    v1::ListCapabilitiesRequest request;
+    request.set_pool(std::move(pool));
     request.set_tenant(std::move(tenant));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListCapabilitiesReply>(
                                               *parts_, call, std::move(request), report));
@@ -326,19 +383,20 @@ Task<Result<std::vector<CapabilityInUse>>> ControlClient::list_capabilities(cons
     co_return all;
 }
 
-Task<Result<>> ControlClient::rotate_capability_key(const Call& call, std::string pool,
-                                                    Report& report) {
-    auto request = about_pool<v1::ChangeTenantRequest>(std::move(pool));
+Task<Result<>> GrpcClient::rotate_capability_key(const Call& call, std::string pool,
+                                                 Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
     request.set_kind(v1::ChangeTenantRequest::ROTATE);
     ROS2S_CO_TRY(co_await ask<v1::ChangeTenantReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
-Task<Result<std::string>> ControlClient::relay_capability_request(const Call& call,
-                                                                  std::string pool,
-                                                                  SignedCapabilityRequest wanted,
-                                                                  Report& report) {
-    auto request = about_pool<v1::IssueCapabilityRequest>(std::move(pool));
+Task<Result<std::string>> GrpcClient::relay_capability_request(const Call& call, std::string pool,
+                                                               SignedCapabilityRequest wanted,
+                                                               Report& report) {
+    v1::IssueCapabilityRequest request;
+    request.set_pool(std::move(pool));
     request.set_wanted(std::move(wanted.wanted));
     request.set_certificates(std::move(wanted.certificates));
     request.set_signature(std::move(wanted.signature));
@@ -347,9 +405,9 @@ Task<Result<std::string>> ControlClient::relay_capability_request(const Call& ca
     co_return reply.capability();
 }
 
-Task<Result<std::string>> ControlClient::issue_capability(const Call& call, std::string pool,
-                                                          capability::CapabilityRequest wanted,
-                                                          Report& report) {
+Task<Result<std::string>> GrpcClient::issue_capability(const Call& call, std::string pool,
+                                                       capability::CapabilityRequest wanted,
+                                                       Report& report) {
     const pki::Pem files = pki::read_pem(parts_->options.identity);
     std::string bytes = capability::encode(wanted);
     ROS2S_CO_TRY_ASSIGN(std::string signature,
@@ -361,22 +419,23 @@ Task<Result<std::string>> ControlClient::issue_capability(const Call& call, std:
                                                 report);
 }
 
-Task<Result<>> ControlClient::hand_over(const Call& call, std::string pool, capability::Chain chain,
-                                        Report& report) {
-    auto request = about_pool<v1::DelegateCapabilityRequest>(std::move(pool));
+Task<Result<>> GrpcClient::hand_over(const Call& call, std::string pool, capability::Chain chain,
+                                     Report& report) {
+    v1::DelegateCapabilityRequest request;
+    request.set_pool(std::move(pool));
     for (std::string& link : chain) request.add_chain(std::move(link));
     ROS2S_CO_TRY(
         co_await ask<v1::DelegateCapabilityReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};
 }
 
-Task<Result<Capabilities::Description>> ControlClient::describe_capabilities(const Call& call,
-                                                                             std::string pool,
-                                                                             Report& report) {
-    ROS2S_CO_TRY_ASSIGN(
-        const auto reply,
-        co_await ask<v1::DescribeCapabilitiesReply>(
-            *parts_, call, about_pool<v1::DescribeCapabilitiesRequest>(std::move(pool)), report));
+Task<Result<Capabilities::Description>> GrpcClient::describe_capabilities(const Call& call,
+                                                                          std::string pool,
+                                                                          Report& report) {
+    v1::DescribeCapabilitiesRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::DescribeCapabilitiesReply>(
+                                              *parts_, call, std::move(request), report));
     Capabilities::Description known;
     if (!read_bytes(reply.audience(), known.audience.bytes)) co_return malformed("pool", report);
     if (reply.delegate().empty()) co_return known;
@@ -386,8 +445,8 @@ Task<Result<Capabilities::Description>> ControlClient::describe_capabilities(con
     co_return known;
 }
 
-Task<Result<std::optional<Duration>>> ControlClient::delegate(const Call& call, std::string pool,
-                                                              capability::Use use, Report& report) {
+Task<Result<std::optional<Duration>>> GrpcClient::delegate(const Call& call, std::string pool,
+                                                           capability::Use use, Report& report) {
     auto& own_rights = parts_->own_rights;
     if (const auto found = own_rights.find(pool); found != own_rights.end()) {
         if (parts_->reactor.now() < found->second) co_return std::nullopt;
@@ -426,26 +485,25 @@ Task<Result<std::optional<Duration>>> ControlClient::delegate(const Call& call, 
     co_return std::clamp<Duration>(life / 2, std::chrono::milliseconds(100), capability::life_max);
 }
 
-Task<Result<std::vector<std::string>>> ControlClient::list_pools(const Call& call, Report& report) {
+Task<Result<std::vector<std::string>>> GrpcClient::list_pools(const Call& call, Report& report) {
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListPoolsReply>(
                                               *parts_, call, v1::ListPoolsRequest(), report));
     co_return std::vector<std::string>(reply.pools().begin(), reply.pools().end());
 }
 
-Task<Result<PoolFacts>> ControlClient::query_pool(const Call& call, std::string pool,
-                                                  Report& report) {
+Task<Result<PoolFacts>> GrpcClient::query_pool(const Call& call, std::string pool, Report& report) {
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
-    ROS2S_CO_TRY_ASSIGN(
-        const auto reply,
-        co_await ask<v1::QueryPoolReply>(
-            *parts_, call, about_pool<v1::QueryPoolRequest>(std::move(pool)), report));
+    v1::QueryPoolRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryPoolReply>(
+                                              *parts_, call, std::move(request), report));
     co_return PoolFacts{
         .space = {.total_bytes = reply.total_bytes(), .free_bytes = reply.free_bytes()},
         .containers = reply.containers(),
         .path = reply.path()};
 }
 
-Task<Result<object::ContainerRecord>> ControlClient::create_container(
+Task<Result<object::ContainerRecord>> GrpcClient::create_container(
     const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
     Report& report) {
     capability::Use use{
@@ -469,14 +527,14 @@ Task<Result<object::ContainerRecord>> ControlClient::create_container(
     co_return decode(reply.container(), report);
 }
 
-Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_containers(const Call& call,
-                                                                                  std::string pool,
-                                                                                  Report& report) {
+Task<Result<std::vector<object::ContainerRecord>>> GrpcClient::list_containers(const Call& call,
+                                                                               std::string pool,
+                                                                               Report& report) {
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
-    ROS2S_CO_TRY_ASSIGN(
-        const auto reply,
-        co_await ask<v1::ListContainersReply>(
-            *parts_, call, about_pool<v1::ListContainersRequest>(std::move(pool)), report));
+    v1::ListContainersRequest request;
+    request.set_pool(std::move(pool));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListContainersReply>(
+                                              *parts_, call, std::move(request), report));
     std::vector<object::ContainerRecord> records;
     for (const v1::Container& each : reply.containers()) {
         if (each.uuid().empty() && object::is_valid_label(each.label())) {
@@ -489,24 +547,25 @@ Task<Result<std::vector<object::ContainerRecord>>> ControlClient::list_container
     co_return records;
 }
 
-Task<Result<object::ContainerRecord>> ControlClient::query_container(const Call& call,
-                                                                     std::string pool,
-                                                                     std::string label,
-                                                                     Report& report) {
+Task<Result<object::ContainerRecord>> GrpcClient::query_container(const Call& call,
+                                                                  std::string pool,
+                                                                  std::string label,
+                                                                  Report& report) {
     ROS2S_CO_TRY(co_await delegate(call, pool, seeing_only(), report));
-    auto request = about_pool<v1::QueryContainerRequest>(std::move(pool));
+    v1::QueryContainerRequest request;
+    request.set_pool(std::move(pool));
     request.set_label(std::move(label));
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::QueryContainerReply>(
                                               *parts_, call, std::move(request), report));
     co_return decode(reply.container(), report);
 }
 
-Task<Result<object::ContainerRecord>> ControlClient::set_container(const Call& call,
-                                                                   std::string pool,
-                                                                   std::string label,
-                                                                   object::ContainerChange change,
-                                                                   Report& report) {
-    auto request = about_pool<v1::SetContainerRequest>(std::move(pool));
+Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call, std::string pool,
+                                                                std::string label,
+                                                                object::ContainerChange change,
+                                                                Report& report) {
+    v1::SetContainerRequest request;
+    request.set_pool(std::move(pool));
     request.set_label(std::move(label));
     if (change.owner) request.set_owner(*change.owner);
     if (change.bytes) request.set_cap_bytes(*change.bytes);
@@ -516,8 +575,8 @@ Task<Result<object::ContainerRecord>> ControlClient::set_container(const Call& c
     co_return decode(reply.container(), report);
 }
 
-Task<Result<>> ControlClient::destroy_container(const Call& call, std::string pool,
-                                                std::string label, Report& report) {
+Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool, std::string label,
+                                             Report& report) {
     v1::DestroyContainerRequest request;
     request.set_pool(pool);
     request.set_label(label);
@@ -562,12 +621,12 @@ Result<tenancy::SeenTenant> decode(const v1::Tenant& tenant, Report& report) {
 
 }  // namespace
 
-Task<Result<tenancy::SeenTenant>> ControlClient::change_tenant(const Call& call, std::string pool,
-                                                               tenancy::Change what,
-                                                               std::string name,
-                                                               config::Entries settings,
-                                                               Report& report) {
-    auto request = about_pool<v1::ChangeTenantRequest>(std::move(pool));
+Task<Result<tenancy::SeenTenant>> GrpcClient::change_tenant(const Call& call, std::string pool,
+                                                            tenancy::Change what, std::string name,
+                                                            config::Entries settings,
+                                                            Report& report) {
+    v1::ChangeTenantRequest request;
+    request.set_pool(std::move(pool));
     request.set_kind(what == tenancy::Change::create   ? v1::ChangeTenantRequest::CREATE
                      : what == tenancy::Change::set    ? v1::ChangeTenantRequest::SET
                      : what == tenancy::Change::revoke ? v1::ChangeTenantRequest::REVOKE
@@ -579,9 +638,10 @@ Task<Result<tenancy::SeenTenant>> ControlClient::change_tenant(const Call& call,
     co_return decode(reply.tenant(), report);
 }
 
-Task<Result<ListedTenants>> ControlClient::list_tenants(const Call& call, std::string pool,
-                                                        uint64_t known, Report& report) {
-    auto request = about_pool<v1::ListTenantsRequest>(std::move(pool));
+Task<Result<ListedTenants>> GrpcClient::list_tenants(const Call& call, std::string pool,
+                                                     uint64_t known, Report& report) {
+    v1::ListTenantsRequest request;
+    request.set_pool(std::move(pool));
     request.set_known(known);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListTenantsReply>(
                                               *parts_, call, std::move(request), report));
@@ -607,10 +667,10 @@ Task<Result<ListedTenants>> ControlClient::list_tenants(const Call& call, std::s
     co_return listed;
 }
 
-Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionId id,
-                                             std::string container, bool read_only,
-                                             Report& report) {
-    auto request = about_session<v1::MountRequest>(id);
+Task<Result<MountedAt>> GrpcClient::mount(const Call& call, session::SessionId id,
+                                          std::string container, bool read_only, Report& report) {
+    v1::MountRequest request;
+    request.set_session(id.value);
     request.set_container(std::move(container));
     request.set_read_only(read_only);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
@@ -621,9 +681,10 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
                         .squashes_root = reply.squashes_root()};
 }
 
-Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,
-                                      session::MountId mount, Report& report) {
-    auto request = about_session<v1::UnmountRequest>(id);
+Task<Result<>> GrpcClient::unmount(const Call& call, session::SessionId id, session::MountId mount,
+                                   Report& report) {
+    v1::UnmountRequest request;
+    request.set_session(id.value);
     request.set_mount(mount.value);
     ROS2S_CO_TRY(co_await ask<v1::UnmountReply>(*parts_, call, std::move(request), report));
     co_return Result<>{};

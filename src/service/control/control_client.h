@@ -160,96 +160,82 @@ class SessionClient {
     SessionClient() = default;
 };
 
-class ControlClient final : public SessionClient {
+class ControlClient : public SessionClient {
   public:
     // Reads the files. The first call connects. Errors, with a sentence: those of
     // pki::check_identity(), invalid (the address).
     [[nodiscard]] static Result<std::unique_ptr<ControlClient>> create(Reactor& reactor,
                                                                        ClientOptions options,
                                                                        Report& report);
-    ~ControlClient() override;
-
-    Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
-                                             Report& report) override;
-    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
-                                      Report& report) override;
-    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
-                                           Report& report) override;
-    Task<Result<ShownReply>> show_capability(const Call& call, session::SessionId id,
-                                             capability::Chain chain, std::string proof,
-                                             Report& report) override;
-    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
-    Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
-                                                   capability::Use use, Report& report) override;
-    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
-                                  bool read_only, Report& report) override;
-    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
-                           Report& report) override;
 
     // Errors: unsupported (the server is older than this call).
-    Task<Result<ServerFacts>> query_server(const Call& call, Report& report);
-    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report);
-    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report);
-    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
-                                                           object::ContainerProperties properties,
-                                                           fs::Owner owner, Report& report);
+    virtual Task<Result<ServerFacts>> query_server(const Call& call, Report& report) = 0;
+    virtual Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) = 0;
+    virtual Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool,
+                                               Report& report) = 0;
+    virtual Task<Result<object::ContainerRecord>> create_container(
+        const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
+        Report& report) = 0;
     // A directory of a DPU has a label, and no id.
-    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
-                                                                       std::string pool,
-                                                                       Report& report);
-    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
-                                                          std::string label, Report& report);
+    virtual Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                               std::string pool,
+                                                                               Report& report) = 0;
+    virtual Task<Result<object::ContainerRecord>> query_container(const Call& call,
+                                                                  std::string pool,
+                                                                  std::string label,
+                                                                  Report& report) = 0;
     // Errors: denied, unsupported (a DPU).
-    Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
-                                                        std::string label,
-                                                        object::ContainerChange change,
-                                                        Report& report);
-    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
-                                     Report& report);
+    virtual Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                                std::string label,
+                                                                object::ContainerChange change,
+                                                                Report& report) = 0;
+    virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                             Report& report) = 0;
 
     // Errors: unsupported (a DPU, or a server that is older than this call), denied.
-    Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
-                                                    tenancy::Change what, std::string name,
-                                                    config::Entries settings, Report& report);
+    virtual Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
+                                                            tenancy::Change what, std::string name,
+                                                            config::Entries settings,
+                                                            Report& report) = 0;
     // Revokes one capability of the tenant. Returns how many sessions used it. Errors: those of
     // Capabilities::revoke(), denied, unsupported.
-    Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool, std::string tenant,
-                                             Uuid capability, Report& report);
+    virtual Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool,
+                                                     std::string tenant, Uuid capability,
+                                                     Report& report) = 0;
     // Those of a tenant that sessions of the engine use now. Errors: denied, unsupported.
-    Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call, std::string pool,
-                                                                 std::string tenant,
-                                                                 Report& report);
+    virtual Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call,
+                                                                         std::string pool,
+                                                                         std::string tenant,
+                                                                         Report& report) = 0;
     // Another key signs the pool's capabilities from now on. Errors: denied, unsupported, busy.
-    Task<Result<>> rotate_capability_key(const Call& call, std::string pool, Report& report);
+    virtual Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
+                                                 Report& report) = 0;
 
     // The steps of delegate(). The name of the pool in capabilities, and the key of the program
     // that gets one. Errors: unsupported (the server has no capabilities of the pool).
-    Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
-                                                                  std::string pool, Report& report);
+    virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
+                                                                          std::string pool,
+                                                                          Report& report) = 0;
     // The rights are at most those requested, and fewer if the tenant has fewer.
-    Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
-                                               capability::CapabilityRequest wanted,
-                                               Report& report);
+    virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
+                                                       capability::CapabilityRequest wanted,
+                                                       Report& report) = 0;
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
-    Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
-                             Report& report);
+    virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
+                                     Report& report) = 0;
     // For programs that forward the requests of others.
-    Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
-                                                       SignedCapabilityRequest wanted,
-                                                       Report& report);
+    virtual Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
+                                                               SignedCapabilityRequest wanted,
+                                                               Report& report) = 0;
 
     // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
     // the next change or tenancy::TenantRegistry::heartbeat. Those that this client may see.
     // Errors: unsupported.
-    Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool, uint64_t known,
-                                             Report& report);
+    virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
+                                                     uint64_t known, Report& report) = 0;
 
     struct Parts;  // for the implementation and tests
-    [[nodiscard]] Parts& parts() { return *parts_; }
-
-  private:
-    explicit ControlClient(std::unique_ptr<Parts> parts);
-    std::unique_ptr<Parts> parts_;
+    [[nodiscard]] virtual Parts& parts() = 0;
 };
 
 }  // namespace ros2s::control

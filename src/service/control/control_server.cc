@@ -9,10 +9,17 @@
 #include <optional>
 
 #include "audit.h"
+#include "capability_service.h"
 #include "connections.h"
+#include "files_service.h"
+#include "health_service.h"
 #include "listening.h"
+#include "reflection_service.h"
 #include "ros2s/runtime/nursery.h"
-#include "services.h"
+#include "server_service.h"
+#include "session_service.h"
+#include "store_service.h"
+#include "tenant_service.h"
 #include "tls.h"
 
 namespace ros2s::control {

@@ -1,8 +1,7 @@
 #include "error_status.h"
 
 #include <algorithm>
-#include <optional>
-#include <string_view>
+#include <iterator>
 
 #include "ros2s/base/check.h"
 #include "ros2s/control/status.pb.h"
@@ -12,55 +11,85 @@ namespace {
 
 using grpc::StatusCode;
 
-// What a code is over gRPC. The names never change.
-struct OverGrpc {
+// The names on the wire never change.
+struct Row {
+    Code code;
     std::string_view name;
-    StatusCode status;
 };
-// A new Code fails to compile here. Without a name: there is no such code.
-constexpr OverGrpc over_grpc(Code code) {
+constexpr Row rows[] = {
+    {Code::not_found, "not_found"},
+    {Code::exists, "exists"},
+    {Code::invalid, "invalid"},
+    {Code::not_directory, "not_directory"},
+    {Code::is_directory, "is_directory"},
+    {Code::not_empty, "not_empty"},
+    {Code::loop, "loop"},
+    {Code::name_too_long, "name_too_long"},
+    {Code::no_space, "no_space"},
+    {Code::no_memory, "no_memory"},
+    {Code::read_only, "read_only"},
+    {Code::denied, "denied"},
+    {Code::busy, "busy"},
+    {Code::condition_failed, "condition_failed"},
+    {Code::corrupt, "corrupt"},
+    {Code::io, "io"},
+    {Code::no_attribute, "no_attribute"},
+    {Code::too_small, "too_small"},
+    {Code::too_large, "too_large"},
+    {Code::stale, "stale"},
+    {Code::unsupported, "unsupported"},
+    {Code::bad_version, "bad_version"},
+    {Code::cancelled, "cancelled"},
+    {Code::deadline, "deadline"},
+    {Code::closed, "closed"},
+    {Code::disconnected, "disconnected"},
+    {Code::name_taken, "name_taken"},
+    {Code::expired, "expired"},
+    {Code::over_cap, "over_cap"},
+    {Code::leased, "leased"},
+};
+
+// A new Code fails to compile here. It also needs a name above.
+StatusCode status_of(Code code) {
     switch (code) {
-        case Code::not_found: return {"not_found", StatusCode::NOT_FOUND};
-        case Code::exists: return {"exists", StatusCode::ALREADY_EXISTS};
-        case Code::invalid: return {"invalid", StatusCode::INVALID_ARGUMENT};
-        case Code::not_directory: return {"not_directory", StatusCode::FAILED_PRECONDITION};
-        case Code::is_directory: return {"is_directory", StatusCode::FAILED_PRECONDITION};
-        case Code::not_empty: return {"not_empty", StatusCode::FAILED_PRECONDITION};
-        case Code::loop: return {"loop", StatusCode::FAILED_PRECONDITION};
-        case Code::name_too_long: return {"name_too_long", StatusCode::INVALID_ARGUMENT};
-        case Code::no_space: return {"no_space", StatusCode::RESOURCE_EXHAUSTED};
-        case Code::no_memory: return {"no_memory", StatusCode::RESOURCE_EXHAUSTED};
-        case Code::read_only: return {"read_only", StatusCode::FAILED_PRECONDITION};
-        case Code::denied: return {"denied", StatusCode::PERMISSION_DENIED};
-        case Code::busy: return {"busy", StatusCode::FAILED_PRECONDITION};
-        case Code::condition_failed: return {"condition_failed", StatusCode::ABORTED};
-        case Code::corrupt: return {"corrupt", StatusCode::DATA_LOSS};
-        case Code::io: return {"io", StatusCode::INTERNAL};
-        case Code::no_attribute: return {"no_attribute", StatusCode::NOT_FOUND};
-        case Code::too_small: return {"too_small", StatusCode::OUT_OF_RANGE};
-        case Code::too_large: return {"too_large", StatusCode::OUT_OF_RANGE};
-        case Code::stale: return {"stale", StatusCode::NOT_FOUND};
-        case Code::unsupported: return {"unsupported", StatusCode::UNIMPLEMENTED};
-        case Code::bad_version: return {"bad_version", StatusCode::FAILED_PRECONDITION};
-        case Code::cancelled: return {"cancelled", StatusCode::CANCELLED};
-        case Code::deadline: return {"deadline", StatusCode::DEADLINE_EXCEEDED};
-        case Code::closed: return {"closed", StatusCode::UNAVAILABLE};
-        case Code::disconnected: return {"disconnected", StatusCode::UNAVAILABLE};
-        case Code::name_taken: return {"name_taken", StatusCode::ABORTED};
-        case Code::expired: return {"expired", StatusCode::ABORTED};
-        case Code::over_cap: return {"over_cap", StatusCode::RESOURCE_EXHAUSTED};
-        case Code::leased: return {"leased", StatusCode::FAILED_PRECONDITION};
+        case Code::not_found:
+        case Code::no_attribute:
+        case Code::stale: return StatusCode::NOT_FOUND;
+        case Code::exists: return StatusCode::ALREADY_EXISTS;
+        case Code::invalid:
+        case Code::name_too_long: return StatusCode::INVALID_ARGUMENT;
+        case Code::not_directory:
+        case Code::is_directory:
+        case Code::not_empty:
+        case Code::loop:
+        case Code::read_only:
+        case Code::busy:
+        case Code::leased:
+        case Code::bad_version: return StatusCode::FAILED_PRECONDITION;
+        case Code::no_space:
+        case Code::over_cap:
+        case Code::no_memory: return StatusCode::RESOURCE_EXHAUSTED;
+        case Code::denied: return StatusCode::PERMISSION_DENIED;
+        case Code::condition_failed:
+        case Code::name_taken:
+        case Code::expired: return StatusCode::ABORTED;
+        case Code::corrupt: return StatusCode::DATA_LOSS;
+        case Code::io: return StatusCode::INTERNAL;
+        case Code::too_small:
+        case Code::too_large: return StatusCode::OUT_OF_RANGE;
+        case Code::unsupported: return StatusCode::UNIMPLEMENTED;
+        case Code::cancelled: return StatusCode::CANCELLED;
+        case Code::deadline: return StatusCode::DEADLINE_EXCEEDED;
+        case Code::closed:
+        case Code::disconnected: return StatusCode::UNAVAILABLE;
     }
-    return {"", StatusCode::UNKNOWN};
+    return StatusCode::UNKNOWN;
 }
 
-// The codes are 0, 1, …
-std::optional<Code> code_named(std::string_view name) {
-    for (uint16_t number = 0;; ++number) {
-        const auto code = static_cast<Code>(number);
-        if (over_grpc(code).name.empty()) return std::nullopt;
-        if (over_grpc(code).name == name) return code;
-    }
+std::string name_of(Code code) {
+    const auto* const row = std::ranges::find(rows, code, &Row::code);
+    ROS2S_CHECK(row != std::end(rows));
+    return std::string(row->name);
 }
 
 // The code of a status that gRPC itself produced.
@@ -88,10 +117,9 @@ Code code_of(StatusCode status) {
 }  // namespace
 
 grpc::Status to_status(const Error& error, const std::string& sentence) {
-    const auto [name, status] = over_grpc(error.code);
-    ROS2S_CHECK(!name.empty());
+    const StatusCode status = status_of(error.code);
     v1::Error whole;
-    whole.set_code(std::string(name));
+    whole.set_code(name_of(error.code));
     whole.set_os_errno(error.os_errno);
     whole.set_detail(error.detail);
     v1::StatusDetails details;
@@ -108,10 +136,10 @@ Error to_error(const grpc::Status& status, Report& report) {
         for (const auto& each : details.details()) {
             v1::Error whole;
             if (!each.UnpackTo(&whole)) continue;
-            const auto code = code_named(whole.code());
-            if (!code) break;  // of a newer server: use the status
+            const auto* const row = std::ranges::find(rows, whole.code(), &Row::name);
+            if (row == std::end(rows)) break;  // of a newer server: use the status
             // 0 is none. A negative one could become a count.
-            return {*code, std::max(whole.os_errno(), 0), whole.detail()};
+            return {row->code, std::max(whole.os_errno(), 0), whole.detail()};
         }
     }
     return {code_of(status.error_code()), 0, 0};

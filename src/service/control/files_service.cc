@@ -1,10 +1,11 @@
-#include "services.h"
+#include "files_service.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "fields.h"
+#include "name_turn.h"
 #include "ros2s/session/mount_names.h"
 
 namespace ros2s::control {
@@ -26,8 +27,11 @@ struct MountInUse {
 
 // Waits for the request's turn, also within its tenant's rates, as a request on the data plane
 // does. Errors: stale, cancelled.
+//
+// `for_user`: false for requests that give back what is open or was looked up, or show space. They
+// are done for whichever user.
 Task<Result<MountInUse>> enter(ServerState& state, Served& served, const v1::Context& context,
-                               bool for_user) {
+                               bool for_user = true) {
     if (for_user) {
         ROS2S_CO_TRY(co_await state.wait_for_rights(served, session::SessionId{context.session()}));
     }
@@ -87,41 +91,27 @@ Result<> name_update(Served& served, const session::Session& session, const Requ
     return {};
 }
 
-// Errors: stale, cancelled, invalid.
+// For a change. Errors: stale, cancelled, invalid.
 template <class Request>
-Task<Result<MountInUse>> enter(ServerState& state, Served& served, const Request& request,
-                               For what) {
-    ROS2S_CO_TRY_ASSIGN(auto entered,
-                        co_await enter(state, served, request.context(), what != For::releasing));
-    if (what == For::changing) ROS2S_CO_TRY(name_update(served, *entered.session, request));
+Task<Result<MountInUse>> enter_to_change(ServerState& state, Served& served,
+                                         const Request& request) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state, served, request.context()));
+    ROS2S_CO_TRY(name_update(served, *entered.session, request));
     co_return entered;
 }
 
 fs::Owner decode(const v1::Owner& owner) { return {.uid = owner.uid(), .gid = owner.gid()}; }
 
-void encode(const fs::Attributes& attributes, v1::NodeReply& reply) {
-    control::encode(attributes, *reply.mutable_attributes());
-}
-void encode(const fs::Opened& opened, v1::OpenFileReply& reply) {
-    reply.set_handle(opened.handle.value);
-    control::encode(opened.attributes, *reply.mutable_attributes());
-}
-void encode(std::string target, v1::ReadLinkReply& reply) { reply.set_target(std::move(target)); }
-void encode(std::string value, v1::GetXattrReply& reply) { reply.set_value(std::move(value)); }
-void encode(std::vector<std::string> names, v1::ListXattrsReply& reply) {
-    for (std::string& name : names) reply.add_names(std::move(name));
-}
-void encode(const fs::FileSystemSpace& space, v1::SpaceReply& reply) {
-    reply.set_total_bytes(space.total_bytes);
-    reply.set_free_bytes(space.free_bytes);
-    reply.set_files(space.files);
-    reply.set_files_max(space.files_max);
+Result<> answer(const Result<fs::Attributes>& attributes, v1::NodeReply& reply) {
+    if (!attributes) return fail(attributes.error());
+    encode(*attributes, *reply.mutable_attributes());
+    return {};
 }
 
-template <class Value, class Reply>
-Result<> answer(Result<Value> result, Reply& reply) {
-    ROS2S_TRY(result);
-    if constexpr (!std::is_void_v<Value>) encode(std::move(*result), reply);
+Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
+    if (!opened) return fail(opened.error());
+    reply.set_handle(opened->handle.value);
+    encode(opened->attributes, *reply.mutable_attributes());
     return {};
 }
 
@@ -174,96 +164,154 @@ Task<Result<>> MountService::unmount(Served& served, const v1::UnmountRequest& r
     co_return co_await state_.parts.mounts->unmount(*session, {request.mount()});
 }
 
-template <class Request, class Reply, class Act>
-void FileService::offer_for(For what, Act act) {
-    offer(Request::default_instance(), Reply::default_instance(),
-          [this, what, act](Served& served, const Message& request, Message& reply) {
-              return serve(what, act, served, static_cast<const Request&>(request),
-                           static_cast<Reply&>(reply));
-          });
+Task<Result<>> FileService::lookup(Served& served, const v1::LookupRequest& request,
+                                   v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
+    const auto found =
+        co_await entered.names.lookup(served.call, NodeId{request.parent()}, request.name());
+    co_return answer(found, reply);
 }
 
-template <class Act, class Request, class Reply>
-Task<Result<>> FileService::serve(For what, Act act, Served& served, const Request& request,
-                                  Reply& reply) {
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request, what));
-    co_return answer(co_await act(entered.names, served.call, request), reply);
+Task<Result<>> FileService::make_directory(Served& served, const v1::MakeDirectoryRequest& request,
+                                           v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    const auto made =
+        co_await entered.names.mkdir(served.call, NodeId{request.parent()}, request.name(),
+                                     request.mode(), decode(request.owner()));
+    co_return answer(made, reply);
 }
 
-FileService::FileService(ServerState& state) : OfferedService(state.gate), state_(state) {
-    look<v1::LookupRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.lookup(call, NodeId{in.parent()}, in.name());
-    });
-    change<v1::MakeDirectoryRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.mkdir(call, NodeId{in.parent()}, in.name(), in.mode(), decode(in.owner()));
-    });
-    change<v1::MakeNodeRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.mknod(call, NodeId{in.parent()}, in.name(), in.mode(), in.device(),
-                           decode(in.owner()));
-    });
-    change<v1::SymlinkRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.symlink(call, NodeId{in.parent()}, in.name(), in.target(), decode(in.owner()));
-    });
-    change<v1::LinkRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.link(call, NodeId{in.node()}, NodeId{in.parent()}, in.name());
-    });
-    change<v1::UnlinkRequest, v1::EmptyReply>([](auto& names, auto& call, auto& in) {
-        return names.unlink(call, NodeId{in.parent()}, in.name());
-    });
-    change<v1::RemoveDirectoryRequest, v1::EmptyReply>([](auto& names, auto& call, auto& in) {
-        return names.rmdir(call, NodeId{in.parent()}, in.name());
-    });
-    change<v1::RenameRequest, v1::EmptyReply>([](auto& names, auto& call, auto& in) {
-        return names.rename(call, NodeId{in.parent()}, in.name(), NodeId{in.new_parent()},
-                            in.new_name(),
-                            {.no_replace = in.no_replace(),
-                             .exchange = in.exchange(),
-                             .whiteout = in.whiteout(),
-                             .owner = decode(in.owner())});
-    });
-    look<v1::ReadLinkRequest, v1::ReadLinkReply>(
-        [](auto& names, auto& call, auto& in) { return names.readlink(call, NodeId{in.node()}); });
-    look<v1::GetAttributesRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.get_attributes(call, NodeId{in.node()});
-    });
-    change<v1::SetAttributesRequest, v1::NodeReply>([](auto& names, auto& call, auto& in) {
-        return names.set_attributes(call, NodeId{in.node()}, control::decode(in));
-    });
-    look<v1::GetXattrRequest, v1::GetXattrReply>([](auto& names, auto& call, auto& in) {
-        return names.get_xattr(call, NodeId{in.node()}, in.name());
-    });
-    change<v1::RemoveXattrRequest, v1::EmptyReply>([](auto& names, auto& call, auto& in) {
-        return names.remove_xattr(call, NodeId{in.node()}, in.name());
-    });
-    look<v1::ListXattrsRequest, v1::ListXattrsReply>([](auto& names, auto& call, auto& in) {
-        return names.list_xattrs(call, NodeId{in.node()});
-    });
-    change<v1::CreateFileRequest, v1::OpenFileReply>([](auto& names, auto& call, auto& in) {
-        return names.create(call, NodeId{in.parent()}, in.name(), in.mode(),
-                            control::decode(in.flags()), decode(in.owner()));
-    });
-    release<v1::CloseFileRequest, v1::EmptyReply>(
-        [](auto& names, auto& call, auto& in) { return names.close(call, {in.handle()}); });
-    release<v1::SpaceRequest, v1::SpaceReply>(
-        [](auto& names, auto& call, auto& /*in*/) { return names.space(call); });
+Task<Result<>> FileService::make_node(Served& served, const v1::MakeNodeRequest& request,
+                                      v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    const auto made =
+        co_await entered.names.mknod(served.call, NodeId{request.parent()}, request.name(),
+                                     request.mode(), request.device(), decode(request.owner()));
+    co_return answer(made, reply);
+}
+
+Task<Result<>> FileService::symlink(Served& served, const v1::SymlinkRequest& request,
+                                    v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    const auto made =
+        co_await entered.names.symlink(served.call, NodeId{request.parent()}, request.name(),
+                                       request.target(), decode(request.owner()));
+    co_return answer(made, reply);
+}
+
+Task<Result<>> FileService::link(Served& served, const v1::LinkRequest& request,
+                                 v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    const auto made = co_await entered.names.link(served.call, NodeId{request.node()},
+                                                  NodeId{request.parent()}, request.name());
+    co_return answer(made, reply);
+}
+
+Task<Result<>> FileService::unlink(Served& served, const v1::UnlinkRequest& request,
+                                   v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    co_return co_await entered.names.unlink(served.call, NodeId{request.parent()}, request.name());
+}
+
+Task<Result<>> FileService::remove_directory(Served& served,
+                                             const v1::RemoveDirectoryRequest& request,
+                                             v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    co_return co_await entered.names.rmdir(served.call, NodeId{request.parent()}, request.name());
+}
+
+Task<Result<>> FileService::rename(Served& served, const v1::RenameRequest& request,
+                                   v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    co_return co_await entered.names.rename(served.call, NodeId{request.parent()}, request.name(),
+                                            NodeId{request.new_parent()}, request.new_name(),
+                                            {.no_replace = request.no_replace(),
+                                             .exchange = request.exchange(),
+                                             .whiteout = request.whiteout(),
+                                             .owner = decode(request.owner())});
+}
+
+Task<Result<>> FileService::read_link(Served& served, const v1::ReadLinkRequest& request,
+                                      v1::ReadLinkReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
+    ROS2S_CO_TRY_ASSIGN(auto target,
+                        co_await entered.names.readlink(served.call, NodeId{request.node()}));
+    reply.set_target(std::move(target));
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::get_attributes(Served& served, const v1::GetAttributesRequest& request,
+                                           v1::NodeReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
+    co_return answer(co_await entered.names.get_attributes(served.call, NodeId{request.node()}),
+                     reply);
+}
+
+Task<Result<>> FileService::set_attributes(Served& served, const v1::SetAttributesRequest& request,
+                                           v1::NodeReply& reply) {
+    const fs::SetAttributes changes = control::decode(request);
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    co_return answer(
+        co_await entered.names.set_attributes(served.call, NodeId{request.node()}, changes), reply);
+}
+
+Task<Result<>> FileService::get_xattr(Served& served, const v1::GetXattrRequest& request,
+                                      v1::GetXattrReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
+    ROS2S_CO_TRY_ASSIGN(auto value, co_await entered.names.get_xattr(
+                                        served.call, NodeId{request.node()}, request.name()));
+    reply.set_value(std::move(value));
+    co_return Result<>{};
 }
 
 Task<Result<>> FileService::set_xattr(Served& served, const v1::SetXattrRequest& request,
                                       v1::EmptyReply&) {
     ROS2S_CO_TRY_ASSIGN(const auto how, control::decode(request.how(), served.report));
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request, For::changing));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
     co_return co_await entered.names.set_xattr(served.call, NodeId{request.node()}, request.name(),
                                                as_bytes(request.value()), how);
+}
+
+Task<Result<>> FileService::remove_xattr(Served& served, const v1::RemoveXattrRequest& request,
+                                         v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    co_return co_await entered.names.remove_xattr(served.call, NodeId{request.node()},
+                                                  request.name());
+}
+
+Task<Result<>> FileService::list_xattrs(Served& served, const v1::ListXattrsRequest& request,
+                                        v1::ListXattrsReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context()));
+    ROS2S_CO_TRY_ASSIGN(auto names,
+                        co_await entered.names.list_xattrs(served.call, NodeId{request.node()}));
+    for (std::string& name : names) reply.add_names(std::move(name));
+    co_return Result<>{};
 }
 
 Task<Result<>> FileService::open(Served& served, const v1::OpenFileRequest& request,
                                  v1::OpenFileReply& reply) {
     const fs::OpenFlags flags = control::decode(request.flags());
     const bool changes = flags.write || flags.append || flags.truncate;
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request,
-                                                     changes ? For::changing : For::looking));
-    co_return answer(co_await entered.names.open(served.call, NodeId{request.node()}, flags),
-                     reply);
+    ROS2S_CO_TRY_ASSIGN(auto entered, changes ? co_await enter_to_change(state_, served, request)
+                                              : co_await enter(state_, served, request.context()));
+    const auto opened = co_await entered.names.open(served.call, NodeId{request.node()}, flags);
+    co_return answer(opened, reply);
+}
+
+Task<Result<>> FileService::create(Served& served, const v1::CreateFileRequest& request,
+                                   v1::OpenFileReply& reply) {
+    const fs::OpenFlags flags = control::decode(request.flags());
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter_to_change(state_, served, request));
+    const auto opened =
+        co_await entered.names.create(served.call, NodeId{request.parent()}, request.name(),
+                                      request.mode(), flags, decode(request.owner()));
+    co_return answer(opened, reply);
+}
+
+Task<Result<>> FileService::close(Served& served, const v1::CloseFileRequest& request,
+                                  v1::EmptyReply&) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
+    co_return co_await entered.names.close(served.call, {request.handle()});
 }
 
 Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirectoryRequest& request,
@@ -271,7 +319,7 @@ Task<Result<>> FileService::read_directory(Served& served, const v1::ReadDirecto
     if (request.limit() == 0) {
         co_return served.report.fail(Code::invalid, "limit is 0; request at least one entry");
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request, For::releasing));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     ROS2S_CO_TRY_ASSIGN(auto entries, co_await entered.names.readdir(
                                           served.call, {request.handle()}, request.cookie(),
                                           std::min(request.limit(), entries_max)));
@@ -291,10 +339,21 @@ Task<Result<>> FileService::forget(Served& served, const v1::ForgetRequest& requ
         co_return served.report.fail(Code::invalid, "nodes has {} entries; the limit is {}",
                                      request.nodes_size(), forgets_max);
     }
-    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request, For::releasing));
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
     for (const auto& each : request.nodes()) {
         entered.names.forget(NodeId{each.node()}, each.count());
     }
+    co_return Result<>{};
+}
+
+Task<Result<>> FileService::space(Served& served, const v1::SpaceRequest& request,
+                                  v1::SpaceReply& reply) {
+    ROS2S_CO_TRY_ASSIGN(auto entered, co_await enter(state_, served, request.context(), false));
+    ROS2S_CO_TRY_ASSIGN(const auto space, co_await entered.names.space(served.call));
+    reply.set_total_bytes(space.total_bytes);
+    reply.set_free_bytes(space.free_bytes);
+    reply.set_files(space.files);
+    reply.set_files_max(space.files_max);
     co_return Result<>{};
 }
 

@@ -1,4 +1,4 @@
-#include "services.h"
+#include "health_service.h"
 
 #include "ros2s/rights/decide.h"
 

@@ -1,4 +1,4 @@
-#include "services.h"
+#include "reflection_service.h"
 
 #include <google/protobuf/descriptor.pb.h>
 

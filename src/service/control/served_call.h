@@ -8,7 +8,7 @@
 //       └─ post ────────────────────────► leave(): it counts no longer
 //
 // A call counts until gRPC is done with it. gRPC keeps the reply until the client has received it.
-// If the client does not receive it in time, the call is cancelled (arrivals.h).
+// If the client does not receive it in time, the call is cancelled (answers.h).
 //
 // For clients a method is unary. For gRPC it is a stream of one request and one reply. This lets us
 // read a request only after its caller and the number of requests being received were checked
@@ -27,6 +27,7 @@
 #include <string>
 #include <string_view>
 
+#include "answers.h"
 #include "arrivals.h"
 #include "connections.h"
 #include "method.h"

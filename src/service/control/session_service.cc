@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "fields.h"
-#include "services.h"
 
 namespace ros2s::control {
 namespace {
@@ -337,50 +336,6 @@ Task<Result<>> SessionService::close(Served& served, const v1::CloseSessionReque
     // The use ends with this statement, because closing waits for all uses.
     ROS2S_CO_TRY(state_.session(served, request.session()));
     co_await state_.parts.sessions.close({request.session()});
-    co_return Result<>{};
-}
-
-void NameTurn::end() {
-    ServerState* const state = std::exchange(state_, nullptr);
-    if (state == nullptr || state->parts.admission == nullptr) return;
-    if (place_) place_.correct_cost(more_ns_);
-    place_.release();
-    const auto line = state->name_lines.find(tenant_);
-    if (line == state->name_lines.end()) return;
-    if (arrived_ != Time{}) {
-        const Duration took = state->parts.reactor.now() - arrived_;
-        line->second.metrics().latency.add(static_cast<uint64_t>(took.count()));
-    }
-    if (line->second.is_idle()) state->name_lines.erase(line);
-}
-
-Task<Result<>> NameTurn::begin(const Call& call) {
-    if (state_->parts.admission == nullptr) co_return Result<>();
-    auto& line =
-        state_->name_lines.try_emplace(tenant_, *state_->parts.admission, tenant_).first->second;
-    arrived_ = state_->parts.reactor.now();
-    place_ = co_await line.enter(0, call.stop, arrived_);
-    if (!place_) co_return fail(Code::cancelled);
-    co_return Result<>();
-}
-
-Task<Result<>> ServerService::query(Served& served, const v1::QueryServerRequest&,
-                                    v1::QueryServerReply& reply) {
-    reply.set_program(state_.options.program);
-    reply.set_serving(!state_.draining);
-    reply.set_sessions(state_.parts.sessions.metrics().live.value());
-    for (const DataAddress& each : state_.options.data) {
-        v1::DataAddress& into = *reply.add_data();
-        into.set_provider(each.provider);
-        into.set_address(each.address);
-    }
-    for (const AbsentPool& each : state_.parts.pools.absent()) {
-        const auto seen = state_.decide(served, {.pool = each.name}, rights::Wanted::see_pool);
-        if (seen.is_none()) continue;
-        v1::AbsentPool& into = *reply.add_absent();
-        into.set_pool(each.name);
-        into.set_since_ns(each.since.time_since_epoch().count());
-    }
     co_return Result<>{};
 }
 

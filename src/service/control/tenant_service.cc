@@ -1,4 +1,4 @@
-#include "services.h"
+#include "tenant_service.h"
 
 #include <fmt/format.h>
 

@@ -5,10 +5,10 @@
 #include <openssl/ssl.h>
 #include <openssl/x509_vfy.h>
 
-#include <cctype>
 #include <chrono>
 #include <utility>
 
+#include "grpc_address.h"
 #include "ros2s/control/grpc_needs.h"
 #include "ros2s/pki/openssl_objects.h"
 #include "ros2s/pki/watched_identity.h"
@@ -125,20 +125,6 @@ class ServerCredentials final : public grpc::ServerCredentials {
     WatchedFiles files_;
     grpc_server_credentials* credentials_ = nullptr;
 };
-
-// Our addresses are "HOST:PORT", "[IPv6]:PORT" and "unix:PATH". gRPC reads the last as a URI, in
-// which a space or '#' ends a path and '%41' is an 'A'.
-std::string grpc_address(const std::string& address) {
-    constexpr std::string_view scheme = "unix:", plain = "/._~-";
-    if (!address.starts_with(scheme)) return address;
-    std::string encoded(scheme);
-    for (const char c : std::string_view(address).substr(scheme.size())) {
-        const auto byte = static_cast<unsigned char>(c);
-        const bool stays = byte < 0x80 && (std::isalnum(byte) != 0 || plain.contains(c));
-        encoded += stays ? std::string(1, c) : fmt::format("%{:02X}", byte);
-    }
-    return encoded;
-}
 
 }  // namespace
 

@@ -13,10 +13,12 @@
 #include <iostream>
 #include <optional>
 
-#include "log_writer.h"
+#include "core_watch.h"
+#include "daemon_log.h"
+#include "idle_memory.h"
 #include "metrics_password.h"
 #include "ros2s/base/trusted_file.h"
-#include "ros2s/daemon/core_watch.h"
+#include "ros2s/daemon/reactor_source.h"
 #include "ros2s/runtime/process_limits.h"
 #include "ros2s/runtime/run_blocking.h"
 #include "ros2s/runtime/thread_pool.h"

@@ -1,6 +1,6 @@
 // Otherwise every line would have this file as its place in the code.
 #define SD_JOURNAL_SUPPRESS_LOCATION
-#include "log_writer.h"
+#include "daemon_log.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "log_writer.h"
+#include "daemon_log.h"
 
 #include <gtest/gtest.h>
 

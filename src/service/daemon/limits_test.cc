@@ -1,5 +1,5 @@
 // The setting `limits`: what it means, and what is refused. Its metrics.
-#include "access.h"
+#include "limits.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

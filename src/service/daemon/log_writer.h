@@ -16,9 +16,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <thread>
-#include <vector>
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/result.h"
@@ -55,22 +53,5 @@ class LogWriter {
     std::shared_ptr<State> state_;  // shared with the thread, which may be stuck at the end
     std::thread thread_;
 };
-
-// The form of a daemon's log. Under systemd each line is a journal entry with its level, and its
-// fields (log_fields.h) as ROS2STORE_SESSION=, ROS2STORE_TENANT=, …. Otherwise it is a line on
-// standard error:
-//
-//     2026-11-21T00:31:02.123456Z info: session 7 of CN=alice ended [session=7 tenant="CN=alice"]
-//
-// Used on the thread of the LogWriter.
-
-// Writes to `descriptor`, or to the journal if it leads there. `program`: the identifier there.
-[[nodiscard]] LogWriter::Write daemon_log(const std::string& program, int descriptor);
-
-// Exposed for tests.
-[[nodiscard]] std::string text_line(LogLevel level, std::string_view line, WallTime now);
-// "MESSAGE=…", "PRIORITY=…", …
-[[nodiscard]] std::vector<std::string> journal_entry(LogLevel level, std::string_view line,
-                                                     std::string_view program);
 
 }  // namespace ros2s::daemon

@@ -15,6 +15,8 @@
 #include <mutex>
 #include <string>
 
+#include "daemon_log.h"
+
 namespace ros2s::daemon {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "listen_text.h"
+#include "trusted_network.h"
 
 #include <gtest/gtest.h>
 
