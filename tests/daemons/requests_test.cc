@@ -32,7 +32,10 @@ double count_of(const std::string& scrape, const std::string& histogram) {
     std::istringstream lines(scrape);
     for (std::string line; std::getline(lines, line);) {
         if (!line.starts_with(histogram + "_count")) continue;
-        if (line.contains("\"KeepAlive\"") || line.contains("\"forget\"")) continue;
+        if (line.contains("\"KeepAlive\"") || line.contains("\"forget\"") ||
+            line.contains("\"listen\"")) {
+            continue;
+        }
         sum += std::atof(line.c_str() + line.rfind(' '));
     }
     return sum;
@@ -160,7 +163,8 @@ TEST_F(RequestCounts, OffloadStaysWithinCounts) {
     open("ros2s+dpu");
     expect_at_most("", {.link = 2, .engine = 2}, {.link = 1, .engine = 1}, {.link = 2, .engine = 3},
                    {.link = 1, .engine = 2});
-    expect_at_most("a/b/c/d/", {.link = 2, .engine = 3}, {.link = 1, .engine = 1},
+    // A create changes the directory's times, which the next path asks for.
+    expect_at_most("a/b/c/d/", {.link = 3, .engine = 3}, {.link = 1, .engine = 1},
                    {.link = 2, .engine = 3}, {.link = 2, .engine = 3});
     expect_of_many(1, 4, 2, 10);
 }
