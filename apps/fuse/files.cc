@@ -46,17 +46,25 @@ Server::HandleKind kind_of(const fuse_file_info& file) noexcept {
     return {.writes = access != O_RDONLY, .mappable = access == O_RDWR};
 }
 
+// Reads through the page cache if its pages can be kept. The kernel drops what it has of the file
+// unless keep_cache is set.
 void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
                  const fs::Opened& opened, fuse_file_info& file) {
+    const fs::NodeId node = opened.attributes.node;
     if (writes_directly(server, file)) {
         server.write_handles().opened(
             opened.handle, user, {.appends = flags.append, .keeps_set_ids = flags.keeps_set_ids});
-        server.cached_pages().opened(opened.attributes.node);
+        server.cached_pages().opened(node);
     }
-    server.note_handle(opened.attributes.node, kind_of(file), 1);
+    Server::HandleKind kind = kind_of(file);
+    const uint64_t lease = kind.writes ? 0 : server.page_lease(node);
+    kind.paged = lease != 0;
+    server.note_handle(node, kind, 1);
+    const bool keeps = server.caches() || server.page_reads().are_leased(node, lease);
+    if (!keeps) std::ignore = server.page_reads().take_leased(node);
     file.fh = opened.handle.value;
-    file.keep_cache = server.caches();
-    file.direct_io = !server.caches();
+    file.keep_cache = keeps;
+    file.direct_io = !server.caches() && lease == 0;
 }
 
 Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
@@ -199,9 +207,34 @@ bool fills_pages(const Server& server, const fuse_file_info& file) noexcept {
     return !server.caches() && file.lock_owner == 0;
 }
 
+// Pages that this read puts into the page cache.
+class FilledPages {
+  public:
+    FilledPages(Server& server, fs::NodeId node)
+        : server_(server), node_(node), lease_(server.page_lease(node)) {
+        if (lease_ != 0 && !server.page_reads().note_leased(node, lease_)) lease_ = 0;
+    }
+    // Just before the reply.
+    void filled(pid_t program, uint64_t offset, uint64_t bytes) {
+        if (lease_ != 0 && lease_ == server_.page_lease(node_)) return;
+        const bool is_dropped = server_.is_paged(node_) && !server_.is_mappable(node_);
+        if (is_dropped && server_.has_room_to_wait()) {
+            return server_.wait(server_.kernel_caches().drop_unleased(node_, offset, bytes));
+        }
+        server_.page_reads().note(server_.reactor().now(), node_, program, offset, bytes);
+    }
+
+  private:
+    Server& server_;
+    const fs::NodeId node_;
+    uint64_t lease_;
+};
+
 Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                  size_t bytes, uint64_t offset) {
     const Call call;
+    std::optional<FilledPages> pages;
+    if (fills_pages(server, file)) pages.emplace(server, node);
     CachedPages::RunningOperation running;
     if (fills_pages(server, file)) {
         running =
@@ -212,10 +245,7 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
         call, handle_of(file), fs::Window::local(buffer.bytes().first(bytes)), offset);
     if (got) {
         if (running) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
-        if (fills_pages(server, file)) {
-            server.page_reads().note(server.reactor().now(), node, fuse_req_ctx(request)->pid,
-                                     offset, bytes);
-        }
+        if (pages) pages->filled(fuse_req_ctx(request)->pid, offset, bytes);
         fuse_reply_buf(request, reinterpret_cast<const char*>(buffer.data()), *got);
     } else {
         server.note_failure(node, got.error());

@@ -40,7 +40,7 @@ CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
     const Duration rest = leases_->until() - now;
     if (rest <= Duration{}) return {};
     CacheTimes times;
-    if (leases_->held(leases, reply.node) != 0) {
+    if (leases_->held(leases, reply.node) != 0 && !unleased_.contains(reply.node.value)) {
         const Duration kept = std::min(rest, attributes_most);
         attributes_until_ = std::max(attributes_until_, now + kept + kernels_step);
         times.attributes = seconds(kept);
@@ -59,9 +59,52 @@ void KernelCaches::drop_attributes(fs::NodeId node) const noexcept {
     std::ignore = fuse_lowlevel_notify_inval_inode(session_, node.value, -1, 0);
 }
 
+// A page that is being read is dropped when its read is answered.
+Task<> KernelCaches::drop_pages(std::vector<PageReads::Read> pages) {
+    if (pages.empty()) co_return;
+    ++dropping_;
+    co_await drop_turns_.acquire();
+    const SemaphoreHold turn(drop_turns_);
+    std::ignore = co_await blocking_.run(reactor_, [&]() -> Result<> {
+        for (const auto& each : pages) fuse::drop_pages(fuse_session_fd(session_), each);
+        return {};
+    });
+    --dropping_;
+}
+
+Task<> KernelCaches::drop_files(const std::vector<fs::NodeId>& nodes) {
+    std::vector<PageReads::Read> pages;
+    for (const fs::NodeId node : nodes) pages.push_back({.node = node});
+    return drop_pages(std::move(pages));
+}
+
+Task<> KernelCaches::drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes) {
+    ++running_;
+    ++unleased_[node.value];
+    drop_attributes(node);
+    std::vector<PageReads::Read> pages{{.node = node, .begin = offset, .end = offset + bytes}};
+    co_await drop_pages(std::move(pages));
+    if (--unleased_[node.value] == 0) unleased_.erase(node.value);
+    if (--running_ == 0) idle_.wake_all();
+}
+
+Task<> KernelCaches::unleased_gone(fs::NodeId node) {
+    constexpr Duration at_most = std::chrono::milliseconds(100);
+    constexpr Duration pause = std::chrono::microseconds(50);
+    const Time late = reactor_.now() + at_most;
+    while (unleased_.contains(node.value) && reactor_.now() < late) {
+        co_await sleep_for(reactor_, pause);
+    }
+}
+
 Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
-    for (const Leased& each : leases) drop_attributes({each.node});
+    std::vector<fs::NodeId> paged;
+    for (const Leased& each : leases) {
+        drop_attributes({each.node});
+        if (pages_.take_leased({each.node})) paged.push_back({each.node});
+    }
+    co_await drop_files(paged);
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
     const Time again = std::max(names_until_, is_late ? now : now + std::chrono::milliseconds(5));
@@ -75,6 +118,7 @@ Task<> KernelCaches::lost(std::span<const Leased> leases) {
 // The server may take what ended for given back as soon as it hears from this mount again.
 Task<> KernelCaches::lost_all() {
     ++running_;
+    co_await drop_files(pages_.take_all_leased());
     co_await sleep_until(reactor_, std::max(attributes_until_, names_until_));
     if (--running_ == 0) idle_.wake_all();
 }

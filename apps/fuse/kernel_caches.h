@@ -4,6 +4,10 @@
 // longer, even if this process is stopped. When a lease is lost, the server is answered after the
 // kernel has dropped the attributes and the time of the names is over.
 //
+// Pages of files stay as long as the lease is held. They have no time limit, but the kernel asks
+// for the attributes before it reads them, and drops them if the file has changed. A mapping asks
+// for nothing: if this process is stopped, a mapping shows old bytes until it runs again.
+//
 // A reply may be on its way to the kernel's caches when a lease is lost. Most such replies are not
 // kept, because the kernel compares the numbers of its requests and of these notifications. Not so
 // for inodes that it does not know yet. If it got something to keep lately, it is told once more a
@@ -17,9 +21,12 @@
 // Used on the server's core.
 #pragma once
 #include <span>
+#include <unordered_map>
 
+#include "page_reads.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
 
@@ -37,8 +44,14 @@ class KernelCaches final : public fs::LeaseObserver {
     // A year. The kernel drops entries under memory pressure, or after a change through this mount.
     static constexpr CacheTimes always{365.0 * 24 * 3600, 365.0 * 24 * 3600};
 
-    KernelCaches(fs::FileSystem& file_system, Reactor& reactor)
-        : reactor_(reactor), leases_(file_system.leases()), idle_(reactor) {}
+    KernelCaches(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& blocking,
+                 PageReads& pages)
+        : reactor_(reactor),
+          blocking_(blocking),
+          pages_(pages),
+          leases_(file_system.leases()),
+          drop_turns_(reactor, drops_at_once),
+          idle_(reactor) {}
     ~KernelCaches() override { ROS2S_CHECK(!is_started_ && running_ == 0); }
     KernelCaches(const KernelCaches&) = delete;
     KernelCaches& operator=(const KernelCaches&) = delete;
@@ -55,6 +68,19 @@ class KernelCaches final : public fs::LeaseObserver {
     };
     [[nodiscard]] CacheTimes times(Reply reply, std::span<const Leased> leases);
 
+    // ---- pages
+    // The lease of the file that is held; 0: none.
+    [[nodiscard]] uint64_t lease_of(fs::NodeId node) const {
+        return is_started_ ? leases_->number_of(node) : 0;
+    }
+    // Drops pages that were read without a lease through a handle that uses the page cache. Until
+    // they are gone, the kernel keeps no attributes of the file: it asks for them before each read.
+    Task<> drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes);
+    // Waits until they are gone, but not for long: it may be a read here that keeps them.
+    Task<> unleased_gone(fs::NodeId node);
+    // The kernel may wait for pages that this process must provide.
+    [[nodiscard]] bool drops_pages() const { return dropping_ > 0; }
+
     // This mount has changed attributes in a way that the kernel does not notice.
     void attributes_changed(fs::NodeId node) const noexcept {
         if (is_started_) drop_attributes(node);
@@ -64,15 +90,23 @@ class KernelCaches final : public fs::LeaseObserver {
     Task<> lost_all() override;
 
   private:
+    // A read that a drop waits for may need a thread, too.
+    static constexpr size_t drops_at_once = 2;
     void drop_attributes(fs::NodeId node) const noexcept;
+    Task<> drop_pages(std::vector<PageReads::Read> pages);
+    Task<> drop_files(const std::vector<fs::NodeId>& nodes);
 
     Reactor& reactor_;
+    BlockingPool& blocking_;
+    PageReads& pages_;
     fs::LeaseSet* const leases_;
     fuse_session* session_ = nullptr;
     bool is_started_ = false;
     Time replied_{};                           // when the kernel last got something to keep
     Time attributes_until_{}, names_until_{};  // when it has none any more
-    size_t running_ = 0;
+    size_t running_ = 0, dropping_ = 0;
+    std::unordered_map<uint64_t, size_t> unleased_;  // drops of such pages, by node
+    Semaphore drop_turns_;
     Event idle_;
 };
 

@@ -6,14 +6,18 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <iostream>
+#include <span>
 
+#include "connection_guard.h"
 #include "mount_helper.h"
 #include "mount_point.h"
 #include "options.h"
 #include "root_mount.h"
 #include "ros2s/api/acting_user.h"
 #include "ros2s/api/deployment.h"
+#include "ros2s/base/mount_table.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/bounded_end.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -56,10 +60,20 @@ std::function<std::string()> status_source(api::Deployment& deployment) {
     };
 }
 
+std::span<char> command_line;  // the memory of main()'s arguments
+
+Result<> guard(const Server& server, const std::string& mount_point, RootMount* root_mount) {
+    if (server.caches()) return {};  // no thread drops pages
+    return guard_connection(mount_point,
+                            root_mount != nullptr ? root_mount->take_abort_file()
+                                                  : open_abort_file(mounted_on(mount_point).device),
+                            command_line);
+}
+
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
                      Environment environment, api::Deployment& deployment, int signals,
                      RootMount* root_mount, Starter& starter, Report& report) {
-    Server server(deployment.file_system(), environment.reactor,
+    Server server(deployment.file_system(), environment.reactor, environment.blocking,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
                    .device = root_mount != nullptr ? root_mount->take_device() : -1,
@@ -78,7 +92,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
         Nursery nursery(environment.reactor, 4);
         co_await nursery.spawn(serve_then_stop_watching(server, watch, served));
         co_await nursery.spawn(server.give_memory_back_at_rest(served.token()));
-        co_await nursery.spawn(server.drop_old_pages(environment.blocking, served.token()));
+        co_await nursery.spawn(server.drop_old_pages(served.token()));
         co_await nursery.spawn(watch.watch(server, mount_point));
         co_await server.ready();
         const auto set = root_mount != nullptr ? root_mount->read_ahead_set()
@@ -88,6 +102,12 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                 "read-ahead stays at 128 KiB, which makes sequential reads of large files "
                 "slower: " +
                 describe(set.error()));
+        }
+        if (const auto guarded = guard(server, mount_point, root_mount); !guarded) {
+            environment.log.info(fmt::format(
+                "{}: if this process is killed while the server is away, programs may hang until "
+                "`umount -f {}`: {}",
+                mount_point, mount_point, describe(guarded.error())));
         }
         if (!server.maps_shared()) {
             environment.log.info(
@@ -225,6 +245,10 @@ int run_as_mount_helper(int count, char** arguments) {
 }  // namespace ros2s::fuse
 
 int main(int count, char** arguments) {
+    if (count > 0) {
+        char* const last = arguments[count - 1];
+        ros2s::fuse::command_line = {arguments[0], last + std::strlen(last)};
+    }
     ros2s::prepare_for_limits();
     ros2s::end_without_memory();
     // gRPC would print its own lines about a failure that our one line describes.

@@ -57,6 +57,25 @@ void PageReads::note(Time now, fs::NodeId node, pid_t program, uint64_t offset, 
     found->second.end = std::max(found->second.end, offset + length);
 }
 
+bool PageReads::note_leased(fs::NodeId node, uint64_t lease) {
+    if (leased_.size() >= leased_max && !leased_.contains(node.value)) return false;
+    leased_.try_emplace(node.value, lease);
+    return true;
+}
+
+bool PageReads::are_leased(fs::NodeId node, uint64_t lease) const {
+    const auto found = leased_.find(node.value);
+    return lease != 0 && found != leased_.end() && found->second == lease && !has_others(node);
+}
+
+std::vector<fs::NodeId> PageReads::take_all_leased() {
+    std::vector<fs::NodeId> nodes;
+    nodes.reserve(leased_.size());
+    for (const auto& [node, lease] : leased_) nodes.push_back({node});
+    leased_.clear();
+    return nodes;
+}
+
 void PageReads::forget(fs::NodeId node) {
     reads_.erase(reads_.lower_bound({node.value, 0}), reads_.lower_bound({node.value + 1, 0}));
 }
@@ -95,9 +114,10 @@ MappedReads find_mapped(const std::vector<PageReads::Read>& reads, const std::st
 }
 
 void drop_pages(int fuse_descriptor, const PageReads::Read& read) noexcept {
+    const uint64_t length = read.end == 0 ? 0 : read.end - read.begin;
     fuse_notify_inval_inode_out pages{.ino = read.node.value,
                                       .off = static_cast<int64_t>(read.begin),
-                                      .len = static_cast<int64_t>(read.end - read.begin)};
+                                      .len = static_cast<int64_t>(length)};
     fuse_out_header header{
         .len = sizeof header + sizeof pages, .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
     const iovec parts[] = {{&header, sizeof header}, {&pages, sizeof pages}};

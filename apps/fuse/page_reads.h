@@ -1,19 +1,25 @@
-// PageReads: the pages that programs have put into the kernel's page cache, on a mount whose reads
-// bypass that cache. Mappings, sendfile and splice put them there: the kernel uses the page cache
-// for them on such files as well. Nobody tells the kernel when another mount changes the file.
+// PageReads: the pages that programs have put into the kernel's page cache, on a mount whose files
+// others change, too.
 //
-// The kernel drops the pages a second later, unless the program that read them has the file mapped.
-// The kernel's request does not say whether a read is for a mapping, but /proc/PID/maps shows it.
-// Pages of a mapping stay, because a program touches them again and again. They are looked at again
-// after a while.
+// Leased pages were read while the mount held a lease of the file (fs/leases.h). They stay as long
+// as it holds that lease, and are dropped before another mount changes the file.
 //
-// Invariant: at most reads_max entries. Pages of further reads stay until their file is mapped.
+// Others were read without a lease, or of a file that is open for writing here. Mappings, sendfile
+// and splice put them there: the kernel uses the page cache for them on each file. Nobody tells
+// the kernel when another mount changes the file. The kernel drops these pages a second later,
+// unless the program that read them has the file mapped. The kernel's request does not say whether
+// a read is for a mapping, but /proc/PID/maps shows it. Pages of a mapping stay, because a program
+// touches them again and again. They are looked at again after a while.
+//
+// Invariants: at most reads_max entries; pages of further reads stay until their file is opened or
+// mapped. At most leased_max files with leased pages; others have none.
 #pragma once
 #include <sys/types.h>
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -35,10 +41,21 @@ class PageReads {
     static constexpr Duration look_interval = std::chrono::milliseconds(400);
     static constexpr Duration mapped_lifetime = std::chrono::seconds(10);
     static constexpr size_t reads_max = 65'536;
+    static constexpr size_t leased_max = size_t{1} << 18;
 
+    // ---- leased pages
+    // Pages of the file are about to be read under this lease. False: there is no room.
+    bool note_leased(fs::NodeId node, uint64_t lease);
+    // All pages of the file that the kernel has were read under this lease.
+    [[nodiscard]] bool are_leased(fs::NodeId node, uint64_t lease) const;
+    // From now on they are not. True: they were, and may have to be dropped.
+    bool take_leased(fs::NodeId node) { return leased_.erase(node.value) > 0; }
+    [[nodiscard]] std::vector<fs::NodeId> take_all_leased();
+
+    // ---- others
     // `program` has read these bytes. 0: it is not known, because it is in another PID namespace.
     void note(Time now, fs::NodeId node, pid_t program, uint64_t offset, uint64_t length);
-    // The kernel has dropped the file, and its pages with it.
+    // The kernel has dropped a reference to the file, and its pages with the last one.
     void forget(fs::NodeId node);
     // Removes and returns what is old enough.
     [[nodiscard]] std::vector<Read> take_due(Time now);
@@ -50,7 +67,13 @@ class PageReads {
         Time due;
         uint64_t begin = 0, end = 0;
     };
+    [[nodiscard]] bool has_others(fs::NodeId node) const {
+        const auto found = reads_.lower_bound({node.value, 0});
+        return found != reads_.end() && found->first.first == node.value;
+    }
+
     std::map<std::pair<uint64_t, pid_t>, Pages> reads_;  // by node and program
+    std::unordered_map<uint64_t, uint64_t> leased_;      // leases, by node
 };
 
 // Divides `reads` into those whose program has the file mapped, or may have, and the others.
@@ -61,8 +84,8 @@ struct MappedReads {
 [[nodiscard]] MappedReads find_mapped(const std::vector<PageReads::Read>& reads,
                                       const std::string& device);
 
-// Makes the kernel drop the pages. Waits for pages that are being read by other requests, so it is
-// called on a thread that answers none.
+// Makes the kernel drop the pages; those of the whole file if `end` is 0. Waits for pages that are
+// being read by other requests, so it is called on a thread that answers none.
 void drop_pages(int fuse_descriptor, const PageReads::Read& read) noexcept;
 
 }  // namespace ros2s::fuse

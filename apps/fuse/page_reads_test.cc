@@ -32,6 +32,29 @@ TEST(PageReads, ReadsAreDueOnceAfterTheirLifetime) {
     EXPECT_TRUE(reads.take_due(start + 3 * PageReads::lifetime).empty());
 }
 
+TEST(PageReads, LeasedPagesAreKeptWhileNothingElseIsThere) {
+    PageReads reads;
+    EXPECT_FALSE(reads.are_leased(one, 7));
+    EXPECT_TRUE(reads.note_leased(one, 7));
+    EXPECT_TRUE(reads.are_leased(one, 7));
+    EXPECT_FALSE(reads.are_leased(one, 8)) << "another lease";
+    EXPECT_TRUE(reads.note_leased(one, 8));
+    EXPECT_FALSE(reads.are_leased(one, 8)) << "some are of an older lease";
+    reads.note(start, one, 10, 0, 4096);
+    EXPECT_FALSE(reads.are_leased(one, 7)) << "some have no lease";
+    EXPECT_TRUE(reads.take_leased(one));
+    EXPECT_FALSE(reads.take_leased(one));
+}
+
+TEST(PageReads, FilesWithLeasedPagesAreBounded) {
+    PageReads reads;
+    for (uint64_t i = 1; i <= PageReads::leased_max; ++i) EXPECT_TRUE(reads.note_leased({i}, 1));
+    EXPECT_FALSE(reads.note_leased({PageReads::leased_max + 1}, 1));
+    EXPECT_TRUE(reads.note_leased(one, 1));
+    EXPECT_EQ(reads.take_all_leased().size(), PageReads::leased_max);
+    EXPECT_TRUE(reads.take_all_leased().empty());
+}
+
 TEST(PageReads, MappedReadsAreDueLater) {
     PageReads reads;
     reads.keep(start, {.node = one, .program = 10, .begin = 0, .end = 4096});

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "buffers.h"
+#include "connection_guard.h"
 #include "mount_point.h"
 #include "ros2s/base/mount_table.h"
 #include "ros2s/base/trusted_file.h"
@@ -75,6 +76,7 @@ Result<std::unique_ptr<RootMount>> RootMount::make(const std::string& mount_poin
     }
     const auto read_ahead_set = set_read_ahead(mount_point, transfer_bytes_max);
     const std::string made = mounted_on(mount_point).device;
+    auto abort_file = open_abort_file(made);
     const pid_t helper = ::fork();
     if (helper == 0) {
         device = {};
@@ -87,7 +89,7 @@ Result<std::unique_ptr<RootMount>> RootMount::make(const std::string& mount_poin
         return failed(cause);
     }
     return std::unique_ptr<RootMount>(
-        new RootMount(std::move(device), std::move(here), read_ahead_set));
+        new RootMount(std::move(device), std::move(here), std::move(abort_file), read_ahead_set));
 }
 
 RootMount::~RootMount() {

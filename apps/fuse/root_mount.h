@@ -30,18 +30,25 @@ class RootMount {
 
     // Of /dev/fuse. The caller closes it.
     [[nodiscard]] int take_device() { return device_.release(); }
+    // As open_abort_file().
+    [[nodiscard]] Result<Descriptor> take_abort_file() { return std::move(abort_file_); }
     // As the functions of mount_point.h.
     [[nodiscard]] Result<> unmount() { return request('u'); }
     [[nodiscard]] Result<> write_back() { return request('w'); }
     [[nodiscard]] Result<> read_ahead_set() const { return read_ahead_set_; }
 
   private:
-    RootMount(Descriptor device, Descriptor helper, Result<> read_ahead_set)
-        : device_(std::move(device)), helper_(std::move(helper)), read_ahead_set_(read_ahead_set) {}
+    RootMount(Descriptor device, Descriptor helper, Result<Descriptor> abort_file,
+              Result<> read_ahead_set)
+        : device_(std::move(device)),
+          helper_(std::move(helper)),
+          abort_file_(std::move(abort_file)),
+          read_ahead_set_(read_ahead_set) {}
     Result<> request(char what) const;
 
     Descriptor device_;
     Descriptor helper_;  // a socket to the process that is root's
+    Result<Descriptor> abort_file_;
     Result<> read_ahead_set_;
 };
 

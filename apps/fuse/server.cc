@@ -77,9 +77,11 @@ constexpr auto longest_stop = std::chrono::seconds(60);
 
 }  // namespace
 
-Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions options)
+Server::Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& blocking,
+               ServerOptions options)
     : file_system_(file_system),
       reactor_(reactor),
+      blocking_(blocking),
       options_(std::move(options)),
       ready_(reactor),
       slots_(reactor, options_.requests_max),
@@ -89,7 +91,7 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions opti
       read_buffers_(16),
       write_handles_(file_system),
       cached_pages_(reactor, options_.cached_pages_bytes_max),
-      kernel_caches_(file_system, reactor) {}
+      kernel_caches_(file_system, reactor, blocking, page_reads_) {}
 
 Server::~Server() {
     unmount();
@@ -388,7 +390,7 @@ Task<> Server::serve() {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
-                if (!drops_pages_) break;
+                if (!drops_pages_ && !kernel_caches_.drops_pages()) break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
             }
@@ -414,14 +416,14 @@ Task<> Server::give_memory_back_at_rest(StopToken stop) {
     }
 }
 
-Task<> Server::drop_old_pages(BlockingPool& blocking, StopToken stop) {
+Task<> Server::drop_old_pages(StopToken stop) {
     if (caches()) co_return;  // nobody else writes
     while (co_await sleep_for(reactor_, PageReads::look_interval, stop)) {
         if (stop_by_) co_return;
         const auto due = page_reads_.take_due(reactor_.now());
         if (due.empty()) continue;
         drops_pages_ = true;
-        const auto found = co_await blocking.run(reactor_, [&]() -> Result<MappedReads> {
+        const auto found = co_await blocking_.run(reactor_, [&]() -> Result<MappedReads> {
             MappedReads reads = find_mapped(due, mounted_on(options_.mount_point).device);
             for (const PageReads::Read& each : reads.others) {
                 drop_pages(fuse_session_fd(session_), each);

@@ -1,6 +1,6 @@
 // Server: one mounted file system: the libfuse session, and the loop that takes the kernel's
 // requests from /dev/fuse and runs each as a coroutine on the reactor that owns the FileSystem.
-// The reactor polls the descriptor beside its disk I/O. Another thread only drops old pages.
+// The reactor polls the descriptor beside its disk I/O. Other threads only drop pages.
 //
 //     kernel ──/dev/fuse──► receive ──► operation (coroutine, in the nursery) ──► FileSystem
 //        ▲                                   │
@@ -45,9 +45,11 @@ enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
-    // Others write, too: names and attributes are kept under leases (kernel_caches.h), if the file
-    // system has these, else nothing. Reads and writes bypass the page cache. The file system has
-    // the locks.
+    // Others write, too: names, attributes and pages are kept under leases (kernel_caches.h), if
+    // the
+    // file system has these, else nothing. Reads without a lease, and handles that write, bypass
+    // the
+    // page cache. The file system has the locks.
     shared,
 };
 
@@ -69,7 +71,8 @@ struct ServerOptions {
 
 class Server {
   public:
-    Server(fs::FileSystem& file_system, Reactor& reactor, ServerOptions options);
+    Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& blocking,
+           ServerOptions options);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -89,7 +92,7 @@ class Server {
     // Gives back memory after each burst of work, until `stop` is requested.
     Task<> give_memory_back_at_rest(StopToken stop);
     // Makes the kernel drop pages that may be old (page_reads.h), until `stop` is requested.
-    Task<> drop_old_pages(BlockingPool& blocking, StopToken stop);
+    Task<> drop_old_pages(StopToken stop);
     [[nodiscard]] uint64_t requests_taken() const noexcept { return requests_taken_; }
     // After serve(): false if the 60 s ran out.
     [[nodiscard]] bool answered_all() const noexcept { return answered_all_; }
@@ -140,19 +143,24 @@ class Server {
         if (is_written(reply.node)) times.attributes = 0;
         return times;
     }
+    // The lease under which the kernel may keep pages of the file; 0: it may not.
+    [[nodiscard]] uint64_t page_lease(fs::NodeId node) const noexcept {
+        return is_written(node) || !maps_shared() ? 0 : kernel_caches_.lease_of(node);
+    }
     // True if files that bypass the page cache can be mapped shared (Linux 6.6). Otherwise mmap(2)
     // with MAP_SHARED fails with ENODEV.
     [[nodiscard]] bool maps_shared() const noexcept;
     // One more handle of the file, or one less. `mappable`: a program can map the file with it to
     // store to it.
     struct HandleKind {
-        bool writes = false, mappable = false;
+        bool writes = false, mappable = false, paged = false;
     };
     void note_handle(fs::NodeId node, HandleKind kind, int more) {
         const auto found = handles_.try_emplace(node.value).first;
         found->second.all += more;
         if (kind.writes) found->second.writing += more;
         if (kind.mappable) found->second.mappable += more;
+        found->second.paged |= kind.paged;
         if (found->second.all == 0) handles_.erase(found);
     }
     // Handles of files that are append-only, where the kernel caches and has the offsets.
@@ -165,6 +173,11 @@ class Server {
     [[nodiscard]] bool is_written(fs::NodeId node) const {
         const auto found = handles_.find(node.value);
         return found != handles_.end() && found->second.writing > 0;
+    }
+    // Programs may read it through the page cache with read(2).
+    [[nodiscard]] bool is_paged(fs::NodeId node) const {
+        const auto found = handles_.find(node.value);
+        return found != handles_.end() && found->second.paged;
     }
     [[nodiscard]] bool is_open(fs::NodeId node) const { return handles_.contains(node.value); }
     [[nodiscard]] bool is_mappable(fs::NodeId node) const {
@@ -207,6 +220,7 @@ class Server {
 
     fs::FileSystem& file_system_;
     Reactor& reactor_;
+    BlockingPool& blocking_;
     ServerOptions options_;
     uint64_t requests_taken_ = 0;
     fuse_session* session_ = nullptr;
@@ -224,13 +238,14 @@ class Server {
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;
     CachedPages cached_pages_;    // used if the kernel's pages are bypassed
-    PageReads page_reads_;        // likewise
-    KernelCaches kernel_caches_;  // used if others change the file system
+    PageReads page_reads_;        // used if others change the file system
+    KernelCaches kernel_caches_;  // likewise
     KnownDirectories directories_;
     SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     struct Handles {
         int64_t all = 0, writing = 0, mappable = 0;
+        bool paged = false;  // one of them used the page cache
     };
     std::unordered_map<uint64_t, Handles> handles_;  // by node
     std::unordered_set<uint64_t> append_only_;       // handles

@@ -45,7 +45,7 @@ Task<int> run_in_mount(OsReactor& reactor, BlockingPool& blocking, fs::FileSyste
                        Sharing sharing, std::string command) {
     const TemporaryDirectory directory;
     Report report;
-    Server server(file_system, reactor,
+    Server server(file_system, reactor, blocking,
                   {.mount_point = directory.path(),
                    .source = "test,with comma",
                    .sharing = sharing,
@@ -277,7 +277,8 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
     EXPECT_TRUE(local) << report.text();
     if (!local) co_return;
     {
-        Server server(**local, reactor, {.mount_point = directory.path(), .source = "test"});
+        Server server(**local, reactor, blocking,
+                      {.mount_point = directory.path(), .source = "test"});
         const auto found = co_await (*local)->lookup({}, fs::root_node, "shared");
         EXPECT_TRUE(found);
         server.note_attributes(*found, true);

@@ -6,9 +6,11 @@ old ones when the other mount has changed them. The last line is "N passed, N fa
 this machine cannot mount.
 """
 import contextlib
+import mmap
 import os
 import random
 import signal
+import socket
 import stat
 import sys
 import time
@@ -35,6 +37,11 @@ def two_mounts(scheme, *options, second=None):
         yield pool, pid, pool.mount_second(second or scheme)
 
 
+def contents(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
 @contextlib.contextmanager
 def stopped(pid):
     os.kill(pid, signal.SIGSTOP)
@@ -42,6 +49,32 @@ def stopped(pid):
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextlib.contextmanager
+def in_child(work):
+    """Runs it in a process. The result of the returned function says whether it ended well in time."""
+    child = os.fork()
+    if child == 0:
+        done = False
+        try:
+            work()
+            done = True
+        finally:
+            os._exit(0 if done else 1)
+    statuses = []
+
+    def ends_well(seconds):
+        end = time.monotonic() + seconds
+        while not statuses and time.monotonic() < end:
+            pid, status = os.waitpid(child, os.WNOHANG)
+            statuses.extend([status] * (pid == child))
+            time.sleep(0.01)
+        return statuses == [0]
+
+    yield ends_well
+    if not statuses:
+        os.waitpid(child, 0)
 
 
 def seconds_of(change):
@@ -75,6 +108,125 @@ def names_and_attributes_are_answered_without_the_server(scheme):
         assert took < 1.5, took  # a request would wait for the engine
         assert [shown(pool.path(name)) for name in names] == before
         assert before[99][4] == 99 and before[100] is None, before
+
+
+@test.each(*SERVED)
+def bytes_are_read_without_the_server(scheme):
+    with two_mounts(scheme) as (pool, _, second):
+        names = [f"f{i}" for i in range(20)]
+        for i, name in enumerate(names):
+            write(f"{second}/{name}", bytes([i]) * (1 + 20_000 * i))
+        time.sleep(0.3)
+        before = [contents(pool.path(name)) for name in names]
+        assert [len(each) for each in before] == [1 + 20_000 * i for i in range(20)]
+
+        def read_again():
+            assert [contents(pool.path(name)) for name in names] == before
+
+        def are_read_while_the_server_is_stopped():
+            read_again()
+            with contextlib.ExitStack() as stack, stopped(pool.daemon(SERVERS[scheme])):
+                ends_well = stack.enter_context(in_child(read_again))
+                return ends_well(1.5)
+
+        # On a busy machine the leases may end first.
+        assert any(are_read_while_the_server_is_stopped() for _ in range(4)), "a read waits for the server"
+
+
+class Views:
+    """The ways in which a program reads a file."""
+
+    def __init__(self, path):
+        self.path = path
+        self.file = os.open(path, os.O_RDONLY)
+        self.size = os.fstat(self.file).st_size
+        self.mapping = mmap.mmap(self.file, self.size, prot=mmap.PROT_READ)
+
+    def close(self):
+        self.mapping.close()
+        os.close(self.file)
+
+    def sent(self):
+        """By sendfile, from the page cache."""
+        ends = socket.socketpair()
+        with ends[0], ends[1]:
+            ends[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+            count = os.sendfile(ends[0].fileno(), self.file, 0, self.size)
+            return ends[1].recv(count, socket.MSG_WAITALL)
+
+    def all(self):
+        return {"read": os.pread(self.file, self.size, 0), "mapping": self.mapping[:],
+                "open": contents(self.path), "sendfile": self.sent()}
+
+
+# The time is set back, so that the kernel does not see by it that the file has changed.
+@test.each((DIRECT, DIRECT), (OFFLOAD, OFFLOAD), (OFFLOAD, DIRECT))
+def bytes_changed_by_the_other_mount_are_seen_at_once(schemes):
+    seed = random.randrange(1 << 32)
+    chosen = random.Random(seed)
+    with two_mounts(schemes[0], second=schemes[1]) as (pool, _, second):
+        size = 50_000
+        data = bytearray(chosen.randbytes(size))
+        write(f"{second}/f", bytes(data))
+        time.sleep(0.3)
+        views = Views(pool.path("f"))
+        there = os.open(f"{second}/f", os.O_RDWR)
+        status = os.fstat(there)
+        for turn in range(30):
+            for name, seen in views.all().items():
+                assert seen == data, f"seed {seed}, turn {turn}: {name}"
+            if turn % 5 == 0:
+                time.sleep(0.4)  # otherwise it is recalled too often, and they are not kept
+                views.all()
+            at, count = chosen.randrange(size - 100), chosen.randrange(1, 100)
+            data[at:at + count] = chosen.randbytes(count)
+            os.pwrite(there, data[at:at + count], at)
+            os.utime(there, ns=(status.st_atime_ns, status.st_mtime_ns))
+            for name, seen in views.all().items():
+                assert seen == data, f"seed {seed}, turn {turn}: {name}"
+        os.close(there)
+        views.close()
+
+
+@test.each(*SERVED)
+def own_writes_are_seen_by_all_readers_at_once(scheme):
+    with two_mounts(scheme) as (pool, _, _):
+        data = bytearray(os.urandom(50_000))
+        write(pool.path("f"), bytes(data))
+        time.sleep(0.3)
+        views = Views(pool.path("f"))
+        assert set(map(bytes, views.all().values())) == {bytes(data)}
+        for turn in range(20):
+            at = turn * 2000
+            data[at:at + 100] = os.urandom(100)
+            with open(pool.path("f"), "r+b") as file:
+                os.pwrite(file.fileno(), data[at:at + 100], at)
+                assert set(map(bytes, views.all().values())) == {bytes(data)}, turn
+            assert set(map(bytes, views.all().values())) == {bytes(data)}, turn
+        os.truncate(pool.path("f"), 1000)
+        assert os.pread(views.file, 50_000, 0) == data[:1000]
+        os.truncate(pool.path("f"), 2000)
+        assert os.pread(views.file, 50_000, 0) == data[:1000] + bytes(1000)
+        views.close()
+
+
+@test.each(*SERVED)
+def stopped_mount_shows_no_old_bytes(scheme):
+    with two_mounts(scheme) as (pool, pid, second):
+        write(pool.path("f"), b"old")
+        time.sleep(0.3)
+        file = os.open(pool.path("f"), os.O_RDONLY)
+        assert os.pread(file, 3, 0) == b"old"
+        def see_new():
+            assert os.pread(file, 3, 0) == b"new"
+
+        with contextlib.ExitStack() as stack:
+            with stopped(pid):
+                write(f"{second}/f", b"new")
+                ends_well = stack.enter_context(in_child(see_new))
+                ends_well(0.5)
+            assert ends_well(30)
+        os.close(file)
 
 
 @test.each(*SERVED)
@@ -200,6 +352,23 @@ def killed_mount_delays_others_for_two_seconds(scheme):
         os.kill(pid, signal.SIGKILL)
         took = seconds_of(lambda: os.unlink(f"{second}/f"))
         assert took < OTHERS_WAIT_SECONDS, took
+
+
+# A thread that drops pages waits for the read, and the read for the server.
+@test.each(*SERVED)
+def killed_mount_ends_while_pages_are_awaited(scheme):
+    with two_mounts(scheme) as (pool, pid, _):
+        write(pool.path("f"), bytes(4 << 20))
+        time.sleep(0.3)
+        os.stat(pool.path("f"))
+        with stopped(pool.daemon(SERVERS[scheme])), in_child(lambda: contents(pool.path("f"))) as ends_well:
+            assert not ends_well(5)  # the leases end meanwhile
+            os.kill(pid, signal.SIGKILL)
+            try:
+                runner.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the mount ends", 10)
+                assert not ends_well(10), "it fails"
+            finally:
+                pool.run("umount", "--force", "--lazy", pool.mount_point)
 
 
 @test.each(*SERVED)

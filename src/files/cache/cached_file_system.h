@@ -30,6 +30,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -348,6 +349,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<Result<FileHandle>> open_below(const Call& call, LazyFile file, Opening how);
     Task<Result<FileHandle>> hold_below(const Call& call, Lazy& file);
     Task<Result<uint64_t>> read_lazy(const Call& call, LazyFile file, Window into, uint64_t offset);
+    void note_lock(FileHandle handle);
     LockTask unlock_lazy(const Call& call, LazyFile file, object::Lock lock, fs::LockHow how);
     static Task<> open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
                            Result<>& first);
@@ -378,6 +380,10 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     std::unordered_map<uint64_t, LazyFile> lazy_;    // by handle
     std::multimap<uint64_t, LazyFile> unopened_;     // of these, by node, here or leased
     std::unordered_map<uint64_t, NodeId> writable_;  // nodes of handles that write
+    // Files that have been locked here. any_locked_: each may have been.
+    static constexpr size_t locked_max = 4096;
+    std::unordered_set<uint64_t> locked_;
+    bool any_locked_ = false;
     uint64_t last_lazy_ = 0;
 };
 

@@ -310,12 +310,23 @@ Task<Result<uint64_t>> CachedFileSystem::seek(const Call& call, FileHandle handl
     });
 }
 
-// A mount unlocks at each close. That needs no pin.
+// A mount unlocks at each close. That needs no pin, and mostly there is nothing to unlock.
 CachedFileSystem::LockTask CachedFileSystem::unlock_lazy(const Call& call, LazyFile file,
                                                          object::Lock lock, fs::LockHow how) {
+    if (!any_locked_ && !locked_.contains(file->node.value)) co_return std::nullopt;
     ROS2S_CO_TRY_ASSIGN(const FileHandle below,
                         co_await open_below(call, std::move(file), Opening::by_lease));
     co_return co_await below_.lock(call, below, lock, how);
+}
+
+void CachedFileSystem::note_lock(FileHandle handle) {
+    const auto lazy = lazy_.find(handle.value);
+    const auto writable = writable_.find(handle.value);
+    const bool is_known = lazy != lazy_.end() || writable != writable_.end();
+    any_locked_ = any_locked_ || !is_known || locked_.size() >= locked_max;
+    if (!any_locked_) {
+        locked_.insert(lazy != lazy_.end() ? lazy->second->node.value : writable->second.value);
+    }
 }
 
 CachedFileSystem::LockTask CachedFileSystem::lock(const Call& call, FileHandle handle,
@@ -324,6 +335,7 @@ CachedFileSystem::LockTask CachedFileSystem::lock(const Call& call, FileHandle h
         found != lazy_.end() && lock.mode == object::LockMode::none) {
         return unlock_lazy(call, found->second, lock, how);
     }
+    if (lock.mode != object::LockMode::none) note_lock(handle);
     return with(call, handle, [this, &call, &lock, how](FileHandle below) {
         return below_.lock(call, below, lock, how);
     });

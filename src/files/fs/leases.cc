@@ -2,11 +2,17 @@
 
 #include <algorithm>
 
+#include "ros2s/runtime/nursery.h"
+
 namespace ros2s::fs {
 
+uint64_t LeaseSet::number_of(NodeId node) const {
+    const auto found = held_.find(node.value);
+    return found != held_.end() && reactor_.now() < until_ ? found->second : 0;
+}
+
 bool LeaseSet::holds(const Leased& lease) const {
-    const auto found = held_.find(lease.node);
-    return found != held_.end() && found->second == lease.number && reactor_.now() < until_;
+    return lease.number != 0 && number_of({lease.node}) == lease.number;
 }
 
 uint64_t LeaseSet::held(std::span<const Leased> leases, NodeId node) const {
@@ -45,9 +51,9 @@ Task<> LeaseSet::recall(std::vector<Leased> leases) {
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
     }
     const auto observers = observers_;
-    for (LeaseObserver* const each : observers) {
-        if (observes(*each)) co_await each->lost(leases);
-    }
+    Nursery telling(reactor_, observers.size());
+    for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost(leases));
+    co_await telling.join();
 }
 
 Task<> LeaseSet::lose_all() {
@@ -55,9 +61,9 @@ Task<> LeaseSet::lose_all() {
     until_ = {};
     era_ = 0;
     const auto observers = observers_;
-    for (LeaseObserver* const each : observers) {
-        if (observes(*each)) co_await each->lost_all();
-    }
+    Nursery telling(reactor_, observers.size());
+    for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost_all());
+    co_await telling.join();
 }
 
 }  // namespace ros2s::fs

@@ -52,6 +52,8 @@ class LeaseSet {
     // holds() all of these for the node: the number of one, or 0. Of two the first was recalled,
     // and a part of what came with them may be older.
     [[nodiscard]] uint64_t held(std::span<const Leased> leases, NodeId node) const;
+    // The number of the lease of the node that is held; 0: none.
+    [[nodiscard]] uint64_t number_of(NodeId node) const;
     // Until then leases that are not recalled are held.
     [[nodiscard]] Time until() const { return until_; }
     void observe(LeaseObserver& observer) {
@@ -79,9 +81,6 @@ class LeaseSet {
     [[nodiscard]] Event& wanted() { return wanted_; }
 
   private:
-    [[nodiscard]] bool observes(const LeaseObserver& observer) const {
-        return std::ranges::find(observers_, &observer) != observers_.end();
-    }
     // A reply that comes after a recall may bring a lease that was recalled. Nodes of one bucket
     // share the greatest number.
     static constexpr size_t buckets = 4096;
