@@ -36,7 +36,7 @@ KINDS = {
     "aged": Kind(files.aged, "an embedded pool, full and overwritten at random, beside a fresh one",
                  dict(turns=5, seconds=3, mib=1024, rows=None)),
     "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", dict(turns=3, seconds=1)),
-    "mount": Kind(mounts.measure, "tar, git, cp, cat and rm of small files, on mounts", dict(turns=3)),
+    "mount": Kind(mounts.measure, "tar, git, cp, find, cat, ls and rm of small files, on mounts", dict(turns=3)),
     "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`",
                   dict(turns=3, seconds=2, mib=256, costs=Path("docs/costs.json")), 6),
     "scale": Kind(ceph.scale, "a one-node Ceph cluster: DFS on RADOS beside fio's rados", dict(turns=5, seconds=2, mib=128), 0),

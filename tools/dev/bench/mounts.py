@@ -1,5 +1,6 @@
 """Measures what programs do with many small files, on a mount of each set-up and in the file system of the
-checkout: tar, git, cp, cat and rm. Each workload ends with a sync, so that everything is durable. Where Debian's
+checkout: tar, git, cp, find, cat, ls and rm. Each workload ends with a sync, so that everything is durable. The kernel's
+and the mount's caches are empty before "find" and "read", and have all before "read again" and "list". Where Debian's
 postgresql is installed, and as root: also how long it takes to recover a database that crashed in the file system of the
 checkout, so that all replay the same log."""
 
@@ -54,19 +55,35 @@ class Tree:
         return {"untar": f"mkdir {top}/untarred && tar -xf {self.archive} -C {top}/untarred",
                 "git clone": f"git clone -q --no-hardlinks {self.repository} {top}/clone",
                 "copy": f"cp -r {self.folder} {top}/copy",
+                "find": f"find {top}/copy -size +1k >/dev/null",
                 "read": f"find {top}/copy -type f -exec cat {{}} + >/dev/null",
+                "read again": f"find {top}/copy -type f -exec cat {{}} + >/dev/null",
+                "list": f"ls -lR {top}/copy >/dev/null",
                 "remove": f"rm -r {top}/copy"}
+
+
+COLD = ("find", "read")
+
+
+def empty_caches(side, program, others):
+    if side.uri:
+        shown.run("fusermount3", "-u", side.folder, quiet=True)
+        shown.run(program, "mount", side.uri, side.folder, *others, quiet=True)
+    elif os.geteuid() == 0:
+        shown.shell("sync && echo 3 >/proc/sys/vm/drop_caches")
 
 
 def turn(side, tree, program, database=None):
     """Returns a sides.Figure for each workload: of files, or recoveries. If it fails, guard.py unmounts."""
+    others = ("--", "--allow-other") if database else ()
     if side.uri:
-        others = ("--", "--allow-other") if database else ()
         shown.run(program, "mount", side.uri, side.folder, *others, quiet=True)
     top = side.folder / f"{side.mode}-{time.monotonic_ns()}"
     top.mkdir()
     found = {}
     for workload, line in tree.lines(top).items():
+        if workload in COLD:
+            empty_caches(side, program, others)
         began = time.monotonic()
         shown.shell(f"{line} && sync -f {top}")
         rate = FILES / (time.monotonic() - began)

@@ -143,6 +143,9 @@ GOALS = (
     *(Goal("mount", f"{what}: time, of embedded", OFFLOAD, 3, lambda run, what=what: quotient(
         run.of(EMBEDDED, (what, None, 1), "iops"), run.of(OFFLOAD, (what, None, 1), "iops")), True)
       for what in ("untar", "git clone", "PostgreSQL's recovery")),
+    *(Goal("mount", f"{what}: time, of embedded", side, goal, lambda run, side=side, what=what: quotient(
+        run.of(EMBEDDED, (what, None, 1), "iops"), run.of(side, (what, None, 1), "iops")), True)
+      for what, goal in (("find", 2), ("read", 2), ("read again", 1.2), ("list", 1.2)) for side in (DIRECT, OFFLOAD)),
     *(Goal("host-cpu", "4 KiB read: processor time of the host, of that on a mount", side, .1, lambda run, side=side: quotient(
         run.of(side, READ_32, "cpu_us"), run.of((f"FUSE, {side[0]}", side[1]), READ_32, "cpu_us")), True)
       for side in (EMBEDDED, OFFLOAD)),
