@@ -36,7 +36,9 @@ Task<> AppHost::connect() {
     place_ = {.session = session_, .mount = *mounted};
     link_ = std::make_unique<hostlink::LinkClient>(
         core_, *channel_, *this,
-        hostlink::LinkClient::Options{.client = client_, .behind = "a simulated DPU"});
+        hostlink::LinkClient::Options{
+            .client = client_, .behind = "a simulated DPU", .takes_leases = dpu_.lends()});
+    if (dpu_.lends()) cached_ = std::make_unique<cache::CachedFileSystem>(core_, *link_);
     co_await following_.spawn(follow(*this));
 }
 
@@ -61,10 +63,11 @@ Task<Result<>> AppHost::moved(const Call& /*call*/, session::MountLocation from)
 }
 
 Task<> AppHost::disconnect() {
-    co_await link_->close_all();
+    co_await files().close_all();
     leaving_ = true;
     co_await following_.join();
     co_await reopening_.join();
+    cached_.reset();
     link_.reset();
     co_await channel_->close();
     channel_.reset();

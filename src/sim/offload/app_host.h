@@ -1,11 +1,12 @@
 // AppHost: a host of a Dpu. Its file system is the host link's and follows the DPU over restarts.
-// It cannot reach the storage server.
+// If the DPU lends leases, there is a cache over it. It cannot reach the storage server.
 #pragma once
 #include <memory>
 #include <string>
 
 #include "dpu.h"
 #include "own_clock.h"
+#include "ros2s/cache/cached_file_system.h"
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/session/mount_location.h"
 
@@ -19,7 +20,11 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     // The DPU must be up, and the network must lose nothing meanwhile.
     Task<> connect();
     Task<> disconnect();
-    [[nodiscard]] fs::FileSystem& files() { return *link_; }
+    [[nodiscard]] fs::FileSystem& files() {
+        return cached_ ? *cached_ : static_cast<fs::FileSystem&>(*link_);
+    }
+    // Look-ups and attributes that needed no request.
+    [[nodiscard]] uint64_t hits() const { return cached_ ? cached_->metrics().hits.value() : 0; }
     [[nodiscard]] const Uuid& client() const { return client_; }
     void set_clock(Duration offset) { core_.set(offset); }
     // Its name for the network's faults.
@@ -43,6 +48,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;
     std::unique_ptr<hostlink::LinkClient> link_;
+    std::unique_ptr<cache::CachedFileSystem> cached_;
     Nursery following_;
     const Call call_{};  // of what `reopening_` runs
     Nursery reopening_;

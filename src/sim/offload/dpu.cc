@@ -57,6 +57,11 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().unpin(call, container, holder, object);
     }
+    Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
+                                   const Listening& listening) override {
+        if (!dpu_.up_) co_return fail(Code::closed);
+        co_return co_await below().listen(call, container, holder, listening);
+    }
     Task<Result<bool>> pinned_again(const Call& call, ContainerId container,
                                     const Holder& holder) override {
         if (!dpu_.up_) co_return fail(Code::closed);
@@ -185,9 +190,10 @@ void Dpu::kill() {
 }
 
 Task<Result<std::unique_ptr<fs::FileSystem>>> Dpu::open(const Call& call,
-                                                        const session::MountedContainer&,
+                                                        const session::MountedContainer& which,
                                                         Report& report) {
     const fs::DfsOptions options{.orphan_grace = options_.orphan_grace,
+                                 .takes_leases = which.own != session::MountId{},
                                  .orphan_sweep = std::chrono::milliseconds(100)};
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await fs::Dfs::mount(call, *store_, storage_.container(),
                                                               core_, options, report));
@@ -215,7 +221,7 @@ Task<Result<session::MountId>> Dpu::mount(session::SessionId session) {
     if (!up_) co_return fail(Code::disconnected);
     ROS2S_CO_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
     Report report;
-    co_return co_await mounts_->mount({}, *use, "c", {}, report);
+    co_return co_await mounts_->mount({}, *use, "c", {.wants_leases = options_.lends}, report);
 }
 
 }  // namespace ros2s::sim

@@ -22,6 +22,7 @@ struct DpuOptions {
     uint64_t strike_within = 8;                        // within this many updates
     Duration orphan_grace = std::chrono::seconds(60);  // fs::DfsOptions
     bool passes_names = true;  // false: the store does not get the hosts' names of updates
+    bool lends = false;        // leases to its hosts
 };
 
 class Dpu final : public session::FileSystemSource {
@@ -57,6 +58,7 @@ class Dpu final : public session::FileSystemSource {
     // Includes strikes.
     [[nodiscard]] uint64_t kills() const { return kills_; }
     [[nodiscard]] bool is_up() const { return up_; }
+    [[nodiscard]] bool lends() const { return options_.lends; }
 
   private:
     class Struck;
@@ -70,6 +72,9 @@ class Dpu final : public session::FileSystemSource {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
                                                        const session::MountedContainer& which,
                                                        Report& report) override;
+    [[nodiscard]] bool lends(const std::string&, const std::string&) const override {
+        return options_.lends;
+    }
 
     World& world_;
     OwnClock core_;

@@ -2,10 +2,6 @@
 
 namespace ros2s::sim {
 
-namespace {
-constexpr Duration trouble_most = std::chrono::milliseconds(120);
-}  // namespace
-
 NetworkTrouble::Totals& NetworkTrouble::Totals::operator+=(const Totals& other) {
     lost += other.lost;
     cut += other.cut;
@@ -40,20 +36,20 @@ Task<> NetworkTrouble::make_one() {
         case 2:
             ++totals_.stalled;
             network_.stall(process, true);
-            co_await pass(trouble_most);
+            co_await pass(longest_);
             network_.stall(process, false);
             break;
         case 3:
             ++totals_.lossy;
             network_.set_model({.lose_one_in = static_cast<uint32_t>(50 + random_.below(400))});
-            co_await pass(trouble_most);
+            co_await pass(longest_);
             network_.set_model({});
             break;
         default:
             ++totals_.slow;
             network_.set_model({.delay_most = std::chrono::milliseconds(1 + random_.below(5)),
                                 .bytes_per_second = (1 + random_.below(20)) << 20});
-            co_await pass(trouble_most);
+            co_await pass(longest_);
             network_.set_model({});
             break;
     }

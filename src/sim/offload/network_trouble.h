@@ -19,10 +19,14 @@ class NetworkTrouble {
         Totals& operator+=(const Totals& other);
     };
 
-    // Between the processes with these names.
+    // Between the processes with these names. `longest`: of what is not over at once.
     NetworkTrouble(Reactor& reactor, fabric::sim::Network& network,
-                   std::vector<std::string> processes, uint64_t seed)
-        : reactor_(reactor), network_(network), processes_(std::move(processes)), random_(seed) {}
+                   std::vector<std::string> processes, uint64_t seed, Duration longest)
+        : reactor_(reactor),
+          network_(network),
+          processes_(std::move(processes)),
+          random_(seed),
+          longest_(longest) {}
 
     // Makes trouble until `over`, at random times up to `pause_max` apart, and leaves the network
     // without faults.
@@ -38,6 +42,7 @@ class NetworkTrouble {
     fabric::sim::Network& network_;
     const std::vector<std::string> processes_;
     Random random_;
+    const Duration longest_;
     Totals totals_;
 };
 

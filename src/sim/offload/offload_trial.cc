@@ -24,13 +24,16 @@ constexpr size_t clients_per_host = 3;
 // Of virtual time: far more than the crashes take.
 constexpr Duration patience = std::chrono::minutes(10);
 
-// The longest pauses between a client's operations, the kills of a DPU, and faults of the network.
+// The longest pauses between a client's operations, the kills of a DPU, and faults of the network;
+// and the longest of such faults.
 struct Pace {
-    Duration operations, kills, trouble;
+    Duration operations, kills, trouble, fault = 120ms;
 };
 constexpr Pace fast{.operations = {}, .kills = 800ms, .trouble = 150ms};
 // The store's grace for pins ends between crashes, and DPUs punch what was unlinked.
 constexpr Pace slow{.operations = 10s, .kills = 20s, .trouble = 3s};
+// Nodes are changed rarely enough to be leased most of the time. Faults last longer than leases.
+constexpr Pace leased{.operations = 400ms, .kills = 20s, .trouble = 3s, .fault = 4s};
 
 // Removes the contents of a directory and its subdirectories.
 Task<Result<>> remove_all(fs::FileSystem& files, fs::NodeId directory) {
@@ -64,7 +67,8 @@ class OffloadTrial {
           crashes_(random_.next()),
           storage_(world, network_, *rig_, random_.next(), storage_options()),
           host_count_(options.dpus * hosts_per_dpu),
-          shared_(world.core(), host_count_ * clients_per_host) {}
+          shared_(world.core(), host_count_ * clients_per_host),
+          versioned_(world.core()) {}
 
     Task<> run();
 
@@ -92,7 +96,7 @@ class OffloadTrial {
     void note(size_t client, std::string_view what, const Result<>& done);
     [[nodiscard]] bool is_condemned() const {
         return !report_.problems.empty() || !shared_.problems().empty() ||
-               !storage_.problems().empty();
+               !versioned_.problems().empty() || !storage_.problems().empty();
     }
 
     World& world_;
@@ -109,6 +113,7 @@ class OffloadTrial {
     std::vector<std::unique_ptr<DirectoryWork>> directories_;
     const size_t host_count_;
     SharedWork shared_;
+    VersionedFiles versioned_;
     uint64_t free_bytes_ = 0;  // of the store, before any client worked
     Pace pace_ = fast;
     bool armed_ = false;
@@ -133,6 +138,7 @@ Task<> OffloadTrial::run() {
     {
         const auto files = co_await mount_directly();
         ROS2S_CHECK(files && co_await shared_.prepare(*files));
+        if (options_.leases) ROS2S_CHECK(co_await versioned_.prepare(*files));
         co_await files->close_all();
     }
     Nursery keeping(world_.core(), 1 + 2 * options_.dpus);
@@ -142,7 +148,7 @@ Task<> OffloadTrial::run() {
 
     Nursery working(world_.core(), host_count_ * clients_per_host);
     Nursery troubling(world_.core(), 2 + options_.dpus);
-    NetworkTrouble trouble(world_.core(), network_, processes(), random_.next());
+    NetworkTrouble trouble(world_.core(), network_, processes(), random_.next(), pace_.fault);
     co_await work(working);
     armed_ = true;
     rig_->arm(*next_crash(false));
@@ -168,11 +174,13 @@ Task<> OffloadTrial::run() {
 // DPUs and hosts start without faults.
 Task<> OffloadTrial::begin() {
     if (random_.one_in(4)) pace_ = slow;
+    if (options_.leases) pace_ = leased;
     for (size_t i = 0; i < options_.dpus; ++i) {
         const DpuOptions options{.number = i,
                                  .strikes = ~uint64_t{0},
                                  .strike_within = 80,
-                                 .orphan_grace = options_.orphan_grace};
+                                 .orphan_grace = options_.orphan_grace,
+                                 .lends = options_.leases};
         dpus_.push_back(std::make_unique<Dpu>(world_, network_, storage_, random_.next(), options));
         ROS2S_CHECK(co_await dpus_.back()->start());
     }
@@ -209,6 +217,7 @@ Task<> OffloadTrial::wait_for_crashes() {
 Task<> OffloadTrial::end() {
     for (const auto& host : hosts_) {
         report_.requests_repeated += host->metrics().requests_repeated.value();
+        report_.hits += host->hits();
         co_await host->disconnect();
     }
     for (const auto& dpu : dpus_) {
@@ -239,7 +248,8 @@ Task<> OffloadTrial::judge() {
         co_await storage_.halt();
     }
     report_.shared = shared_.totals();
-    for (const auto* more : {&shared_.problems(), &storage_.problems()}) {
+    report_.looks = versioned_.looks();
+    for (const auto* more : {&shared_.problems(), &versioned_.problems(), &storage_.problems()}) {
         report_.problems.insert(report_.problems.end(), more->begin(), more->end());
     }
 }
@@ -280,7 +290,10 @@ Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
     self.note(number, directory.what(), done);
     while (done && !self.over_ && !self.is_condemned()) {
         co_await pause(self, random, self.pace_.operations);
-        if (random.one_in(2)) {
+        if (self.options_.leases && !random.one_in(4)) {
+            done = co_await self.versioned_.step(files, random);
+            self.note(number, "versioned", done);
+        } else if (random.one_in(2)) {
             done = co_await directory.step();
             ++self.report_.operations;
             self.note(number, directory.what(), done);

@@ -13,6 +13,7 @@
 #include "ros2s/sim/trace_hash.h"
 #include "ros2s/sim/trial.h"
 #include "shared_work.h"
+#include "versioned_files.h"
 
 namespace ros2s::sim {
 
@@ -25,6 +26,7 @@ struct OffloadOptions {
     uint32_t cores = 1;                     // of the store; the rig has as many
     uint64_t points = 12;                   // crashes of the store, after which the clients end
     Duration orphan_grace = offload_grace;  // of the DPUs' file systems
+    bool leases = false;                    // the DPUs lend leases, and the hosts have caches
     bool keeps_replies = true;  // false: the store forgets update names; the test must detect that
     // Records the clients' operations and their results; the rig's may be the same object. Outlives
     // the trial.
@@ -44,6 +46,8 @@ struct OffloadReport {
     NetworkTrouble::Totals trouble;
     uint64_t requests_repeated = 0;  // sent again by a host's channel
     uint64_t replayed = 0;           // stored replies that the store returned
+    uint64_t looks = 0;              // at versioned files
+    uint64_t hits = 0;               // look-ups and attributes from the hosts' caches
 };
 
 // The rig's store must have room for all data of the clients, 1 MiB, and pin_grace = offload_grace.

@@ -50,6 +50,21 @@ TEST_P(OffloadTrial, PathWithoutBugsPasses) {
     EXPECT_GT(trouble, 20U);
 }
 
+TEST_P(OffloadTrial, HostsWithLeasesSeeNothingOld) {
+    uint64_t looks = 0, hits = 0, kills = 0;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        const OffloadReport report = run(seed, {.dpus = GetParam(), .leases = true}).report;
+        for (const std::string& text : report.problems)
+            ADD_FAILURE() << "seed " << seed << ": " << text;
+        looks += report.looks;
+        hits += report.hits;
+        kills += report.dpu_kills;
+    }
+    EXPECT_GT(looks, 1000U);
+    EXPECT_GT(hits, looks / 4);
+    EXPECT_GT(kills, 4U);
+}
+
 TEST_P(OffloadTrial, SeedDeterminesTheRun) {
     const OffloadOptions options{.dpus = GetParam(), .points = 6};
     const Story once = run(7, options), again = run(7, options), other = run(8, options);
