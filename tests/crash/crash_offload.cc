@@ -175,6 +175,7 @@ Trial run_one(const Options& options, uint64_t seed) {
     Trial trial{.report = run_offload_trial(seed, factory,
                                             {.dpus = options.dpus,
                                              .cores = options.cores,
+                                             .leases = seed % 4 == 3,
                                              .keeps_replies = options.keeps_replies,
                                              .trace = &trace})};
     trial.trace = trace.value();
