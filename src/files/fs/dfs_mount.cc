@@ -197,6 +197,11 @@ Task<> DfsMount::close_all() {
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
+    if (store_.features().leases && !leaves_orphans()) {
+        // No other mount waits for this one, now or when the store is opened again.
+        (void)co_await store_.listen({.deadline = unpin_until_}, container_, holder_,
+                                     {.ends = true});
+    }
     if (!options_.reaps || spares_all()) co_return;
     // Orphans of other mounts stay as long as readers of their names may need them.
     std::erase_if(orphans_, [](const auto& each) { return each.second.is_listed; });
