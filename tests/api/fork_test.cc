@@ -958,6 +958,45 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
     EXPECT_EQ(run(PROGRAM_CLI " pool check " + pool.directory() + " >/dev/null"), 0);
 }
 
+// Its users say so soon, and go on when it can be opened again.
+TEST(PoolOfAnotherProcess, UsersOfAPoolThatCannotBeOpenedAgainGetAnError) {
+    constexpr auto most = std::chrono::seconds(10);
+    const Daemons pool("--no-daemons ");
+    const std::string config = pool.directory() + "/config.yaml", away = config + ".away";
+    std::array<int, 2> ready{}, ended{};
+    ASSERT_EQ(pipe(ready.data()), 0);
+    ASSERT_EQ(pipe(ended.data()), 0);
+    char byte = 0;
+    const pid_t owner = start_child([&] {
+        ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+        const pid_t child = start_child([&] {
+            ros2s_file* file = nullptr;
+            CHILD_CHECK(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file) == 0);
+            CHILD_CHECK(write(ready[1], "x", 1) == 1);
+            CHILD_CHECK(read(ended[0], &byte, 1) == 1);
+            const auto begun = std::chrono::steady_clock::now();
+            CHILD_CHECK(ros2s_pwrite(file, "x", 1, 0) == -ENOTCONN);
+            CHILD_CHECK(std::chrono::steady_clock::now() - begun < most);
+            std::filesystem::rename(away, config);
+            CHILD_CHECK(wait_for([&] { return ros2s_pwrite(file, "x", 1, 0) == 1; }));
+            CHILD_CHECK(ros2s_file_close(file) == 0);
+            CHILD_CHECK(ros2s_close(fs) == 0);
+            CHILD_CHECK(write(ready[1], "y", 1) == 1);
+            return 0;
+        });
+        return end_of(child);
+    });
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    std::filesystem::rename(config, away);
+    kill(owner, SIGKILL);
+    EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
+    EXPECT_EQ(write(ended[1], "x", 1), 1);
+    close(ready[1]);
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    for (const int each : {ready[0], ended[0], ended[1]}) close(each);
+}
+
 // daemon(3): the owner ends as soon as it has forked.
 TEST(PoolOfAnotherProcess, DaemonGoesOnWithThePoolOfItsParent) {
     const Daemons pool("--no-daemons ");
