@@ -1,5 +1,5 @@
-// hdf5_ranks: ranks write one data set of one HDF5 file in parallel, and read what the others wrote.
-// It ends with the line of the first wrong answer.
+// hdf5_ranks: ranks write one data set of one HDF5 file in parallel, and read what the others
+// wrote. It ends with the line of the first wrong answer.
 //
 //     hdf5_ranks independent|collective PATH…    rank i opens the i-th path, or the last one
 #include <hdf5.h>
@@ -12,12 +12,12 @@ enum { rows = 200, columns = 300 };
 
 static int rank, ranks;
 
-#define CHECK(condition)                                                         \
-    do {                                                                         \
-        if (!(condition)) {                                                      \
+#define CHECK(condition)                                                           \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
             fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition); \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                        \
-        }                                                                        \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                          \
+        }                                                                          \
     } while (0)
 
 static hid_t opened_by(const char* path, int makes) {
@@ -47,8 +47,8 @@ int main(int count, char** arguments) {
     const hid_t space = H5Screate_simple(2, size, NULL), memory = H5Screate_simple(2, part, NULL);
     const hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
     CHECK(H5Pset_chunk(creation, 2, chunk) >= 0);
-    hid_t set = H5Dcreate(file, "numbers", H5T_NATIVE_INT, space, H5P_DEFAULT, creation,
-                          H5P_DEFAULT);
+    hid_t set =
+        H5Dcreate(file, "numbers", H5T_NATIVE_INT, space, H5P_DEFAULT, creation, H5P_DEFAULT);
     CHECK(set >= 0);
     hsize_t start[2] = {(hsize_t)rank * rows, 0};
     CHECK(H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, part, NULL) >= 0);

@@ -1,4 +1,5 @@
-// mpi_files: what ranks do with one file by MPI-IO. It ends with the line of the first wrong answer.
+// mpi_files: what ranks do with one file by MPI-IO. It ends with the line of the first wrong
+// answer.
 //
 //     mpi_files CASE PATH…    rank i opens the i-th path, or the last one: all lead to one file
 //
@@ -12,12 +13,12 @@ enum { blocks = 64, block_bytes = 10000, turns = 20, records = 50 };
 
 static int rank, ranks;
 
-#define CHECK(condition)                                                         \
-    do {                                                                         \
-        if (!(condition)) {                                                      \
+#define CHECK(condition)                                                           \
+    do {                                                                           \
+        if (!(condition)) {                                                        \
             fprintf(stderr, "rank %d, line %d: %s\n", rank, __LINE__, #condition); \
-            MPI_Abort(MPI_COMM_WORLD, 1);                                        \
-        }                                                                        \
+            MPI_Abort(MPI_COMM_WORLD, 1);                                          \
+        }                                                                          \
     } while (0)
 #define MPI(call) CHECK((call) == MPI_SUCCESS)
 
@@ -49,8 +50,8 @@ static void independent(MPI_File file) {
     free(bytes);
 }
 
-// Each rank writes every `ranks`-th integer, through a view of the file, in one collective call. Open
-// MPI makes single durable writes of it.
+// Each rank writes every `ranks`-th integer, through a view of the file, in one collective call.
+// Open MPI makes single durable writes of it.
 static void collective(MPI_File file) {
     enum { each = 500 };
     MPI_Datatype one, strided;
@@ -77,7 +78,8 @@ static void collective(MPI_File file) {
     free(numbers);
 }
 
-// All ranks write one range at the same time: readers see the bytes of one rank. No synchronisation.
+// All ranks write one range at the same time: readers see the bytes of one rank. No
+// synchronisation.
 static void atomic(MPI_File file) {
     char* const bytes = malloc(block_bytes);
     MPI(MPI_File_set_atomicity(file, 1));
