@@ -197,8 +197,9 @@ Task<> DfsMount::close_all() {
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
-    if (store_.features().leases && !leaves_orphans()) {
-        // No other mount waits for this one, now or when the store is opened again.
+    // No other mount waits for this one, now or when a store of another process is opened again.
+    const bool is_known = takes_leases() || (store_.features().leases && store_.pins_era() != 0);
+    if (is_known && !leaves_orphans()) {
         (void)co_await store_.listen({.deadline = unpin_until_}, container_, holder_,
                                      {.ends = true});
     }
