@@ -522,6 +522,11 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         "--once", top_command.options->once,
         "print one table after one interval, then exit; the default with --json and if "
         "standard output is not a terminal");
+    top_command.app
+        .add_option("--by", top_command.options->by,
+                    "show requests by kind: of each tenant, mount, container or process")
+        ->check(CLI::IsMember({"tenant", "mount", "container", "process"}))
+        ->type_name("WHAT");
     top_command.app.add_option(
         "--password-file", top_command.options->password_file,
         "a file whose first line is the password for all addresses; required for them "
@@ -532,7 +537,8 @@ void add_questions(CLI::App& app, Arguments& arguments) {
         "NAMES requests for names and attributes. P50 and P99 are times from arrival to reply.\n"
         "BUSY is the total time of all requests. QUEUED is the part spent waiting for a turn,\n"
         "THROTTLED the part spent waiting because of the tenant's rate limits. At an engine, a\n"
-        "DPU with rights of its own counts as a tenant. Ctrl-C ends the display.");
+        "DPU with rights of its own counts as a tenant. With --by, LOOKS and CHANGES are requests\n"
+        "for names and attributes. Ctrl-C ends the display.");
 }
 
 void add_plan(CLI::App& app, Arguments& arguments) {

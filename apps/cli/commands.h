@@ -64,6 +64,7 @@ struct TopOptions {
     std::string password_file;                // empty: of a directory, the usual one
     double interval = 2;                      // seconds
     bool once = false;
+    std::string by;  // top/rates.h; empty: tenants, with their latencies
 };
 Task<Result<>> top(CommandContext context, TopOptions options);
 

@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include "ros2s/base/text_parts.h"
+#include "ros2s/daemon/session_sources.h"
 #include "ros2s/daemon/trusted_network.h"
 
 namespace ros2s::dpud {
@@ -206,6 +207,11 @@ std::vector<exporter::Source> Dpu::metrics() const {
     front_.add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return tenants_.metrics(); }});
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
+    sources.push_back({.list = {}, .others = [this] {
+                           return daemon::sources_of(sessions_, [this](const auto& session) {
+                               return mounts_.containers_of(session.id);
+                           });
+                       }});
     return sources;
 }
 

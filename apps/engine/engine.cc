@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include "ros2s/daemon/session_sources.h"
 #include "ros2s/daemon/trusted_network.h"
 #include "ros2s/rights/sources/tenants.h"
 
@@ -175,6 +176,11 @@ std::vector<exporter::Source> Engine::metrics() const {
     pools_.add_metrics(sources);
     data_->add_metrics(sources);
     sources.push_back({.list = {}, .others = [this] { return daemon::sources_of(accounts_); }});
+    sources.push_back({.list = {}, .others = [this] {
+                           return daemon::sources_of(sessions_, [this](const auto& session) {
+                               return router_->containers_of(session.id);
+                           });
+                       }});
     return sources;
 }
 

@@ -211,6 +211,15 @@ void StoreRouter::destroyed(const rpc::Request& request, object::ContainerId con
     audit(request, AuditAction::destroy, id, fmt::format("destroyed the container {}", id));
 }
 
+std::vector<std::string> StoreRouter::containers_of(session::SessionId session) const {
+    std::vector<std::string> labels;
+    for (auto each = decisions_.lower_bound({session.value, Uuid{}});
+         each != decisions_.end() && each->first.first == session.value; ++each) {
+        labels.push_back(each->second.label);
+    }
+    return labels;
+}
+
 void StoreRouter::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, server] : servers_) {
         sources.push_back(

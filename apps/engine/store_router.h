@@ -45,6 +45,8 @@ class StoreRouter final : public rpc::Service,
     // The counters of each pool's server, with its label `pool`. They live as long as this.
     void add_metrics(std::vector<exporter::Source>& sources) const;
     void visit_times(const HistogramVisitor& visit) const { times_.visit(visit); }
+    // The labels of the containers that the session has used.
+    [[nodiscard]] std::vector<std::string> containers_of(session::SessionId session) const;
 
     Task<> session_ending(session::Session& session) override;
 

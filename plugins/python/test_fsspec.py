@@ -182,6 +182,17 @@ class Copies:
         self.copy([f"{self.src}/{name}" for name in names], [f"{self.dst}/new/{name}" for name in names])
         self.expect("new/file1", "new/file2")
 
+    def test_directory_recursive(self):
+        self.fill()
+        fs, target = self.target[0], self.dst + "/target"
+        source = self.src + "/subdir"
+        for slash in "", "/":
+            for is_there in False, True:
+                self.copy(source + slash, target, recursive=True)
+                self.assertTrue(fs.isfile(target + "/subfile1"))
+                self.assertEqual(fs.isfile(target + "/subdir/subfile1"), is_there and not slash)
+            fs.rm(target, recursive=True)
+
     def test_empty_directory(self):
         self.fill()
         self.source[0].mkdir(self.src + "/empty")

@@ -1,5 +1,6 @@
 """Tests the Python module on a real pool, by each kind of URI. LYING_LIBRARY is the library of a client whose server
 lies."""
+import asyncio
 import ctypes
 import errno
 import fcntl
@@ -255,6 +256,21 @@ class FullPool(unittest.TestCase):
                         file.pwrite(bytes(64 << 20), 0)
                     self.assertEqual(caught.exception.errno, errno.ENOSPC)
                     self.assertGreater(file.size(), 0)
+            self.write_asynchronously(fs, bytes(64 << 20))
+            try:
+                import torch
+            except ImportError:
+                return
+            self.write_asynchronously(fs, torch.zeros(16 << 20))
+
+    def write_asynchronously(self, fs, buffer):
+        async def write():
+            async with await fs.aopen("big", "wb") as file:
+                await file.awrite(buffer, 0)
+
+        with self.assertRaises(OSError) as caught:
+            asyncio.run(write())
+        self.assertEqual(caught.exception.errno, errno.ENOSPC)
 
 
 class FalseServer(unittest.TestCase):

@@ -11,7 +11,7 @@ import tarfile
 import unittest
 
 import ros2store
-from on_pool import OnPool
+from on_pool import OnPool, ros2store_command
 
 try:
     import torch
@@ -278,6 +278,18 @@ class Direct(Embedded):
 
 class Offload(Embedded):
     scheme = "ros2s+dpu"
+
+    def test_a_killed_dpu_is_a_pause(self):
+        for workers in 0, 2:
+            seen = []
+            for i, batch in enumerate(Loader(Stream(self.files(), 5, seed=3), num_workers=workers)):
+                seen += batch.tolist()
+                if i == 1:
+                    with open(self.directory + "/run/dpu.pid") as file:
+                        os.kill(int(file.readline().split()[1]), signal.SIGKILL)
+                    ros2store_command("up", self.directory)
+            with self.subTest(workers=workers):
+                self.assertEqual(sorted(seen), list(range(COUNT)))
 
     def test_spawned_workers(self):
         loader = Loader(Stream(Files(self.uri, "set", number_of), 8, seed=5), num_workers=1, multiprocessing_context="spawn")

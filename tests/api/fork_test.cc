@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -18,6 +19,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <set>
 #include <string>
 #include <thread>
@@ -770,6 +772,69 @@ TEST(PoolOfAnotherProcess, OwnersEndIsNoticedWhenItCloses) {
     EXPECT_EQ(ros2s_close(fs), 0);
 }
 
+// For these the next opener of the pool waits (docs/formats/served.md).
+size_t clients_awaited(const Daemons& pool) {
+    std::ifstream file(pool.directory() + "/served");
+    const size_t lines = static_cast<size_t>(
+        std::count(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>(), '\n'));
+    return lines < 2 ? 0 : lines - 2;
+}
+
+TEST(PoolOfAnotherProcess, ClosedUserIsNotAwaited) {
+    const Daemons pool("--no-daemons ");
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    ASSERT_EQ(write_file(fs, "a", "before"), 0);
+    std::array<int, 2> closed{}, ends{};
+    ASSERT_EQ(pipe(closed.data()), 0);
+    ASSERT_EQ(pipe(ends.data()), 0);
+    char text[8] = {};
+    const pid_t child = start_child([&] {
+        ros2s_file* file = nullptr;
+        close(ends[1]);
+        CHILD_CHECK(ros2s_file_open(fs, "a", O_RDWR, 0, &file) == 0);
+        CHILD_CHECK(ros2s_pread(file, text, sizeof text, 0) == 6);
+        CHILD_CHECK(ros2s_pwrite(file, "A", 1, 0) == 1);
+        CHILD_CHECK(ros2s_file_close(file) == 0);
+        CHILD_CHECK(ros2s_close(fs) == 0);
+        CHILD_CHECK(write(closed[1], "x", 1) == 1);
+        CHILD_CHECK(read(ends[0], text, 1) == 0);
+        return 0;
+    });
+    EXPECT_EQ(read(closed[0], text, 1), 1);
+    EXPECT_EQ(ros2s_close(fs), 0);
+    EXPECT_EQ(clients_awaited(pool), 0U);
+    close(ends[1]);
+    EXPECT_EQ(end_of(child), 0);
+    for (const int each : {closed[0], closed[1], ends[0]}) close(each);
+}
+
+// It had a file open, and kept names and attributes.
+TEST(PoolOfAnotherProcess, EndedUserIsNotAwaited) {
+    const Daemons pool("--no-daemons ");
+    ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+    ASSERT_EQ(write_file(fs, "a", "before"), 0);
+    EXPECT_EQ(in_child([&] {
+                  struct stat st{};
+                  ros2s_file* file = nullptr;
+                  CHILD_CHECK(ros2s_stat(fs, "a", &st) == 0);
+                  CHILD_CHECK(ros2s_file_open(fs, "a", O_RDWR, 0, &file) == 0);
+                  CHILD_CHECK(ros2s_pwrite(file, "A", 1, 0) == 1);
+                  CHILD_CHECK(ros2s_flock(file, LOCK_EX) == 0);
+                  CHILD_CHECK(ros2s_stat(fs, "a", &st) == 0);
+                  return 0;
+              }),
+              0);
+    const auto begun = std::chrono::steady_clock::now();
+    ros2s_file* file = nullptr;
+    EXPECT_EQ(ros2s_chmod(fs, "a", 0600), 0);
+    EXPECT_EQ(ros2s_file_open(fs, "a", O_RDWR, 0, &file), 0);
+    EXPECT_EQ(ros2s_flock(file, LOCK_EX), 0);
+    EXPECT_EQ(ros2s_file_close(file), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(1));
+    EXPECT_TRUE(wait_for([&] { return clients_awaited(pool) == 0; }));
+    EXPECT_EQ(ros2s_close(fs), 0);
+}
+
 // The threads of what a pool needs run from the beginning of its opening.
 TEST(PoolOfAnotherProcess, ChildDuringOpenUsesThePoolToo) {
     const Daemons pool("--no-daemons ");
@@ -891,6 +956,45 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
     }
     EXPECT_EQ(ros2s_close(fs), 0);
     EXPECT_EQ(run(PROGRAM_CLI " pool check " + pool.directory() + " >/dev/null"), 0);
+}
+
+// Its users say so soon, and go on when it can be opened again.
+TEST(PoolOfAnotherProcess, UsersOfAPoolThatCannotBeOpenedAgainGetAnError) {
+    constexpr auto most = std::chrono::seconds(10);
+    const Daemons pool("--no-daemons ");
+    const std::string config = pool.directory() + "/config.yaml", away = config + ".away";
+    std::array<int, 2> ready{}, ended{};
+    ASSERT_EQ(pipe(ready.data()), 0);
+    ASSERT_EQ(pipe(ended.data()), 0);
+    char byte = 0;
+    const pid_t owner = start_child([&] {
+        ros2s_fs* fs = open_container(pool.uri("ros2s+local"));
+        const pid_t child = start_child([&] {
+            ros2s_file* file = nullptr;
+            CHILD_CHECK(ros2s_file_open(fs, "a", O_RDWR | O_CREAT, 0644, &file) == 0);
+            CHILD_CHECK(write(ready[1], "x", 1) == 1);
+            CHILD_CHECK(read(ended[0], &byte, 1) == 1);
+            const auto begun = std::chrono::steady_clock::now();
+            CHILD_CHECK(ros2s_pwrite(file, "x", 1, 0) == -ENOTCONN);
+            CHILD_CHECK(std::chrono::steady_clock::now() - begun < most);
+            std::filesystem::rename(away, config);
+            CHILD_CHECK(wait_for([&] { return ros2s_pwrite(file, "x", 1, 0) == 1; }));
+            CHILD_CHECK(ros2s_file_close(file) == 0);
+            CHILD_CHECK(ros2s_close(fs) == 0);
+            CHILD_CHECK(write(ready[1], "y", 1) == 1);
+            return 0;
+        });
+        return end_of(child);
+    });
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    std::filesystem::rename(config, away);
+    kill(owner, SIGKILL);
+    EXPECT_EQ(end_of(owner), a_signal + SIGKILL);
+    EXPECT_EQ(write(ended[1], "x", 1), 1);
+    close(ready[1]);
+    EXPECT_EQ(read(ready[0], &byte, 1), 1);
+    EXPECT_EQ(byte, 'y');
+    for (const int each : {ready[0], ended[0], ended[1]}) close(each);
 }
 
 // daemon(3): the owner ends as soon as it has forked.

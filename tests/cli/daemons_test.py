@@ -16,8 +16,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from daemons import SIZE, WithDirectory, answer, processes_of, run, wait_until
-from program import BIN
+from daemons import SIZE, TIMEOUT_SECONDS, WithDirectory, answer, processes_of, run, wait_until
+from program import BIN, PROGRAM
 
 
 def listens_on_networks(pid):
@@ -473,6 +473,21 @@ class Life(WithDirectory):
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)  # it would wait for the daemons first
+
+    def test_down_says_what_it_waits_for(self):
+        self.up("--size", SIZE)
+        _, dpu = self.pids()
+        os.kill(dpu, signal.SIGSTOP)
+        try:
+            down = subprocess.Popen([PROGRAM, "down", self.pool], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                    text=True)
+            self.addCleanup(down.kill)
+            said = down.stderr.readline()
+        finally:
+            os.kill(dpu, signal.SIGCONT)
+        self.assertIn(f"ros2store-dpu (process {dpu}) has not ended yet", said)
+        self.assertIn("down --kill", said)
+        self.assertIn("no process has", down.communicate(timeout=TIMEOUT_SECONDS)[0])
 
     def test_destroy_of_a_served_pool_is_refused(self):
         self.up("--size", SIZE)

@@ -64,6 +64,8 @@ class Media(Refusal):
 
     def test_a_pool_on_a_full_disk_can_be_read_and_files_removed(self):
         self.fill()
+        said = run("doctor", self.pool, expect=None).stdout
+        self.assertRegex(said, r"warning +disk space .* free in .*\n +→ the pool's index grows there")
         self.reads("a")
         run("rm", self.uri("b"))
         self.assertEqual(run("ls", self.uri()).stdout, "a\n")

@@ -140,6 +140,24 @@ class OfDaemons(WithDirectory):
             self.assertGreater(min(requests, names, mib), 0, row)
             self.assertGreater(float(row.split()[9]), 0, row)  # throttled
 
+    def test_rates_of_sessions(self):
+        self.up("--size", SIZE)
+        self.load()
+        for by, name in (("tenant", "client"), ("container", "pool/main"), ("process", "ros2store"),
+                         ("mount", "pool/main by ros2store")):
+            def shown():
+                for daemon in self.top("--by", by).values():
+                    self.assertEqual(daemon["by"], by)
+                    if not any(each["name"].startswith(name) and each["writes_per_second"] > 0 and
+                               each["bytes_per_second"] > 0 and each["sessions"] > 0 for each in daemon["groups"]):
+                        return False
+                return True
+
+            wait_until(shown, f"rates by {by}")
+        lines = run("top", self.pool, "--by", "mount").stdout.splitlines()
+        self.assertTrue(any(line.startswith("MOUNT ") for line in lines), lines)
+        self.assertTrue(any("WRITES" in line for line in lines), lines)
+
     def test_a_daemon_that_ends_and_comes_back(self):
         self.up("--size", SIZE)
         shown = Terminal("top", self.pool, "--interval", 0.3)
@@ -239,6 +257,7 @@ class OfServers(Refusal):
         for seconds in ("0", "x", "-1", "nan", "4000"):
             self.refused("top", "--interval", seconds, says=["a number of seconds from 0.1 to 3600"],
                          status=2)
+        self.refused("top", "--by", "user", says=["--by", "container"], status=2)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ using namespace std::chrono_literals;
 // A pool that was not closed is recovered first.
 constexpr Duration start_max = 5min;
 constexpr Duration stop_max = 60s;
+constexpr Duration told_after = 2s;
 constexpr Duration poll_interval = 10ms;
 constexpr int lock_descriptor = 3;
 
@@ -151,9 +152,17 @@ Task<Result<>> wait_for_end(CommandContext context, const DaemonPaths& paths,
     Reactor& reactor = context.environment.reactor;
     Progress waiting(fmt::format("waiting for {} to end", paths.program), Progress::Unit::seconds,
                      !context.console.json());
-    const Time until = reactor.now() + stop_max;
+    const Time begun = reactor.now(), until = begun + stop_max;
+    bool is_told = false;
     while (!holder.has_ended()) {
         ROS2S_CO_TRY(context.call.check(reactor));
+        if (!is_told && reactor.now() > begun + told_after) {
+            is_told = true;
+            context.console.warn(fmt::format(
+                "{} (process {}) has not ended yet: it ends its requests and writes what it holds; "
+                "its log is {}; `ros2store down --kill` does not wait for that",
+                paths.program, holder.pid(), paths.log));
+        }
         if (reactor.now() > until) {
             co_return context.report.fail(
                 Code::busy,

@@ -76,7 +76,7 @@ std::string why_open(const pool::OwnerRecord& owner, const std::string& director
 Task<Result<>> wait_until_free(CommandContext context, const std::string& directory) {
     Reactor& reactor = context.environment.reactor;
     const Time limit = reactor.now() + std::chrono::seconds(60);
-    const Time patience = reactor.now() + std::chrono::seconds(3);
+    const Time patience = reactor.now() + std::chrono::seconds(2);
     std::string reason;
     while (true) {
         ROS2S_CO_TRY_ASSIGN(const pool::OwnerRecord owner, owner_of(directory, context.report));

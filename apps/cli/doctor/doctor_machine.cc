@@ -8,6 +8,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
@@ -24,6 +25,9 @@ namespace {
 
 constexpr rlim_t memlock_wanted = rlim_t{64} << 20;
 constexpr uint64_t disk_wanted = uint64_t{5} << 30;
+// For the index of a pool that exists: a part of its size within these.
+constexpr uint64_t index_wanted_least = uint64_t{64} << 20;
+constexpr uint64_t index_wanted_most = uint64_t{1} << 30;
 constexpr long overlay_magic = 0x794c7630;
 constexpr long tmpfs_magic = 0x01021994;
 
@@ -184,6 +188,19 @@ Finding disk_space(const std::string& directory) {
     }
     const uint64_t free = system.f_bavail * static_cast<uint64_t>(system.f_bsize);
     finding.found = fmt::format("{} free in {}", human_bytes(free), directory);
+    Report no_pool;
+    if (const auto pool = pool::read_pool_directory(directory, no_pool)) {
+        const uint64_t wanted =
+            std::clamp(pool->device_bytes / 64, index_wanted_least, index_wanted_most);
+        if (free < wanted) {
+            finding.grade = Grade::slower;
+            finding.remedy = fmt::format(
+                "the pool's index grows there, and without space the pool takes no changes: keep "
+                "{} free",
+                human_bytes(wanted));
+        }
+        return finding;
+    }
     if (free < disk_wanted) {
         finding.grade = Grade::slower;
         finding.remedy = fmt::format(

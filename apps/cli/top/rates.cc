@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <ranges>
@@ -75,6 +76,38 @@ bool count_tenant(const Sample& sample, DaemonCounts& counts) {
     return bound.has_value();
 }
 
+constexpr std::string_view session_requests = "ros2store_session_requests_total";
+constexpr std::string_view session_bytes = "ros2store_session_bytes_total";
+constexpr std::string_view session_busy = "ros2store_session_busy_seconds_total";
+
+double SessionCounts::* count_of(const Sample& sample) {
+    if (sample.name == session_bytes) return &SessionCounts::bytes;
+    if (sample.name == session_busy) return &SessionCounts::busy;
+    const std::string_view kind = sample.label("kind");
+    if (kind == "look") return &SessionCounts::looks;
+    if (kind == "change") return &SessionCounts::changes;
+    if (kind == "read") return &SessionCounts::reads;
+    return kind == "write" ? &SessionCounts::writes : nullptr;
+}
+
+// False: it is about a session, and malformed.
+bool count_session(const Sample& sample, DaemonCounts& counts) {
+    if (sample.name != session_requests && sample.name != session_bytes &&
+        sample.name != session_busy) {
+        return true;
+    }
+    const std::string tenant(sample.label("tenant")), number(sample.label("session"));
+    double SessionCounts::* const count = count_of(sample);
+    if (tenant.empty() || number.empty() || count == nullptr || !is_count(sample.value)) {
+        return false;
+    }
+    SessionCounts& session = counts.each_session[{tenant, number}];
+    session.process = sample.label("process");
+    session.container = sample.label("container");
+    session.*count = sample.value;
+    return true;
+}
+
 double count_at(const std::map<double, double>& buckets, double bound) {
     const auto found = buckets.find(bound);
     return found == buckets.end() ? 0 : found->second;
@@ -144,8 +177,7 @@ std::string number(double value) {
     if (value == 0) return "0";
     return fmt::format("{:.{}f}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
 }
-std::string shown(std::string_view name) {
-    constexpr size_t most = 40;
+std::string shown(std::string_view name, size_t most) {
     std::string text;
     for (const char c : name) {
         if (c >= ' ' && c <= '~') {
@@ -157,36 +189,105 @@ std::string shown(std::string_view name) {
     return text.size() > most ? text.substr(0, most - 3) + "..." : text;
 }
 
-// A column of a tenant's figures: as text in its unit, and in JSON.
+// A column of figures: as text in its unit, and in JSON.
+template <class Rates>
 struct Column {
     std::string_view heading, unit;  // without a unit: a whole number
     int width;
     double units;  // in one second, one per second, or one
     std::string_view key;
-    double TenantRates::* rate = nullptr;  // or
-    std::optional<Latency> TenantRates::* latency = nullptr;
+    double Rates::* rate = nullptr;  // or
+    std::optional<Latency> Rates::* latency = nullptr;
 
-    [[nodiscard]] std::optional<Latency> value(const TenantRates& rates) const {
+    [[nodiscard]] std::optional<Latency> value(const Rates& rates) const {
         return rate != nullptr ? Latency{.seconds = rates.*rate} : rates.*latency;
     }
-    [[nodiscard]] std::string text(const TenantRates& rates) const {
+    [[nodiscard]] std::string text(const Rates& rates) const {
         const auto shown = value(rates);
         if (unit.empty()) return fmt::format("{:.0f}", shown->seconds);
         return shown ? (shown->or_more ? ">" : "") + number(shown->seconds * units) : "-";
     }
 };
-constexpr std::array columns{
-    Column{"SESS", "", 5, 1, "sessions", &TenantRates::sessions},
-    Column{"REQ", "/s", 8, 1, "requests_per_second", &TenantRates::requests},
-    Column{"NAMES", "/s", 8, 1, "names_per_second", &TenantRates::names},
-    Column{"MiB", "/s", 8, 1 / mib, "bytes_per_second", &TenantRates::bytes},
-    Column{"P50", "ms", 7, 1e3, "latency_p50_seconds", nullptr, &TenantRates::p50},
-    Column{"P99", "ms", 7, 1e3, "latency_p99_seconds", nullptr, &TenantRates::p99},
-    Column{"BUSY", "ms/s", 7, 1e3, "busy_seconds_per_second", &TenantRates::busy},
-    Column{"QUEUED", "ms/s", 7, 1e3, "queued_seconds_per_second", &TenantRates::queued},
-    Column{"THROTTLED", "ms/s", 10, 1e3, "throttled_seconds_per_second", &TenantRates::throttled},
-    Column{"REFUSED", "/s", 8, 1, "refused_per_second", &TenantRates::refused},
-};
+constexpr std::array<Column<TenantRates>, 10> columns{{
+    {"SESS", "", 5, 1, "sessions", &TenantRates::sessions},
+    {"REQ", "/s", 8, 1, "requests_per_second", &TenantRates::requests},
+    {"NAMES", "/s", 8, 1, "names_per_second", &TenantRates::names},
+    {"MiB", "/s", 8, 1 / mib, "bytes_per_second", &TenantRates::bytes},
+    {"P50", "ms", 7, 1e3, "latency_p50_seconds", nullptr, &TenantRates::p50},
+    {"P99", "ms", 7, 1e3, "latency_p99_seconds", nullptr, &TenantRates::p99},
+    {"BUSY", "ms/s", 7, 1e3, "busy_seconds_per_second", &TenantRates::busy},
+    {"QUEUED", "ms/s", 7, 1e3, "queued_seconds_per_second", &TenantRates::queued},
+    {"THROTTLED", "ms/s", 10, 1e3, "throttled_seconds_per_second", &TenantRates::throttled},
+    {"REFUSED", "/s", 8, 1, "refused_per_second", &TenantRates::refused},
+}};
+constexpr std::array<Column<GroupRates>, 7> group_columns{{
+    {"SESS", "", 5, 1, "sessions", &GroupRates::sessions},
+    {"READS", "/s", 8, 1, "reads_per_second", &GroupRates::reads},
+    {"WRITES", "/s", 8, 1, "writes_per_second", &GroupRates::writes},
+    {"LOOKS", "/s", 8, 1, "looks_per_second", &GroupRates::looks},
+    {"CHANGES", "/s", 8, 1, "changes_per_second", &GroupRates::changes},
+    {"MiB", "/s", 8, 1 / mib, "bytes_per_second", &GroupRates::bytes},
+    {"BUSY", "ms/s", 7, 1e3, "busy_seconds_per_second", &GroupRates::busy},
+}};
+
+std::string upper(std::string_view text) {
+    std::string out(text);
+    for (char& c : out) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+    return out;
+}
+
+// Two lines of headings, and at most `most` rows. `names`: of the rows.
+template <class Rates>
+std::vector<std::string> table(const std::vector<Rates>& rows, std::string_view heading,
+                               std::string Rates::* name, size_t name_most, const auto& its_columns,
+                               size_t most) {
+    if (rows.empty()) return {fmt::format("no {}", heading)};
+    std::vector<std::string> names{""};
+    names.push_back(upper(heading));
+    for (const Rates& each : rows | std::views::take(most)) {
+        names.push_back(shown(each.*name, name_most));
+    }
+    const size_t width = std::ranges::max(names, {}, &std::string::size).size();
+    std::vector<std::string> lines;
+    for (size_t i = 0; i < names.size(); ++i) {
+        std::string& line = lines.emplace_back(fmt::format("{:<{}}", names[i], width));
+        for (const auto& each : its_columns) {
+            line += fmt::format(" {:>{}}",
+                                i == 0   ? std::string(each.heading)
+                                : i == 1 ? std::string(each.unit)
+                                         : each.text(rows[i - 2]),
+                                each.width);
+        }
+    }
+    if (rows.size() > most) lines.push_back(fmt::format("and {} more", rows.size() - most));
+    return lines;
+}
+
+template <class Rates>
+Json values(const std::vector<Rates>& rows, std::string_view key, std::string Rates::* name,
+            const auto& its_columns) {
+    std::vector<Json> values;
+    for (const Rates& each : rows) {
+        std::vector<Json::Member> members{{std::string(key), each.*name}};
+        for (const auto& column : its_columns) {
+            const auto value = column.value(each);
+            members.emplace_back(column.key, value ? Json(value->seconds) : Json());
+        }
+        values.push_back(Json::object(members));
+    }
+    return Json::array(values);
+}
+
+// A mount: "pool/main by fio, process 7".
+std::string group_of(const std::string& tenant, const SessionCounts& session, By by) {
+    switch (by) {
+        case By::tenant: return tenant;
+        case By::container: return session.container;
+        case By::process: return session.process;
+        case By::mount: break;
+    }
+    return fmt::format("{} by {}", session.container, session.process);
+}
 
 }  // namespace
 
@@ -199,8 +300,9 @@ Result<DaemonCounts> counts_in(const std::vector<Sample>& samples, Report& repor
         }
         counts.*each.count = found->value;
     }
-    const auto wrong = std::ranges::find_if_not(
-        samples, [&](const Sample& each) { return count_tenant(each, counts); });
+    const auto wrong = std::ranges::find_if_not(samples, [&](const Sample& each) {
+        return count_tenant(each, counts) && count_session(each, counts);
+    });
     if (wrong == samples.end()) return counts;
     return report.fail(Code::corrupt, "{} has no tenant, bound or count", wrong->name);
 }
@@ -231,42 +333,48 @@ std::string totals_of(const DaemonCounts& counts, const std::vector<TenantRates>
         counts.sessions == 1 ? "" : "s");
 }
 
-std::vector<std::string> table_of(const std::vector<TenantRates>& tenants, size_t most) {
-    if (tenants.empty()) return {"no tenant"};
-    std::vector<std::string> names{""};
-    names.emplace_back("TENANT");
-    for (const TenantRates& each : tenants | std::views::take(most)) {
-        names.push_back(shown(each.tenant));
+std::vector<GroupRates> groups_between(const DaemonCounts& before, const DaemonCounts& now,
+                                       double seconds, By by) {
+    std::map<std::string, GroupRates> groups;
+    for (const auto& [key, session] : now.each_session) {
+        const auto known = before.each_session.find(key);
+        const SessionCounts earlier =
+            known == before.each_session.end() ? SessionCounts{} : known->second;
+        const auto rate = [&](double SessionCounts::* count) {
+            const double more = session.*count - earlier.*count;
+            return (more < 0 ? session.*count : more) / seconds;  // it began again
+        };
+        const std::string name = group_of(key.first, session, by);
+        GroupRates& group = groups[name];
+        group.name = name;
+        group.sessions += 1;
+        group.looks += rate(&SessionCounts::looks);
+        group.changes += rate(&SessionCounts::changes);
+        group.reads += rate(&SessionCounts::reads);
+        group.writes += rate(&SessionCounts::writes);
+        group.bytes += rate(&SessionCounts::bytes);
+        group.busy += rate(&SessionCounts::busy);
     }
-    const size_t width = std::ranges::max(names, {}, &std::string::size).size();
-    std::vector<std::string> lines;
-    for (size_t i = 0; i < names.size(); ++i) {
-        std::string& line = lines.emplace_back(fmt::format("{:<{}}", names[i], width));
-        for (const Column& each : columns) {
-            line += fmt::format(" {:>{}}",
-                                i == 0   ? std::string(each.heading)
-                                : i == 1 ? std::string(each.unit)
-                                         : each.text(tenants[i - 2]),
-                                each.width);
-        }
-    }
-    if (tenants.size() > most) {
-        lines.push_back(fmt::format("and {} more", tenants.size() - most));
-    }
-    return lines;
+    std::vector<GroupRates> rates;
+    for (auto& [name, group] : groups) rates.push_back(std::move(group));
+    std::ranges::sort(rates, [](const GroupRates& a, const GroupRates& b) {
+        return std::tie(b.busy, a.name) < std::tie(a.busy, b.name);
+    });
+    return rates;
 }
 
+std::vector<std::string> table_of(const std::vector<TenantRates>& tenants, size_t most) {
+    return table(tenants, "tenant", &TenantRates::tenant, 40, columns, most);
+}
+std::vector<std::string> table_of(const std::vector<GroupRates>& groups, By by, size_t most) {
+    return table(groups, by_names.at(static_cast<size_t>(by)), &GroupRates::name, 60, group_columns,
+                 most);
+}
 Json value_of(const std::vector<TenantRates>& tenants) {
-    std::vector<Json> values;
-    for (const TenantRates& each : tenants) {
-        std::vector<Json::Member> members{{"tenant", each.tenant}};
-        for (const Column& column : columns) {
-            const auto value = column.value(each);
-            members.emplace_back(column.key, value ? Json(value->seconds) : Json());
-        }
-        values.push_back(Json::object(members));
-    }
-    return Json::array(values);
+    return values(tenants, "tenant", &TenantRates::tenant, columns);
+}
+Json value_of(const std::vector<GroupRates>& groups) {
+    return values(groups, "name", &GroupRates::name, group_columns);
 }
 
 }  // namespace ros2s::cli

@@ -1,5 +1,6 @@
 #include "rates.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -184,6 +185,69 @@ TEST(TopTable, TenantsAreListed) {
     EXPECT_EQ(table_of({}, 9), std::vector<std::string>{"no tenant"});
     EXPECT_EQ(totals_of({.sessions = 1, .inside = 3, .waiting = 4}, tenants),
               "812 requests/s, 1.50 names/s, 203 MiB/s, 3 in progress, 4 waiting, 1 session");
+}
+
+constexpr std::string_view one_session =
+    "ros2store_session_requests_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
+    "container=\"pool/c\",kind=\"read\"} 7\n"
+    "ros2store_session_bytes_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
+    "container=\"pool/c\"} 4096\n"
+    "ros2store_session_busy_seconds_total{tenant=\"a\",session=\"1\",process=\"p, process 1\","
+    "container=\"pool/c\"} 0.5\n";
+
+TEST(TopCounts, SessionsAreParsed) {
+    Report report;
+    const auto all = counts(std::string(gauges) + std::string(one_session), report);
+    ASSERT_TRUE(all) << report.text();
+    const SessionCounts& session = all->each_session.at({"a", "1"});
+    EXPECT_EQ(session.process, "p, process 1");
+    EXPECT_EQ(session.container, "pool/c");
+    EXPECT_EQ(session.reads, 7);
+    EXPECT_EQ(session.writes, 0);
+    EXPECT_EQ(session.bytes, 4096);
+    EXPECT_EQ(session.busy, 0.5);
+    for (const std::string& wrong :
+         {std::string("ros2store_session_requests_total{tenant=\"a\",session=\"1\"} 1\n"),
+          std::string("ros2store_session_requests_total{tenant=\"a\",kind=\"read\"} 1\n"),
+          std::string("ros2store_session_bytes_total{session=\"1\"} 1\n"),
+          std::string("ros2store_session_bytes_total{tenant=\"a\",session=\"1\"} -1\n")}) {
+        EXPECT_FALSE(counts(std::string(gauges) + wrong, report)) << wrong;
+    }
+}
+
+TEST(TopRates, SessionsAreAddedUp) {
+    const DaemonCounts before{.each_session = {{{"a", "1"}, {"p", "c", 0, 0, 10, 2, 100, 1}},
+                                               {{"a", "2"}, {"q", "c", 0, 0, 10, 0, 100, 1}}}};
+    const DaemonCounts now{
+        .each_session = {{{"a", "1"}, {"p", "c", 0, 0, 14, 4, 300, 2}},
+                         {{"a", "2"}, {"q", "c", 0, 0, 4, 0, 40, 0.5}},  // it began again
+                         {{"b", "3"}, {"p", "d", 8, 6, 0, 0, 0, 4}}}};
+    const auto by = [&](By what) {
+        std::vector<std::string> rows;
+        for (const GroupRates& each : groups_between(before, now, 2, what)) {
+            rows.push_back(fmt::format("{}: {} {} {} {} {} {} {}", each.name, each.sessions,
+                                       each.looks, each.changes, each.reads, each.writes,
+                                       each.bytes, each.busy));
+        }
+        return rows;
+    };
+    using Rows = std::vector<std::string>;
+    EXPECT_EQ(by(By::tenant), (Rows{"b: 1 4 3 0 0 0 2", "a: 2 0 0 4 1 120 0.75"}));
+    EXPECT_EQ(by(By::container), (Rows{"d: 1 4 3 0 0 0 2", "c: 2 0 0 4 1 120 0.75"}));
+    EXPECT_EQ(by(By::process), (Rows{"p: 2 4 3 2 1 100 2.5", "q: 1 0 0 2 0 20 0.25"}));
+    EXPECT_EQ(by(By::mount), (Rows{"d by p: 1 4 3 0 0 0 2", "c by p: 1 0 0 2 1 100 0.5",
+                                   "c by q: 1 0 0 2 0 20 0.25"}));
+}
+
+TEST(TopTable, GroupsAreListed) {
+    const std::vector<GroupRates> groups{{.name = "pool/main", .sessions = 2, .reads = 812.4}};
+    EXPECT_EQ(table_of(groups, By::container, 9),
+              (std::vector<std::string>{
+                  "           SESS    READS   WRITES    LOOKS  CHANGES      MiB    BUSY",
+                  "CONTAINER             /s       /s       /s       /s       /s    ms/s",
+                  "pool/main     2      812        0        0        0        0       0"}));
+    EXPECT_EQ(table_of(std::vector<GroupRates>{}, By::mount, 9),
+              std::vector<std::string>{"no mount"});
 }
 
 TEST(TopTable, ControlCharactersAreEscaped) {

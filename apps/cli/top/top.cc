@@ -1,4 +1,4 @@
-// top: the load of each tenant, from the daemons' metrics.
+// top: the load of each tenant, mount, container or process, from the daemons' metrics.
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -29,7 +29,10 @@ struct Watched {
     Time at{};           // of the counts; 0: there are none
     double seconds = 0;  // between the last two counts; 0: there was one
     std::vector<TenantRates> tenants{};
+    std::optional<By> by{};
+    std::vector<GroupRates> groups{};  // if `by` is set
 
+    [[nodiscard]] size_t rows() const { return by ? groups.size() : tenants.size(); }
     [[nodiscard]] std::string name() const {
         return program.empty() ? location : program + " of " + location;
     }
@@ -141,6 +144,9 @@ Task<Result<>> ask(CommandContext context, Watched& daemon) {
     if (daemon.at != Time{}) {
         daemon.seconds = std::chrono::duration<double>(now - daemon.at).count();
         daemon.tenants = rates_between(daemon.counts, *counts, daemon.seconds);
+        if (daemon.by) {
+            daemon.groups = groups_between(daemon.counts, *counts, daemon.seconds, *daemon.by);
+        }
     }
     daemon.counts = std::move(*counts);
     daemon.at = now;
@@ -151,7 +157,9 @@ Task<Result<>> ask(CommandContext context, Watched& daemon) {
 Task<Result<>> look(CommandContext context, const TopOptions& options,
                     std::vector<Watched>& daemons) {
     ROS2S_CO_TRY_ASSIGN(std::vector<Watched> found, find_daemons(options, context.report));
+    const auto* const by = std::ranges::find(by_names, options.by);
     for (Watched& each : found) {
+        if (by != by_names.end()) each.by = static_cast<By>(by - by_names.begin());
         const auto known = std::ranges::find_if(
             daemons, [&](const Watched& old) { return old.name() == each.name(); });
         if (known != daemons.end()) {
@@ -178,19 +186,21 @@ Result<> check_any(const std::vector<Watched>& daemons, Report& report) {
 
 // ---- showing what they did
 
-std::vector<std::string> lines_of(const Watched& daemon, size_t tenants_max) {
+std::vector<std::string> lines_of(const Watched& daemon, size_t rows_max) {
     if (!daemon.trouble.empty()) return {fmt::format("{}: {}", daemon.name(), daemon.trouble)};
     if (daemon.seconds == 0) return {fmt::format("{}: its rates follow", daemon.name())};
     std::vector<std::string> lines{
         fmt::format("{}: {}", daemon.name(), totals_of(daemon.counts, daemon.tenants))};
-    std::ranges::move(table_of(daemon.tenants, tenants_max), std::back_inserter(lines));
+    std::ranges::move(daemon.by ? table_of(daemon.groups, *daemon.by, rows_max)
+                                : table_of(daemon.tenants, rows_max),
+                      std::back_inserter(lines));
     return lines;
 }
 
 void say_all(const Console& console, const std::vector<Watched>& daemons) {
     for (const Watched& each : daemons) {
         if (&each != daemons.data()) console.say("");
-        for (const std::string& line : lines_of(each, each.tenants.size())) console.say(line);
+        for (const std::string& line : lines_of(each, each.rows())) console.say(line);
     }
 }
 
@@ -244,7 +254,9 @@ Json value_of(const std::vector<Watched>& daemons) {
              {"sessions", count(&DaemonCounts::sessions)},
              {"in_progress", count(&DaemonCounts::inside)},
              {"waiting", count(&DaemonCounts::waiting)},
-             {"tenants", known ? cli::value_of(each.tenants) : Json()}}));
+             {"tenants", known ? cli::value_of(each.tenants) : Json()},
+             {"by", each.by ? Json(by_names.at(static_cast<size_t>(*each.by))) : Json()},
+             {"groups", known && each.by ? cli::value_of(each.groups) : Json()}}));
     }
     return Json::object({{"daemons", Json::array(values)}});
 }

@@ -49,10 +49,10 @@ class LoopQueue:
         return await self._run_one(file, "read", lambda token: self._queue.readinto(file._native, buffer, offset, token))
 
     async def write(self, file, buffer, offset):
-        memory = memoryview(buffer).cast("B") if not hasattr(buffer, "data_ptr") else buffer
+        memory = _bytes_of(buffer)
         done = await self._run_one(file, "write", lambda token: self._queue.write(file._native, memory, offset, token))
         # A request writes fewer bytes only if the rest failed. Another one with the rest returns the error.
-        while isinstance(memory, memoryview) and done < len(memory):
+        while done < len(memory):
             rest, at = memory[done:], offset + done
             count = await self._run_one(file, "write", lambda token: self._queue.write(file._native, rest, at, token))
             if count == 0:
@@ -106,6 +106,16 @@ class LoopQueue:
     def _finish(self, completions):
         for (batch, index), result in completions:
             batch.done(index, result)
+
+
+def _bytes_of(buffer):
+    """The memory of a buffer or tensor, of which len() and parts are in bytes."""
+    if not hasattr(buffer, "data_ptr"):
+        return memoryview(buffer).cast("B")
+    if not buffer.is_contiguous():
+        raise BufferError("the tensor is not contiguous")
+    import torch
+    return buffer.detach().view(-1).view(torch.uint8)
 
 
 def _error(what, file, result):

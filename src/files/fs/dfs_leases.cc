@@ -51,6 +51,7 @@ Task<> DfsMount::listen(DfsMount& self) {
         listening = {.given_back = news->recalled};
     }
     co_await self.leases_.lose_all();
+    if (!self.leaves_orphans()) co_return;  // it ends, and tells that when it has no pins
     // Nobody has to wait for a mount that is gone.
     const Call call{.deadline = self.unpin_until_};
     (void)co_await self.store_.listen(call, self.container_, self.holder_, anew);

@@ -38,8 +38,9 @@ class TicketSource {
   public:
     virtual ~TicketSource() = default;
     // Errors: those of the control plane. Two `denied` in sequence fail the waiting requests.
-    // `stale`: the session has ended, or the capability that it showed is out of date. Requests
-    // wait for another one, for ChannelOptions::renewal_within, and then fail with `disconnected`.
+    // `stale`: the session has ended, or the capability that it showed is out of date, or the
+    // server will not come back by itself. Requests wait for ChannelOptions::renewal_within, and
+    // then fail with `disconnected`.
     virtual Task<Result<std::string>> take(Report& report) = 0;
     // The address for its tickets. A restarted server may listen at another address. Empty: the
     // address with which the channel was opened.

@@ -11,6 +11,7 @@
 //   of windows at every use.
 #pragma once
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -43,7 +44,8 @@ namespace ros2s::rpc {
 struct Guest {
     uint64_t session = 0;
     uint64_t tenant = 0;
-    Uuid owner{};  // of its clients' update names (UpdateName::owner)
+    Uuid owner{};                             // of its clients' update names (UpdateName::owner)
+    std::shared_ptr<GuestMetrics> metrics{};  // null: they are not counted
 };
 
 class Gate;

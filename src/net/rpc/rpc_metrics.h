@@ -1,10 +1,12 @@
 // Channels and servers count in these structs. Their core writes the counters, any thread reads
 // them.
 #pragma once
+#include <array>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "ros2s/admission/cost.h"
 #include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/runtime/time.h"
@@ -44,6 +46,18 @@ struct ServerMetrics {
     Counter bytes_in, bytes_out;  // payload
     Counter memory_bytes;         // held for payload now
     void visit(const MetricVisitor& visit) const;
+};
+
+// The requests of one guest's session, by kind of work.
+struct GuestMetrics {
+    static constexpr std::array<std::string_view, 4> kinds{"look", "change", "read", "write"};
+    std::array<Counter, kinds.size()> requests;
+    Counter bytes, busy_ns;
+    void add(admission::Work work, uint64_t payload, Duration took) noexcept {
+        requests[static_cast<size_t>(work)].add();
+        bytes.add(payload);
+        busy_ns.add(static_cast<uint64_t>(took.count()));
+    }
 };
 
 // MethodTimes: the durations of a service's requests, by method.

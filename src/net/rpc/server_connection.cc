@@ -126,9 +126,11 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     std::optional<Span> waiting(std::in_place, request.call().trace, self.server_.reactor_,
                                 "rpc.queue");
     admission::Demand demand(0);
+    admission::Work work = admission::Work::look;
     if (!undeliverable) {
         const Service& service = self.server_.service_;
-        demand = admission::Demand(service.work(request), request.bytes_most());
+        work = service.work(request);
+        demand = admission::Demand(work, request.bytes_most());
         demand.reply_bytes = service.reply_memory_bytes(request);
     }
     request.cost_ns_ = demand.cost_ns;
@@ -154,6 +156,7 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
     // Others made it wait: its time says nothing of this server.
     if (!request.left_turn_) {
         self.line_->metrics().latency.add(static_cast<uint64_t>(request.took().count()));
+        if (self.guest_.metrics) self.guest_.metrics->add(work, demand.bytes, request.took());
     }
     if (const auto& refusal = request.refusal()) {
         self.line_->metrics().refused.add();

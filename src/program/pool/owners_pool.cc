@@ -17,7 +17,8 @@ namespace ros2s::pool {
 namespace {
 
 // An owner admits the processes of its user without tickets. Asked for one, this makes sure that
-// the pool has an owner.
+// the pool has an owner. `stale`: it has none that can be asked. Requests wait for one for
+// ChannelOptions::renewal_within.
 class Successor final : public rpc::TicketSource {
   public:
     Successor(Reactor& reactor, Log log, StopToken stop, std::string directory, std::string program,
@@ -34,14 +35,13 @@ class Successor final : public rpc::TicketSource {
         ROS2S_CO_TRY(check_trusted(in(directory_, service_name), report));
         // Whoever opens it looks for an owner first.
         if (std::exchange(is_first_, false) || program_.empty()) co_return std::string();
-        if (reactor_.now() < next_start_) {
-            Report ignored;
-            if (find_owner(directory_, ignored).value_or(OwnerRecord{}).pid != 0) {
-                co_return std::string();
-            }
-            report.say(why_);
-            co_return fail(Code::disconnected);
+        Report ignored;
+        const auto owner = find_owner(directory_, ignored).value_or(OwnerRecord{});
+        if (owner.pid > 0 && !owner.shares) {
+            co_return report.fail(Code::stale, "{}", describe_owner(directory_, owner));
         }
+        if (owner.pid != 0) co_return std::string();
+        if (reactor_.now() < next_start_) co_return report.fail(Code::stale, "{}", why_);
         Report why;
         const auto started =
             co_await start_pool_process(reactor_, program_, directory_, stop_, why);
@@ -55,7 +55,9 @@ class Successor final : public rpc::TicketSource {
         next_start_ = reactor_.now() + pause_;
         pause_ = std::min(2 * pause_, pause_most);
         report.say(why_);
-        co_return fail(started.error());
+        // One that has not answered yet may still open it.
+        co_return fail(started.error().code == Code::deadline ? started.error()
+                                                              : Error{.code = Code::stale});
     }
 
   private:

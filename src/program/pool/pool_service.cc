@@ -91,9 +91,14 @@ Result<rpc::Guest> PoolService::admit(const rpc::HelloBody& /*hello*/, const fab
     return rpc::Guest{.session = session};
 }
 
+// A process that lives may only have lost its connection.
 void PoolService::left(const rpc::Guest& guest) {
-    service_.session_ended(guest.session);
-    users_.erase(guest.session);
+    const auto user = users_.extract(guest.session);
+    if (!user.empty() && is_ending(user.mapped().pid)) {
+        service_.client_ended(guest.session);
+    } else {
+        service_.session_ended(guest.session);
+    }
     say();
     left_.wake_all();
 }

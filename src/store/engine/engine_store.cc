@@ -297,6 +297,13 @@ void EngineStore::session_ended(uint64_t session) {
     pool_->pins.session_ended(session, now, until);
     pool_->holders.session_ended(session, now, until);
 }
+void EngineStore::client_ended(uint64_t session) {
+    const Time now = pool_->base->env.reactor.now();
+    pool_->locks.session_ended(session, now, now);
+    pool_->pins.session_ended(session, now, now);
+    pool_->leases.client_ended(session);
+    pool_->holders.client_ended(session);
+}
 
 // ---- metrics -------------------------------------------------------------------------------
 

@@ -128,6 +128,7 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<uint64_t>> lease(const Call& call, object::ContainerId container,
                                  const object::Holder& holder, object::ObjectId object) override;
     void session_ended(uint64_t session) override;
+    void client_ended(uint64_t session) override;
 
   private:
     class OpenPool;

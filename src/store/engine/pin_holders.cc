@@ -137,14 +137,11 @@ void PinHolders::session_ended(uint64_t session, Time now, Time until) {
     }
 }
 
-void PinHolders::prune(Duration unused) {
-    const Time now = env_.reactor.now();
+template <class IsOver>
+void PinHolders::remove_if(IsOver is_over) {
     const size_t erased = std::erase_if(entries_, [&](const auto& each) {
         const auto& [name, entry] = each;
-        const bool is_over = entry.until <= now;
-        const bool is_idle =
-            entry.session != 0 && entry.used + unused <= now && !pins_.has_pins(name);
-        if (!is_over && !is_idle) return false;
+        if (!is_over(name, entry)) return false;
         const auto owner = owners_.find(name.owner);
         if (--owner->second == 0) owners_.erase(owner);
         return true;
@@ -152,6 +149,27 @@ void PinHolders::prune(Duration unused) {
     if (erased == 0) return;
     ++version_;
     changed_.wake_all();
+}
+
+void PinHolders::ended(object::ContainerId container, const object::Holder& holder) {
+    const HolderName ended = name_of(container, holder);
+    remove_if([&](const HolderName& name, const Entry&) {
+        return name == ended && !pins_.has_pins(name);
+    });
+}
+
+void PinHolders::client_ended(uint64_t session) {
+    if (session == 0) return;
+    remove_if([&](const HolderName&, const Entry& entry) { return entry.session == session; });
+}
+
+void PinHolders::prune(Duration unused) {
+    const Time now = env_.reactor.now();
+    remove_if([&](const HolderName& name, const Entry& entry) {
+        const bool is_idle =
+            entry.session != 0 && entry.used + unused <= now && !pins_.has_pins(name);
+        return entry.until <= now || is_idle;
+    });
 }
 
 Task<> PinHolders::prune_sometimes(PinHolders& self) {

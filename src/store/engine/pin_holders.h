@@ -1,7 +1,7 @@
 // PinHolders: the list of the holders that may have pins. It outlives the process
 // (EngineOptions::pin_list). After a start the store awaits the holders on the list, and no others.
 //
-//     first pin ──► add: written ──► pinned … session over, or without pins for long ──► removed
+//     first pin ──► add: written ──► pinned … ended, or without pins for long ──► removed
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
 //
 // A holder is written once. Additions wait for the writing; those that come meanwhile share the
@@ -51,8 +51,11 @@ class PinHolders {
     }
     // Errors: no_memory (too many holders; detail: the limit).
     Task<Result<>> add(object::ContainerId container, object::Holder holder);
+    // The holder does not come again.
+    void ended(object::ContainerId container, const object::Holder& holder);
     // After PinTable::session_ended().
     void session_ended(uint64_t session, Time now, Time until);
+    void client_ended(uint64_t session);
 
   private:
     struct Entry {
@@ -67,6 +70,9 @@ class PinHolders {
     }
     [[nodiscard]] bool touch(object::ContainerId container, const object::Holder& holder);
     [[nodiscard]] size_t owners_share(const Uuid& owner) const;
+    // Removes the entries for which `is_over` holds.
+    template <class IsOver>
+    void remove_if(IsOver is_over);
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);
     static Task<> prune_sometimes(PinHolders& self);

@@ -186,6 +186,26 @@ Task<Result<>> sessions_end(PinBench& bench) {
 }
 TEST(PinHolders, EndedSessionLeavesTheListWithItsPins) { run_with_pool(sessions_end); }
 
+Task<Result<>> one_ends(PinBench& bench) {
+    const auto end = [](PinBench& of, Holder which) -> Task<> {
+        const object::Listening last{.ends = true};
+        EXPECT_TRUE(co_await of.store->listen(of.call, of.container, which, last));
+    };
+    for (uint8_t client = 1; client <= 3; ++client) {
+        ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(client, client), client));
+    }
+    ROS2S_CO_TRY(co_await bench.store->unpin(bench.call, bench.container, holder(1, 1), {1, 1}));
+    co_await end(bench, holder(1, 1));
+    co_await end(bench, holder(2, 2));  // it has a pin
+    co_await end(bench, holder(9, 9));  // it is not on the list
+    ROS2S_CO_TRY(co_await bench.end_and_open());
+    EXPECT_EQ(decode_pin_list(*bench.written),
+              (std::vector{name_of(bench.container, holder(2, 2)),
+                           name_of(bench.container, holder(3, 3))}));
+    co_return Result<>();
+}
+TEST(PinHolders, EndedHolderLeavesTheListAtOnce) { run_with_pool(one_ends); }
+
 Task<Result<>> creation_pins(PinBench& bench) {
     object::Transaction create{.holder = holder(1, 1)};
     create.conditions.push_back({.kind = Kind::pin, .object = {1, 20}});

@@ -75,6 +75,7 @@ class ForwardingStore : public ObjectStore {
     }
     [[nodiscard]] uint64_t pins_era() const override { return below_.pins_era(); }
     void session_ended(uint64_t session) override { below_.session_ended(session); }
+    void client_ended(uint64_t session) override { below_.client_ended(session); }
 
   protected:
     [[nodiscard]] ObjectStore& below() const { return below_; }

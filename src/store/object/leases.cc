@@ -54,14 +54,27 @@ void LeaseTable::close() {
 
 // ---- listening ------------------------------------------------------------------------------
 
+void LeaseTable::end_listening(HolderPointer holder) {
+    holder->wake();
+    holder->until = {};
+    ended_.push_back(std::move(holder));
+}
+
+void LeaseTable::client_ended(uint64_t session) {
+    for (auto each = holders_.begin(); each != holders_.end();) {
+        if (each->second->session != session) {
+            ++each;
+            continue;
+        }
+        end_listening(std::move(each->second));
+        each = holders_.erase(each);
+    }
+}
+
 // A holder that begins has dropped everything that it kept.
 LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container, const Holder& holder) {
     HolderPointer& known = holders_[name_of(container, holder)];
-    if (known != nullptr) {
-        known->wake();
-        known->until = {};
-        ended_.push_back(std::move(known));
-    }
+    if (known != nullptr) end_listening(std::move(known));
     known = std::make_shared<HolderState>(name_of(container, holder));
     known->session = holder.session;
     return known;
@@ -71,7 +84,10 @@ Task<Result<LeaseNews>> LeaseTable::listen(const Call& call, ContainerId contain
                                            const Holder& holder, const Listening& listening) {
     drop_some_ended();
     HolderPointer self;
-    if (listening.begins) {
+    if (listening.ends) {
+        auto known = holders_.extract(name_of(container, holder));
+        if (!known.empty()) end_listening(std::move(known.mapped()));
+    } else if (listening.begins) {
         self = begin_listening(container, holder);
     } else if (const auto found = holders_.find(name_of(container, holder));
                found != holders_.end()) {

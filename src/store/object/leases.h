@@ -65,6 +65,8 @@ class LeaseTable {
     [[nodiscard]] Result<> ask(ContainerId container, const Transaction& transaction);
     // The same just before begin(), also for holders of which nothing is known yet.
     [[nodiscard]] Result<> admit(ContainerId container, const Transaction& transaction);
+    // The holders of this session are gone.
+    void client_ended(uint64_t session);
     // Before a container is destroyed: grants nothing there any more, and ends what its holders
     // have. Returns when they know it, within lease_time.
     Task<> end_all(ContainerId container);
@@ -132,6 +134,8 @@ class LeaseTable {
     }
     [[nodiscard]] HolderState* find(ContainerId container, const Holder& holder);
     HolderPointer begin_listening(ContainerId container, const Holder& holder);
+    // It keeps nothing any more.
+    void end_listening(HolderPointer holder);
     [[nodiscard]] LeaseNews news_for(HolderState& holder);
     [[nodiscard]] bool has_room(const HolderState& holder) const;
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder) const;

@@ -382,8 +382,11 @@ class ObjectStore {
                                          const Holder& /*holder*/, ObjectId /*object*/) {
         co_return uint64_t{0};
     }
-    // For servers: the session with this number has ended.
+    // For servers: the session with this number has ended. Its client may come again in another
+    // one.
     virtual void session_ended(uint64_t session) = 0;
+    // The same, but the client's process is gone: what it had ends at once.
+    virtual void client_ended(uint64_t session) { session_ended(session); }
 };
 
 inline constexpr size_t fetch_items_max = 1024;

@@ -166,6 +166,7 @@ struct Lease {
 };
 struct Listening {
     bool begins = false;  // the holder has no leases, and begins or begins again
+    bool ends = false;    // it has nothing any more, and does not come again
     bool waits = true;    // for news, for a while
     std::vector<Lease> given_back{};
 };

@@ -124,6 +124,7 @@ inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder
     io("container", container.uuid);
     io("holder", holder);
     io("begins", listening.begins);
+    io("ends", listening.ends);
     io("waits for news", listening.waits);
     io.list("leases given back", listening.given_back, object::lease_news_max, lease_fields);
 };

@@ -90,6 +90,7 @@ class StoreServer final : public rpc::Service {
     }
     // `session` as in rpc::Guest.
     void session_ended(uint64_t session) { store_.session_ended(session); }
+    void client_ended(uint64_t session) { store_.client_ended(session); }
     [[nodiscard]] std::string_view name() const override { return "engine.serve"; }
 
   private:

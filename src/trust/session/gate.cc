@@ -18,7 +18,10 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
         ROS2S_TRY_ASSIGN(const SessionUse use,
                          sessions.attach(ticket, scope, hello.client, &whose));
-        return rpc::Guest{.session = use->id.value, .tenant = use->tenant, .owner = use->owner};
+        return rpc::Guest{.session = use->id.value,
+                          .tenant = use->tenant,
+                          .owner = use->owner,
+                          .metrics = use->metrics};
     };
     if (const auto guest = enter()) return guest;
     sessions.refused(

@@ -35,6 +35,7 @@
 #include "ros2s/base/quota.h"
 #include "ros2s/base/result.h"
 #include "ros2s/rights/feed.h"
+#include "ros2s/rpc/rpc_metrics.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/stop.h"
@@ -115,6 +116,8 @@ class Session {
     Time last_use{};
     bool is_disconnected = false;  // it had connections, and all have ended
     bool ending = false;
+    // Of its requests.
+    const std::shared_ptr<rpc::GuestMetrics> metrics = std::make_shared<rpc::GuestMetrics>();
     // Fires when the session's rights are revoked (SessionTable::evict()). It stops updates in
     // progress. The end of their connection does not stop them.
     StopSource revoked{};
