@@ -326,12 +326,12 @@ void add_files(CLI::App& app, Arguments& arguments) {
     auto cp_command = add("cp", "copy files and trees, with modes, times and links", cp, 2);
     cp_command.app.add_flag("-r,-R,--recursive", cp_command.options->recursive, "also directories");
     cp_command.app.add_flag("-p,--preserve", cp_command.options->preserve,
-                            "at a local path, keep set-id bits and, as root, owners; use it only "
-                            "with a source that you trust");
+                            "at a local path, keep set-id bits, ACLs and, as root, owners; use it "
+                            "only with a source that you trust");
     cp_command.app.footer(
-        "DIR/. stands for the contents of DIR. Copies in a container keep owners and set-id bits.\n"
-        "Copies at a local path belong to you, without set-id bits, unless -p is given. If one\n"
-        "file cannot be copied, the others are copied.\n"
+        "DIR/. stands for the contents of DIR. Copies in a container keep owners, set-id bits and\n"
+        "ACLs. Copies at a local path belong to you, without set-id bits and ACLs, unless -p is\n"
+        "given. If one file cannot be copied, the others are copied.\n"
         "A file gets its name when its copy is complete. Ctrl-C leaves complete files, and\n"
         "directories that may still lack their modes and times; kill -9 may also leave files\n"
         "named .ros2store-…, which can be removed.");

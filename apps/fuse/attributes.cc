@@ -11,6 +11,7 @@
 
 #include "request.h"
 #include "ros2s/api/mount_trace.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::fuse {
@@ -194,9 +195,10 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
 }
 void statfs(fuse_req_t request, fuse_ino_t) { run(request, statfs_task); }
 
-// Attributes whose effect we do not implement. ACLs (system.*) would seem to be accepted and would
-// not be enforced. File capabilities have no effect on a nosuid mount, as this one is.
-bool is_refused(std::string_view name) noexcept {
+// Attributes whose effect nothing here implements. File capabilities have no effect on a nosuid
+// mount, as this one is.
+bool is_refused(const Server& server, std::string_view name) noexcept {
+    if (fs::is_acl(name)) return !server.options().access_lists;
     return name.starts_with("system.") || name == "security.capability";
 }
 
@@ -253,9 +255,14 @@ Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
     }
 }
 void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room) {
-    if (is_refused(name)) {
+    const Server& server = server_of(request);
+    if (is_refused(server, name)) {
         fuse_reply_err(request,
                        std::string_view(name).starts_with("system.") ? EOPNOTSUPP : ENODATA);
+        return;
+    }
+    if (server.has_no_acl(node_of(node), name)) {
+        fuse_reply_err(request, ENODATA);
         return;
     }
     run(request, getxattr_task, node_of(node), name, room);
@@ -266,6 +273,7 @@ Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
     const UserCall user(server, request);
     const auto result =
         co_await server.file_system().set_xattr(user.call, node, name, as_bytes(value), how);
+    if (fs::is_acl(name)) server.acl_changed(node);
     if (!result && result.error().code == Code::too_large) {
         fuse_reply_err(request, E2BIG);
         co_return;
@@ -274,12 +282,14 @@ Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
 }
 void setxattr(fuse_req_t request, fuse_ino_t node, const char* name, const char* value,
               size_t bytes, int flags) {
-    if (is_refused(name) || is_reserved(name)) {
+    const Server& server = server_of(request);
+    if (is_refused(server, name) || is_reserved(name)) {
         fuse_reply_err(request, EOPNOTSUPP);
         return;
     }
     const auto how = (flags & XATTR_CREATE) != 0    ? fs::SetXattr::create
                      : (flags & XATTR_REPLACE) != 0 ? fs::SetXattr::replace
+                     : server.clears_set_group()    ? fs::SetXattr::without_set_group
                                                     : fs::SetXattr::any;
     run(request, setxattr_task, node_of(node), name, std::string(value, bytes), how);
 }
@@ -310,10 +320,16 @@ void listxattr(fuse_req_t request, fuse_ino_t node, size_t room) {
 
 Task<> removexattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::string name) {
     const UserCall user(server, request);
-    reply(request, co_await server.file_system().remove_xattr(user.call, node, name));
+    auto removed = co_await server.file_system().remove_xattr(user.call, node, name);
+    if (fs::is_acl(name)) {
+        server.acl_changed(node);
+        // For Linux, that is no error.
+        if (!removed && removed.error().code == Code::no_attribute) removed = {};
+    }
+    reply(request, removed);
 }
 void removexattr(fuse_req_t request, fuse_ino_t node, const char* name) {
-    if (is_refused(name)) {
+    if (is_refused(server_of(request), name)) {
         fuse_reply_err(request, EOPNOTSUPP);
         return;
     }

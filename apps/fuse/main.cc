@@ -18,6 +18,7 @@
 #include "ros2s/api/acting_user.h"
 #include "ros2s/api/deployment.h"
 #include "ros2s/base/mount_table.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/bounded_end.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -70,6 +71,13 @@ Result<> guard(const Server& server, const std::string& mount_point, RootMount* 
                             command_line);
 }
 
+// Otherwise the kernel must apply the umask, and evaluate modes only.
+Task<bool> has_access_lists(fs::FileSystem& file_system) {
+    const Call call;
+    const auto list = co_await file_system.get_xattr(call, fs::root_node, fs::access_acl_name);
+    co_return list || list.error().code == Code::no_attribute;
+}
+
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
                      Environment environment, api::Deployment& deployment, int signals,
                      RootMount* root_mount, Starter& starter, Report& report) {
@@ -82,6 +90,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
+                   .access_lists = co_await has_access_lists(deployment.file_system()),
                    .status = status_source(deployment),
                    .log = environment.log});
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals,

@@ -58,7 +58,7 @@ struct stat to_stat(const Server& server, const fs::Attributes& attributes) noex
 
 fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId directory,
                           const fs::Attributes& attributes) {
-    server.note_attributes(attributes, true);
+    server.note_attributes(attributes, true, user.acl_changes);
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
     entry.attr = to_stat(server, attributes);
@@ -82,7 +82,7 @@ void reply_attributes(fuse_req_t request, const UserCall& user,
                       const Result<fs::Attributes>& result) {
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
-    server.note_attributes(*result, false);
+    server.note_attributes(*result, false, user.acl_changes);
     const struct stat status = to_stat(server, *result);
     fuse_reply_attr(request, &status,
                     server.cache_times({.node = result->node}, user.leases).attributes);
@@ -122,7 +122,7 @@ StatxTime to_statx(const timespec& time) noexcept {
 
 void reply_statx(fuse_req_t request, const UserCall& user, const fs::Attributes& attributes) {
     Server& server = server_of(request);
-    server.note_attributes(attributes, false);
+    server.note_attributes(attributes, false, user.acl_changes);
     const struct stat status = to_stat(server, attributes);
     const bool has_birth_time = attributes.created != WallTime{};
     const double valid = server.cache_times({.node = attributes.node}, user.leases).attributes;

@@ -25,7 +25,7 @@ void run(fuse_req_t request, auto task, auto... arguments) {
 [[nodiscard]] inline fs::Owner owner_of(fuse_req_t request, fs::NodeId parent) {
     const fuse_ctx* context = fuse_req_ctx(request);
     const auto group = server_of(request).inherited_group(parent);
-    return {.uid = context->uid, .gid = group.value_or(context->gid)};
+    return {.uid = context->uid, .gid = group.value_or(context->gid), .umask = context->umask};
 }
 
 // A call for the user whose program made the request.
@@ -37,12 +37,14 @@ struct UserCall {
           caller{.uid = fuse_req_ctx(request)->uid,
                  .gid = fuse_req_ctx(request)->gid,
                  .groups = groups},
+          acl_changes(server.acl_changes()),
           call{.caller = &caller, .leases = server.takes_leases() ? &leases : nullptr} {}
     UserCall(const UserCall&) = delete;
     UserCall& operator=(const UserCall&) = delete;
 
     const std::vector<uint32_t> groups;
     const fs::Caller caller;
+    const uint64_t acl_changes;          // when it began
     mutable std::vector<Leased> leases;  // that the reply came with
     const Call call;
 };

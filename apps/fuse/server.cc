@@ -16,6 +16,7 @@
 #include "operations.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/mount_table.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/fs/caller.h"
 #include "ros2s/runtime/rest.h"
 
@@ -52,6 +53,7 @@ T body_of(ConstBytes request) noexcept {
 // them: they are read from the kernel's request and set in libfuse's answer.
 constexpr uint64_t direct_io_allow_mmap = uint64_t{1} << 36;  // Linux 6.6
 constexpr uint64_t handle_killpriv = FUSE_HANDLE_KILLPRIV_V2;
+constexpr uint64_t setxattr_ext = FUSE_SETXATTR_EXT;
 
 // Requests that libfuse 3.14 does not know, either. FUSE_TMPFILE (Linux 6.2) has the body and the
 // reply of FUSE_CREATE; its flags contain O_TMPFILE. FUSE_STATX (Linux 6.6) begins as FUSE_GETATTR.
@@ -70,6 +72,9 @@ ssize_t read_from_kernel(int descriptor, void* into, size_t bytes, void*) noexce
 
 // Requests taken at once before everything else on the core gets its turn.
 constexpr int requests_per_turn = 16;
+// Nodes of which is known which lists they have, and the time within which the kernel asks for one.
+constexpr size_t acl_flags_max = 4096;
+constexpr auto acl_asked_within = std::chrono::seconds(1);
 // The mount is idle after this time without requests.
 constexpr auto rest_after = std::chrono::seconds(2);
 // The longest time by which programs that continue to use the mount may delay its end.
@@ -214,9 +219,13 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     want(FUSE_CAP_AUTO_INVAL_DATA, !caches());
     want(FUSE_CAP_EXPLICIT_INVAL_DATA, caches());
     want(FUSE_CAP_CACHE_SYMLINKS, keeps);
+    // The kernel evaluates access lists, and leaves to us what new nodes inherit, and the umask.
+    want(FUSE_CAP_POSIX_ACL, options_.access_lists);
+    want(FUSE_CAP_DONT_MASK, options_.access_lists);
     // The kernel then leaves set-id bits to us, and says who may keep them. And it does not look
     // for file capabilities before each write.
-    const uint64_t wanted = handle_killpriv | (caches() ? 0 : direct_io_allow_mmap);
+    const uint64_t wanted = handle_killpriv | (caches() ? 0 : direct_io_allow_mmap) |
+                            (options_.access_lists ? setxattr_ext : 0);
     flags_past_libfuse_ = offered_flags(current_request()) & wanted;
     shaking_hands_ = true;
     ready_.set();
@@ -255,7 +264,11 @@ void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
     (void)fuse_lowlevel_notify_inval_inode(session_, node.value, attributes_only, 0);
 }
 
-void Server::note_attributes(const fs::Attributes& attributes, bool by_name) {
+void Server::note_attributes(const fs::Attributes& attributes, bool by_name, uint64_t acl_changes) {
+    if (options_.access_lists && !takes_leases() && acl_changes == acl_changes_) {
+        if (acl_flags_.size() >= acl_flags_max) acl_flags_.clear();
+        acl_flags_[attributes.node.value] = {attributes.flags, reactor_.now()};
+    }
     if (S_ISREG(attributes.mode) && (attributes.mode & (S_ISUID | S_ISGID)) != 0) {
         set_id_files_.insert(attributes.node.value);
     } else if (!set_id_files_.empty()) {
@@ -270,7 +283,15 @@ void Server::note_attributes(const fs::Attributes& attributes, bool by_name) {
     }
 }
 
+bool Server::has_no_acl(fs::NodeId node, std::string_view name) const {
+    const auto found = acl_flags_.find(node.value);
+    const bool is_new =
+        found != acl_flags_.end() && reactor_.now() - found->second.at < acl_asked_within;
+    return is_new && fs::is_acl(name) && (found->second.flags & fs::flag_of_acl(name)) == 0;
+}
+
 void Server::forget(fs::NodeId node, uint64_t count) {
+    acl_flags_.erase(node.value);
     set_group_id_directories_.erase(node.value);
     set_id_files_.erase(node.value);
     directories_.forget(node);
@@ -332,16 +353,32 @@ Server::Received Server::receive() {
 
 void Server::translate() noexcept {
     current_opcode_ = 0;
+    setxattr_flags_ = 0;
     fuse_in_header header;
     if (current_bytes_ < sizeof header) return;
     std::memcpy(&header, current_.get(), sizeof header);
     current_opcode_ = header.opcode;
     switch (header.opcode) {
+        case FUSE_SETXATTR:
+            if ((flags_past_libfuse_ & setxattr_ext) != 0) shorten_setxattr(header);
+            break;
         case opcode_tmpfile: header.opcode = FUSE_CREATE; break;
         case opcode_statx: header.opcode = FUSE_GETATTR; break;
         default: return;
     }
     std::memcpy(current_.get(), &header, sizeof header);
+}
+
+// libfuse expects the name where the flags are.
+void Server::shorten_setxattr(fuse_in_header& header) noexcept {
+    constexpr size_t short_bytes = FUSE_COMPAT_SETXATTR_IN_SIZE;
+    constexpr size_t more = sizeof(fuse_setxattr_in) - short_bytes;
+    if (current_bytes_ < sizeof header + sizeof(fuse_setxattr_in)) return;
+    setxattr_flags_ = body_of<fuse_setxattr_in>(current_request()).setxattr_flags;
+    auto* const name = static_cast<std::byte*>(current_.get()) + sizeof header + short_bytes;
+    std::memmove(name, name + more, current_bytes_ - sizeof header - sizeof(fuse_setxattr_in));
+    current_bytes_ -= more;
+    header.len = static_cast<uint32_t>(current_bytes_);
 }
 
 bool Server::asks_for_birth_time() const noexcept { return current_opcode_ == opcode_statx; }

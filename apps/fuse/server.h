@@ -37,6 +37,8 @@
 #include "second_creates.h"
 #include "write_handles.h"
 
+struct fuse_in_header;
+
 namespace ros2s::fuse {
 
 // States whether others may change the file system while it is mounted, and so what the kernel may
@@ -62,6 +64,7 @@ struct ServerOptions {
     bool read_only = false;
     bool allow_other = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
+    bool access_lists = false;     // it has them (fs/acl.h)
     size_t requests_max = 128;
     uint64_t cached_pages_bytes_max = 64 << 20;  // copies of the kernel's pages (cached_pages.h)
     // Facts about the pool for programs that request them (api/mount_trace.h); empty: none.
@@ -196,8 +199,23 @@ class Server {
     // Attributes that the kernel gets, `by_name` in reply to a look-up. Keeps the directories whose
     // set-group-id bit makes new nodes inherit their group: the kernel leaves that to the file
     // system and does not send the parent's mode. The attributes of every directory pass here
-    // before a node is created in it. Keeps the files that have set-id bits, too.
-    void note_attributes(const fs::Attributes& attributes, bool by_name);
+    // before a node is created in it. Keeps the files that have set-id bits, too, and which
+    // access lists nodes have. `acl_changes`: when the attributes were requested.
+    void note_attributes(const fs::Attributes& attributes, bool by_name, uint64_t acl_changes);
+    // The kernel got attributes of the node lately, and it did not have this access list then. The
+    // kernel asks for lists when it has got new attributes. Under leases the file system knows the
+    // answer.
+    [[nodiscard]] bool has_no_acl(fs::NodeId node, std::string_view name) const;
+    // A program here may have changed a list of the node.
+    void acl_changed(fs::NodeId node) noexcept {
+        ++acl_changes_;
+        acl_flags_.erase(node.value);
+    }
+    [[nodiscard]] uint64_t acl_changes() const noexcept { return acl_changes_; }
+    // The current request sets an access list, and the user may not keep S_ISGID.
+    [[nodiscard]] bool clears_set_group() const noexcept {
+        return (setxattr_flags_ & clear_set_group) != 0;
+    }
     // For the kernel, the file has set-id bits.
     [[nodiscard]] bool has_set_ids(fs::NodeId node) const {
         return set_id_files_.contains(node.value);
@@ -210,12 +228,14 @@ class Server {
 
   private:
     enum class Received : uint8_t { request, nothing, again, end };
+    static constexpr uint32_t clear_set_group = 1;  // FUSE_SETXATTR_ACL_KILL_SGID
     static ssize_t write_to_kernel(int descriptor, iovec* parts, int count, void* server) noexcept;
     [[nodiscard]] ConstBytes current_request() const noexcept;
     Received receive();
     void dispatch();
     // Of requests that libfuse does not know: it then sees a request with the same beginning.
     void translate() noexcept;
+    void shorten_setxattr(fuse_in_header& header) noexcept;
     Task<> run_and_release(Task<> task);
 
     fs::FileSystem& file_system_;
@@ -251,7 +271,8 @@ class Server {
     std::unordered_set<uint64_t> append_only_;       // handles
     ReceiveBuffer current_;  // the request being dispatched, unless its task took it
     size_t current_bytes_ = 0;
-    uint32_t current_opcode_ = 0;       // as the kernel sent it
+    uint32_t current_opcode_ = 0;  // as the kernel sent it
+    uint32_t setxattr_flags_ = 0;
     bool current_runs_ = false;         // its task was started and holds the slot
     std::optional<PollWait> requests_;  // from mount() on
     std::optional<Time> stop_by_;
@@ -260,6 +281,12 @@ class Server {
     bool answered_all_ = true;
     std::unordered_map<uint64_t, gid_t> set_group_id_directories_;
     std::unordered_set<uint64_t> set_id_files_;
+    struct AclFlags {
+        uint32_t flags = 0;  // fs::node_flags
+        Time at{};
+    };
+    std::unordered_map<uint64_t, AclFlags> acl_flags_;  // by node; at most acl_flags_max
+    uint64_t acl_changes_ = 0;
     struct Groups {
         Time read_at{};
         std::vector<uint32_t> groups;

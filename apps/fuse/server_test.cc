@@ -281,7 +281,7 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
                       {.mount_point = directory.path(), .source = "test"});
         const auto found = co_await (*local)->lookup({}, fs::root_node, "shared");
         EXPECT_TRUE(found);
-        server.note_attributes(*found, true);
+        server.note_attributes(*found, true, server.acl_changes());
         EXPECT_EQ(server.inherited_group(found->node), std::optional(found->gid));
         server.forget(found->node, 1);
         EXPECT_EQ(server.inherited_group(found->node), std::nullopt);

@@ -13,8 +13,7 @@ namespace ros2s::daos {
 namespace {
 
 // libdfs accepts any name. Names here need a namespace: a name without one gets this one, and is
-// shown without it. Names in "system." are refused, because nothing here would respect their
-// meaning.
+// shown without it. Names in "system." have a meaning, and are the file system's.
 constexpr std::string_view own_space = "user.dfs:";
 
 std::string stored_name(const char* name) {

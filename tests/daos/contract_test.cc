@@ -142,6 +142,7 @@ fs::contract::Traits traits() {
             .special_nodes = false,
             .whiteouts = false,
             .node_flags = false,
+            .access_lists = false,
             .sticky_bit = false,
             .locks = false,
             .nameless_files = false,

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/runtime/process_limits.h"
 
 namespace ros2s::cli {
@@ -315,7 +316,7 @@ Task<Result<>> TreeCopy::set(fs::NodeId to, fs::SetAttributes changes) {
     co_return Result<>{};
 }
 
-// Only user attributes; others (security.*, system.*) belong to their file system.
+// User attributes, and access lists wherever owners are kept. Others belong to their file system.
 Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
     const auto names = co_await from_.file_system->list_xattrs(context_.call, from);
     if (!names) {
@@ -323,7 +324,7 @@ Task<Result<>> TreeCopy::copy_xattrs(fs::NodeId from, fs::NodeId to) {
         co_return has_none ? Result<>{} : Result<>(std::unexpected(names.error()));
     }
     for (const std::string& name : *names) {
-        if (!name.starts_with("user.")) continue;
+        if (!name.starts_with("user.") && !(fs::is_acl(name) && keeps_power_)) continue;
         ROS2S_CO_TRY_ASSIGN(const std::string value,
                             co_await from_.file_system->get_xattr(context_.call, from, name));
         ROS2S_CO_TRY(co_await to_.file_system->set_xattr(context_.call, to, name, as_bytes(value),

@@ -1,7 +1,7 @@
 // TreeCopy: copies a file or a whole tree from one file system to another, with modes, times, links
-// (hard and symbolic), holes and user xattrs. A container also gets the owners and the set-id bits.
-// A local path gets them only on request, because a container's tenants must not gain rights on
-// this machine.
+// (hard and symbolic), holes and user xattrs. A container also gets owners, set-id bits and access
+// lists. A local path gets them only on request, because a container's tenants must not gain rights
+// on this machine.
 //
 // Five passes: (1) scan the source, which also gives the total for the progress line; (2) make
 // directories from the top down; (3) copy files concurrently, because each step on the target is
@@ -43,7 +43,7 @@ struct CopyCounts {
 
 class TreeCopy {
   public:
-    // `preserve`: keep owners (as root) and set-id bits also at a local path.
+    // `preserve`: keep owners (as root), set-id bits and access lists also at a local path.
     TreeCopy(CommandContext context, const Location& from, const Location& to, bool preserve);
 
     // Copies the node `source`, found as `from_slot`, to the name `to_slot`. If both are
@@ -106,7 +106,7 @@ class TreeCopy {
     CommandContext context_;
     const Location& from_;
     const Location& to_;
-    const bool keeps_power_;  // owners and set-id bits
+    const bool keeps_power_;  // owners, set-id bits and access lists
     Progress progress_;
     std::vector<Item> items_;  // directories before their contents
     Entry from_slot_, to_slot_;

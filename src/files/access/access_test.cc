@@ -2,6 +2,7 @@
 // call; and the cost of checks.
 #include <vector>
 
+#include "ros2s/fs/contract/acl_text.h"
 #include "test_support/checked_dfs.h"
 
 namespace ros2s::access {
@@ -304,6 +305,56 @@ Task<> execute_files(CheckedDfs& subject) {
 TEST(CheckedFileSystem, ExecutionNeedsTheExecuteRight) {
     CheckedDfs subject(1, std::nullopt, {1000, 1000});
     subject.world().run(execute_files(subject));
+}
+
+// ---- access lists
+
+// What kernel_answers_test.cc does not ask: files in one call, and how long a list is remembered.
+Task<> use_list(CheckedDfs& subject) {
+    fs::FileSystem& fs = subject.file_system();
+    const Caller owner = as_user(1000), named = as_user(1001), other = as_user(1002);
+    const Call as_owner{.caller = &owner}, as_named{.caller = &named}, as_other{.caller = &other};
+    const auto top = (co_await fs.mkdir(as_owner, fs::root_node, "top", 0700, {}))->node;
+    const auto file = (co_await fs.mknod(as_owner, top, "f", S_IFREG | 0600, 0, {}))->node;
+    const auto set = [&fs](const Call& call, fs::NodeId node, std::string text) -> Task<int> {
+        const std::string list = fs::contract::acl(text);
+        const auto done = co_await fs.set_xattr(call, node, fs::access_acl_name, as_bytes(list),
+                                                fs::SetXattr::any);
+        co_return done ? 0 : to_errno(done.error());
+    };
+    const auto read = [&fs](const Call& call) -> Task<int> {
+        std::byte into[1];
+        fs::ReadManyItem item{.name = "top/f", .window = fs::Window::local(Bytes(into))};
+        EXPECT_TRUE(co_await fs.read_many(call, fs::root_node, {&item, 1}));
+        co_return item.status ? 0 : to_errno(item.status.error());
+    };
+    EXPECT_EQ(co_await set(as_named, top, "u::rwx,g::---,o::rwx"), EPERM);
+    EXPECT_EQ(co_await set(as_owner, top, "u::rwx,u:1001:--x,g::---,m::--x,o::---"), 0);
+    EXPECT_EQ(co_await read(as_named), EACCES);
+    EXPECT_EQ(co_await set(as_owner, file, "u::rw-,u:1001:r--,g::---,m::r--,o::---"), 0);
+    EXPECT_EQ(co_await read(as_named), 0);
+    EXPECT_EQ(co_await read(as_other), EACCES);
+    // The group bits of both modes are masks.
+    const Caller member{.uid = 1003, .gid = 1000};
+    EXPECT_EQ(co_await read({.caller = &member}), EACCES);
+
+    EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top, "f")).error()), EACCES);
+    uint64_t before = subject.requests();
+    EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top, "f")).error()), EACCES);
+    EXPECT_EQ(subject.requests(), before);
+    co_await sleep_for(subject.world().core(), SeenNodes::lifetime);
+    EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top, "f")).error()), EACCES);
+    EXPECT_EQ(subject.requests(), before + 2) << "the attributes, and the list";
+    // Its own change is effective at once.
+    EXPECT_EQ(co_await set(as_owner, top, "u::rwx,u:1002:--x,g::---,m::--x,o::---"), 0);
+    EXPECT_TRUE(co_await fs.lookup(as_other, top, "f"));
+    EXPECT_EQ(co_await change_mode(fs, as_owner, top, 0700), 0);
+    EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top, "f")).error()), EACCES);
+    co_await fs.close_all();
+}
+TEST(CheckedFileSystem, AccessListDecides) {
+    CheckedDfs subject(1, std::nullopt, {1000, 1000});
+    subject.world().run(use_list(subject));
 }
 
 Task<mode_t> mode_of(fs::FileSystem& fs, fs::NodeId node) {

@@ -26,6 +26,7 @@ bool is_privileged(std::string_view attribute) {
 }
 
 bool allows(const Caller& caller, const Rights& rights, uint32_t wanted) {
+    if (rights.acl != nullptr) return rights.acl->allows(caller, rights.uid, rights.gid, wanted);
     return fs::allows(caller, rights.mode, rights.uid, rights.gid, wanted);
 }
 
@@ -40,10 +41,18 @@ uint32_t wanted_by(fs::OpenFlags flags) {
     return (flags.read || !writes ? to_read : 0) | (writes ? Wanted::write : 0);
 }
 
-Rights rights_in(const fs::Attributes& node) { return {node.mode, node.uid, node.gid}; }
+Rights rights_in(const fs::Attributes& node) {
+    return {.mode = node.mode,
+            .uid = node.uid,
+            .gid = node.gid,
+            .has_acl = (node.flags & fs::node_flags::has_access_acl) != 0};
+}
 
 // An own change whose outcome is not known may be done within this time, and ends no lease.
 constexpr Duration unsure_for = std::chrono::seconds(30);
+
+// Reads of attributes and list that others change all the time.
+constexpr int acl_attempts_max = 16;
 
 template <class T>
 bool may_be_done_later(const Result<T>& done) {
@@ -75,7 +84,22 @@ void CheckedFileSystem::see(const Call& call, const fs::Attributes& node) {
         rights.era = inner_.leases()->era();
         rights.lease = inner_.leases()->held(*call.leases, node.node);
     }
-    seen_.see(node.node, rights, now);
+    if (rights.has_acl && rights.lease != 0) {
+        // A change of the list would have ended the lease.
+        const auto before = known(node.node);
+        const bool is_same = before && before->lease == rights.lease && before->era == rights.era;
+        if (is_same) rights.acl = before->acl;
+    }
+    seen_.see(node.node, std::move(rights), now);
+}
+
+std::optional<Rights> CheckedFileSystem::known(NodeId node) {
+    fs::LeaseSet* const leases = inner_.leases();
+    return seen_.find(node, reactor_.now(), [&](const Rights& rights) {
+        if (rights.lease == 0) return std::optional<bool>();
+        return std::optional(leases->era() == rights.era &&
+                             leases->holds({node.value, rights.lease}));
+    });
 }
 
 void CheckedFileSystem::changed_rights(NodeId node, bool may_be_done_later) {
@@ -84,17 +108,42 @@ void CheckedFileSystem::changed_rights(NodeId node, bool may_be_done_later) {
 }
 
 Task<Result<Rights>> CheckedFileSystem::rights_of(const Call& call, NodeId node) {
-    fs::LeaseSet* const leases = inner_.leases();
-    const auto known = seen_.find(node, reactor_.now(), [&](const Rights& rights) {
-        if (rights.lease == 0) return std::optional<bool>();
-        return std::optional(leases->era() == rights.era &&
-                             leases->holds({node.value, rights.lease}));
-    });
-    if (known) co_return *known;
-    const uint64_t since = changes_;
-    ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
-                        seen(call, since, co_await inner_.get_attributes(call, node)));
-    co_return rights_in(now);
+    const auto lately = known(node);
+    if (lately && (!lately->has_acl || lately->acl != nullptr)) co_return *lately;
+    // A list that is read later than the attributes may be newer, and may be gone.
+    for (int attempt = 0; attempt < acl_attempts_max; ++attempt) {
+        const uint64_t since = changes_;
+        const Time asked = reactor_.now();
+        Rights rights;
+        if (attempt == 0 && lately && lately->lease != 0) {
+            rights = *lately;
+        } else {
+            ROS2S_CO_TRY_ASSIGN(const fs::Attributes now,
+                                seen(call, since, co_await inner_.get_attributes(call, node)));
+            rights = rights_in(now);
+        }
+        if (!rights.has_acl) co_return rights;
+        const auto value = co_await inner_.get_xattr(call, node, fs::access_acl_name);
+        if (!value && value.error().code == Code::no_attribute) continue;
+        if (!value) co_return fail(value.error());
+        auto list = fs::Acl::decode(as_bytes(*value));
+        if (!list) co_return fail(Code::corrupt);
+        rights.acl = std::make_shared<const fs::Acl>(std::move(*list));
+        if (auto kept = since == changes_ ? known(node) : std::nullopt; kept && kept->has_acl) {
+            kept->acl = rights.acl;
+            seen_.see(node, *kept, kept->lease != 0 ? reactor_.now() : asked);
+        }
+        co_return rights;
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> CheckedFileSystem::require(const Call& call, fs::Attributes node, uint32_t wanted) {
+    Rights rights = rights_in(node);
+    if (rights.has_acl) {
+        ROS2S_CO_TRY_ASSIGN(rights, co_await rights_of(call, node.node));
+    }
+    co_return allows(*call.caller, rights, wanted) ? Result<>{} : fs::fail_access();
 }
 
 Task<Result<>> CheckedFileSystem::require_in(const Call& call, NodeId directory, uint32_t wanted) {
@@ -143,7 +192,7 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
     }
     const uint64_t since = changes_;
     found = co_await inner_.look_up_names(call, parent, names);
-    bool may_go_on = true;
+    Result<> may_go_on{};
     size_t kept = 0;
     for (auto& each : found) {
         if (!may_go_on) {
@@ -153,12 +202,12 @@ Task<std::vector<Result<fs::Attributes>>> CheckedFileSystem::look_up_names(
         ++kept;
         if (!each) continue;
         if (since == changes_) see(call, *each);
-        may_go_on = ordinary(call) == nullptr || !S_ISDIR(each->mode) ||
-                    fs::allows(*call.caller, each->mode, each->uid, each->gid, Wanted::search);
+        if (ordinary(call) == nullptr || !S_ISDIR(each->mode)) continue;
+        may_go_on = co_await require(call, *each, Wanted::search);
     }
     if (kept < found.size()) {
         found.resize(kept);
-        found.emplace_back(fs::fail_access());
+        found.emplace_back(fail(may_go_on.error()));
     }
     co_return found;
 }
@@ -182,7 +231,7 @@ Task<Result<>> CheckedFileSystem::check_new(const Call& call, NodeId parent, std
     if (has_set_id(mode, mode) && !caller->may_set_ids) co_return fs::fail_permission();
     if (caller->is_root()) co_return Result<>{};
     ROS2S_CO_TRY(co_await require_change(call, parent, name, Code::exists));
-    ROS2S_CO_TRY_ASSIGN(owner, co_await owner_in(call, parent));
+    ROS2S_CO_TRY_ASSIGN(owner, co_await owner_in(call, parent, owner));
     // A program that runs as a group in which its creator is not.
     if (!S_ISDIR(mode) && (mode & S_IXGRP) != 0 && !caller->in_group(owner.gid)) {
         mode &= ~mode_t{S_ISGID};
@@ -190,10 +239,13 @@ Task<Result<>> CheckedFileSystem::check_new(const Call& call, NodeId parent, std
     co_return Result<>{};
 }
 
-Task<Result<fs::Owner>> CheckedFileSystem::owner_in(const Call& call, NodeId directory) {
+Task<Result<fs::Owner>> CheckedFileSystem::owner_in(const Call& call, NodeId directory,
+                                                    fs::Owner wanted) {
     ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, directory));
     const bool inherits = (rights.mode & S_ISGID) != 0;
-    co_return fs::Owner{.uid = call.caller->uid, .gid = inherits ? rights.gid : call.caller->gid};
+    co_return fs::Owner{.uid = call.caller->uid,
+                        .gid = inherits ? rights.gid : call.caller->gid,
+                        .umask = wanted.umask};
 }
 
 CheckedFileSystem::AttributesTask CheckedFileSystem::mkdir(const Call& call, NodeId parent,
@@ -288,9 +340,7 @@ Task<Result<>> CheckedFileSystem::check_move(const Call& call, NodeId parent,
     ROS2S_CO_TRY_ASSIGN(const fs::Attributes node,
                         seen(call, since, co_await inner_.lookup(call, parent, name)));
     inner_.forget(node.node, 1);
-    if (S_ISDIR(node.mode) && !allows(*call.caller, rights_in(node), Wanted::write)) {
-        co_return fs::fail_access();
-    }
+    if (S_ISDIR(node.mode)) co_return co_await require(call, node, Wanted::write);
     co_return Result<>{};
 }
 
@@ -315,7 +365,7 @@ Task<Result<>> CheckedFileSystem::rename(const Call& call, NodeId parent, std::s
     const auto may = co_await check_rename(call, parent, name, new_parent, new_name, flags);
     if (!may) co_return co_await unless_done(call, may);
     if (flags.whiteout && ordinary(call) != nullptr) {
-        ROS2S_CO_TRY_ASSIGN(flags.owner, co_await owner_in(call, parent));
+        ROS2S_CO_TRY_ASSIGN(flags.owner, co_await owner_in(call, parent, flags.owner));
     }
     co_return co_await inner_.rename(call, parent, name, new_parent, new_name, flags);
 }
@@ -456,7 +506,9 @@ Task<Result<>> CheckedFileSystem::check_xattr(const Call& call, NodeId node, std
     }
     if (caller->is_root()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
-    if (name.starts_with("system.")) {  // access lists
+    if (fs::is_acl(name)) {
+        const bool is_possible = name == fs::access_acl_name || S_ISDIR(rights.mode);
+        if (changes && !is_possible) co_return fs::fail_access();
         if (changes && caller->uid != rights.uid) co_return fs::fail_permission();
         co_return Result<>{};
     }
@@ -482,6 +534,10 @@ Task<Result<std::string>> CheckedFileSystem::get_xattr(const Call& call, NodeId 
 Task<Result<>> CheckedFileSystem::set_xattr(const Call& call, NodeId node, std::string_view name,
                                             ConstBytes value, fs::SetXattr how) {
     ROS2S_CO_TRY(co_await check_xattr(call, node, name, true));
+    if (ordinary(call) != nullptr && name == fs::access_acl_name && how == fs::SetXattr::any) {
+        ROS2S_CO_TRY_ASSIGN(const Rights rights, co_await rights_of(call, node));
+        if (!call.caller->in_group(rights.gid)) how = fs::SetXattr::without_set_group;
+    }
     const auto done = co_await inner_.set_xattr(call, node, name, value, how);
     ++changes_;
     changed_rights(node, may_be_done_later(done));  // an access list may change the mode
@@ -512,13 +568,15 @@ CheckedFileSystem::OpenedTask CheckedFileSystem::checked(const Call& call, fs::O
     const fs::Attributes& node = opened->attributes;
     if (!S_ISREG(node.mode)) flags.execute = false;  // to list is to read
     const Caller* const caller = ordinary(call);
-    if (caller == nullptr || fs::allows(*caller, node.mode, node.uid, node.gid, wanted_by(flags))) {
+    Result<> may{};
+    if (caller != nullptr) may = co_await require(call, node, wanted_by(flags));
+    if (may) {
         keep(call, *opened, flags);
         co_return opened;
     }
     const Call closing;
     (void)co_await inner_.close(closing, opened->handle);
-    co_return fs::fail_access();
+    co_return fail(may.error());
 }
 
 // The attributes that opening returns are the newest. Truncation is checked before, and a leased

@@ -1,7 +1,7 @@
-// CheckedFileSystem: a FileSystem that checks the permission bits for the user of each call
-// (Call::caller), as Linux does: search on directories, read and write at open, the sticky bit, who
-// may change modes, owners and times, and the set-group-id bit. A call without a caller is the
-// program's own and is not checked. Access lists (POSIX ACLs) are stored, but not evaluated.
+// CheckedFileSystem: a FileSystem that checks permission bits and access lists (fs/acl.h) for the
+// user of each call (Call::caller), as Linux does: search on directories, read and write at open,
+// the sticky bit, who may change modes, lists, owners and times, and the set-group-id bit. A call
+// without a caller is the program's own and is not checked.
 //
 //     host's claim ─ session ─► Call::caller ─► CheckedFileSystem ─► Dfs | LocalFs
 //
@@ -102,8 +102,13 @@ class CheckedFileSystem final : public FilesBelow {
     template <class T>
     Result<T> seen(const Call& call, uint64_t since, Result<T> result);
     void see(const Call& call, const fs::Attributes& node);
+    // What was seen lately, or is leased.
+    [[nodiscard]] std::optional<Rights> known(NodeId node);
     void changed_rights(NodeId node, bool may_be_done_later);
+    // With the node's access list, if it has one.
     Task<Result<Rights>> rights_of(const Call& call, NodeId node);
+    // The rights of these attributes, which were just returned. Errors: EACCES.
+    Task<Result<>> require(const Call& call, fs::Attributes node, uint32_t wanted);
     // Errors also: not_directory.
     Task<Result<>> require_in(const Call& call, NodeId directory, uint32_t wanted);
     // The right to add or remove names. `first`: exists or not_found, which Linux returns before a
@@ -121,7 +126,7 @@ class CheckedFileSystem final : public FilesBelow {
     Task<Result<>> check_sticky(const Call& call, NodeId parent, std::string_view name);
     Task<Result<>> check_move(const Call& call, NodeId parent, std::string_view name);
     // The owner of what an ordinary caller makes in the directory.
-    Task<Result<fs::Owner>> owner_in(const Call& call, NodeId directory);
+    Task<Result<fs::Owner>> owner_in(const Call& call, NodeId directory, fs::Owner wanted);
     Task<Result<>> check_rename(const Call& call, NodeId parent, std::string_view name,
                                 NodeId new_parent, std::string_view new_name, RenameFlags flags);
     Task<Result<>> unless_done(const Call& call, Result<> refusal);

@@ -25,7 +25,8 @@ class KeptTree {
   private:
     static bool changes(What what) {
         return what != What::stat && what != What::open_read && what != What::get_xattr &&
-               what != What::get_trusted && what != What::open_path && what != What::stat_many;
+               what != What::get_trusted && what != What::get_list && what != What::open_path &&
+               what != What::stat_many;
     }
     Tree tree_;
     std::optional<Modes> modes_;
@@ -51,6 +52,19 @@ class CheckedTree {
         std::optional<fs::NodeId> node;
     };
     [[nodiscard]] fs::FileSystem& fs() const { return subject_->file_system(); }
+    static Task<> set_list(fs::FileSystem& fs, fs::NodeId node, std::string_view name,
+                           std::string_view text) {
+        if (text.empty()) co_return;
+        const std::string list = fs::contract::acl(text);
+        EXPECT_TRUE(co_await fs.set_xattr({}, node, name, as_bytes(list), fs::SetXattr::any));
+    }
+    static Task<std::string> list_of(fs::FileSystem& fs, fs::NodeId node, std::string_view name) {
+        const auto bytes = co_await fs.get_xattr({}, node, name);
+        if (!bytes) co_return "";
+        const auto list = fs::Acl::decode(as_bytes(*bytes));
+        EXPECT_TRUE(list);
+        co_return list ? fs::contract::acl_text(*list) : "invalid";
+    }
     static Task<> fill(CheckedTree& self, Modes modes) {
         const Call call;
         fs::FileSystem& fs = self.fs();
@@ -80,6 +94,13 @@ class CheckedTree {
             EXPECT_TRUE(co_await fs.set_attributes(
                 call, each->node, {.mode = modes.file, .uid = file_owner, .gid = file_group}));
         }
+        for (const auto& each : {f, g, inner, empty, sub}) {
+            co_await set_list(fs, each->node, fs::access_acl_name, modes.file_list);
+        }
+        for (const auto& each : {sub, d}) {
+            co_await set_list(fs, each->node, fs::default_acl_name, modes.default_list);
+        }
+        co_await set_list(fs, d->node, fs::access_acl_name, modes.directory_list);
     }
     Task<Result<NodeAtName>> find(const Call& call, std::string_view path) {
         ROS2S_CO_TRY_ASSIGN(const fs::Walked walked,
@@ -109,6 +130,8 @@ class CheckedTree {
         const auto shown = co_await fs::resolve(self.fs(), Call{}, step.shown, fs::LastLink::keep);
         EXPECT_TRUE(shown);
         answer.mode = shown->mode, answer.uid = shown->uid, answer.gid = shown->gid;
+        answer.list = co_await list_of(self.fs(), shown->node, fs::access_acl_name);
+        answer.default_list = co_await list_of(self.fs(), shown->node, fs::default_acl_name);
     }
     Task<Result<>> act(const Call& call, const Step& step) {
         switch (step.what) {
@@ -247,6 +270,24 @@ class CheckedTree {
                                                   fs::SetXattr::any);
             case What::remove_xattr:
                 co_return co_await fs().remove_xattr(call, node, user_attribute);
+            case What::get_list: {
+                ROS2S_CO_TRY(co_await fs().get_xattr(call, node, fs::access_acl_name));
+                co_return Result<>{};
+            }
+            case What::set_list:
+            case What::set_default_list: {
+                const std::string list = fs::contract::acl(step.other);
+                const auto name =
+                    step.what == What::set_list ? fs::access_acl_name : fs::default_acl_name;
+                co_return co_await fs().set_xattr(call, node, name, as_bytes(list),
+                                                  fs::SetXattr::any);
+            }
+            case What::remove_list: {
+                const auto done = co_await fs().remove_xattr(call, node, fs::access_acl_name);
+                // For a kernel that is no error.
+                const bool had_none = !done && done.error().code == Code::no_attribute;
+                co_return had_none ? Result<>{} : done;
+            }
             default: break;
         }
         const bool trusted = step.what == What::get_trusted;
@@ -262,43 +303,84 @@ bool is_asked(const Step& step, Modes modes, const Answer& of_root) {
     if (of_root.error == EOPNOTSUPP || of_root.error == EPERM) return false;  // as in a container
     // fs.protected_regular refuses more.
     const bool is_sticky = (modes.directory & S_ISVTX) != 0;
+    // tmpfs then clears the bit, ext4 does not.
+    if (step.what == What::remove_list && (modes.file & S_ISGID) != 0) return false;
+    // A whiteout that a rename leaves inherits no list here.
+    if (step.what == What::rename_to_whiteout && !modes.default_list.empty()) return false;
     const bool creates = step.what == What::create || step.what == What::create_path;
     return !(is_sticky && creates && std::string_view(step.path) == "d/f");
 }
 
-TEST(CheckedFileSystem, AnswersMatchTheKernel) {
-    if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
+// Compares each step of each user in each of the trees.
+void compare_with_kernel(const std::vector<Modes>& trees, int least) {
     const mode_t umask_before = ::umask(0);
     KeptTree<KernelTree> kernel;
     KeptTree<CheckedTree> checked;
     int compared = 0;
     int differences = 0;
-    for (const mode_t directory : {0755, 0777, 01777, 02775, 0750, 0711, 0070, 0007, 0500}) {
-        for (const mode_t file : {0644, 0600, 0755, 0662, 0046, 0400}) {
-            const Modes modes{.directory = directory, .file = file};
-            for (const Step& step : steps) {
-                const Answer of_root = kernel.run(modes, users.back(), step);
-                if (!is_asked(step, modes, of_root)) continue;
-                for (const User& user : users) {
-                    const Answer expected = kernel.run(modes, user, step);
-                    // fs.protected_hardlinks of this machine.
-                    if (step.what == What::link && expected.error == EPERM) continue;
-                    const Answer answer = checked.run(modes, user, step);
-                    ++compared;
-                    if (answer == expected) continue;
-                    if (++differences > 40) continue;
-                    ADD_FAILURE() << fmt::format(
-                                         "{} by {}, in a directory of mode {:o}, of mode "
-                                         "{:o}: ",
-                                         step.name, user.name, directory, file)
-                                  << answer << "; the kernel: " << expected;
-                }
+    for (const Modes& modes : trees) {
+        for (const Step& step : steps) {
+            const Answer of_root = kernel.run(modes, users.back(), step);
+            if (!is_asked(step, modes, of_root)) continue;
+            for (const User& user : users) {
+                const Answer expected = kernel.run(modes, user, step);
+                // fs.protected_hardlinks of this machine.
+                if (step.what == What::link && expected.error == EPERM) continue;
+                const Answer answer = checked.run(modes, user, step);
+                ++compared;
+                if (answer == expected) continue;
+                if (++differences > 40) continue;
+                ADD_FAILURE() << fmt::format(
+                                     "{} by {}, in a directory of mode {:o} '{}' '{}', of mode "
+                                     "{:o} '{}': ",
+                                     step.name, user.name, modes.directory, modes.directory_list,
+                                     modes.default_list, modes.file, modes.file_list)
+                              << answer << "; the kernel: " << expected;
             }
         }
     }
     ::umask(umask_before);
     EXPECT_EQ(differences, 0);
-    EXPECT_GT(compared, 10'000);
+    EXPECT_GT(compared, least);
+}
+
+TEST(CheckedFileSystem, AnswersMatchTheKernel) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
+    std::vector<Modes> trees;
+    for (const mode_t directory : {0755, 0777, 01777, 02775, 0750, 0711, 0070, 0007, 0500}) {
+        for (const mode_t file : {0644, 0600, 0755, 0662, 0046, 0400}) {
+            trees.push_back({.directory = directory, .file = file});
+        }
+    }
+    compare_with_kernel(trees, 10'000);
+}
+
+TEST(CheckedFileSystem, AnswersMatchTheKernelWithAccessLists) {
+    if (::geteuid() != 0) GTEST_SKIP() << "only root can act as other users";
+    if (!KernelTree().has_lists()) GTEST_SKIP() << "the temporary directory has no access lists";
+    std::vector<Modes> trees;
+    const std::string_view none;
+    for (const std::string_view directory :
+         {none, std::string_view("u::rwx,u:1001:rwx,u:1004:--x,g::r-x,m::rwx,o::---"),
+          std::string_view("u::rwx,u:1002:---,g::rwx,g:3000:rwx,m::r-x,o::rwx"),
+          std::string_view("u::r-x,g::---,g:4000:-wx,g:2001:r--,m::rwx,o::r-x")}) {
+        for (const std::string_view file :
+             {none, std::string_view("u::rw-,u:1004:rw-,g::r--,m::rw-,o::---"),
+              std::string_view("u::rwx,u:1000:r-x,g::---,g:2000:rwx,m::r-x,o::--x")}) {
+            for (const std::string_view inherited :
+                 {none, std::string_view("u::rwx,u:1004:rwx,g::r-x,m::rwx,o::---"),
+                  std::string_view("u::rw-,g::r--,o::--x")}) {
+                for (const mode_t bits : {0, S_ISGID}) {
+                    trees.push_back({.directory = 0775 | bits,
+                                     .file = 0755 | bits,
+                                     .directory_list = directory,
+                                     .file_list = file,
+                                     .default_list = inherited});
+                }
+            }
+        }
+    }
+    compare_with_kernel(trees, 10'000);
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 // Used on one core. Bounded: the older half is dropped after a second, or when the newer half is
 // full.
 #pragma once
+#include <memory>
 #include <optional>
 #include <unordered_map>
 #include <utility>
 
+#include "ros2s/fs/acl.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/time.h"
 
@@ -65,7 +67,9 @@ class SeenLately {
 struct Rights {
     mode_t mode = 0;
     uint32_t uid = 0, gid = 0;
-    uint64_t era = 0, lease = 0;  // under which they were read; 0: none
+    bool has_acl = false;
+    std::shared_ptr<const fs::Acl> acl{};  // null: not read yet
+    uint64_t era = 0, lease = 0;           // under which they were read; 0: none
 };
 using SeenNodes = SeenLately<Rights>;
 using SeenParents = SeenLately<fs::NodeId>;  // a directory that has the node

@@ -97,6 +97,8 @@ bool CachedFileSystem::permits(const Call& call, const Node& node, uint32_t want
         if (user->uid == 0) user = &nobody;
     }
     const Attributes& rights = node.attributes;
+    const bool has_acl = (rights.flags & fs::node_flags::has_access_acl) != 0;
+    if (has_acl && !user->is_root() && user->uid != rights.uid) return false;
     return fs::allows(*user, rights.mode, rights.uid, rights.gid, wanted);
 }
 

@@ -18,7 +18,8 @@
 //   that was under way when the change began or ended (own_changes.h).
 // - With a caller, a name is used only if the kept mode of the directory permits the caller to
 //   search it, and a file is opened without a request only if its mode permits to read it.
-//   Otherwise the file system below is asked. Users must have the same numbers below as here.
+//   Otherwise, and for access lists, the file system below is asked. Users must have the same
+//   numbers below as here.
 // - References (forget()) are exact: below has one for each of the callers', less those of answers
 //   from the cache, and one for each node that is kept by name.
 // - A file that is open only here is opened below before others, or its own changes, may take its
@@ -121,10 +122,9 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     AttributesTask get_attributes(const Call&, NodeId node) override;
     AttributesTask set_attributes(const Call&, NodeId node,
                                   const fs::SetAttributes& changes) override;
+    // That a node has no access list is known from its attributes.
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
-                                        std::string_view name) override {
-        return below_.get_xattr(call, node, name);
-    }
+                                        std::string_view name) override;
     Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
                              fs::SetXattr how) override;
     Task<Result<>> remove_xattr(const Call&, NodeId node, std::string_view name) override;

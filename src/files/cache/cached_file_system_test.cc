@@ -2,6 +2,7 @@
 // leases, rights, references and bounds.
 #include <fmt/format.h>
 
+#include "ros2s/fs/contract/acl_text.h"
 #include "ros2s/fs/contract/contract.h"
 #include "test_support/caches.h"
 
@@ -74,6 +75,7 @@ class CachedUse : public Caches {
     Task<> covers_results();
     Task<> expires();
     Task<> checks_rights();
+    Task<> knows_lists();
     Task<> balances_references();
     Task<> stays_small(CacheClient& small);
 };
@@ -252,6 +254,43 @@ Task<> CachedUse::checks_rights() {
     EXPECT_EQ(code(co_await a.cached->lookup(as_other, top->node, "f")), Code::denied);
 }
 TEST_F(CachedUse, RightsAreThoseBelow) { world.run(checks_rights()); }
+
+Task<> CachedUse::knows_lists() {
+    const fs::Caller owner{.uid = 1000, .gid = 1000}, named{.uid = 1001, .gid = 1001};
+    const Call as_owner{.caller = &owner}, as_named{.caller = &named};
+    const auto top = co_await a.cached->mkdir(call, root_node, "top", 0770, {1000, 1000});
+    CO_ASSERT(top.has_value());
+    const NodeId node = co_await file(a, top->node, "f");
+    EXPECT_EQ(code(co_await a.cached->get_attributes(call, top->node)), fine);
+    EXPECT_EQ(code(co_await a.cached->lookup(call, top->node, "f")), fine);
+    a.lending.requests = 0;
+    for (const NodeId each : {top->node, node}) {
+        EXPECT_EQ(code(co_await a.cached->get_xattr(call, each, fs::access_acl_name)),
+                  Code::no_attribute);
+        EXPECT_EQ(code(co_await a.cached->get_xattr(call, each, fs::default_acl_name)),
+                  Code::no_attribute);
+    }
+    EXPECT_EQ(a.lending.requests, 0U);
+    // Another client's list counts at once, although the mode that is kept would refuse.
+    const std::string list = fs::contract::acl("u::rwx,u:1001:--x,g::---,m::--x,o::---");
+    EXPECT_EQ(code(co_await a.cached->lookup(as_named, top->node, "f")), Code::denied);
+    EXPECT_EQ(code(co_await b.cached->set_xattr(call, top->node, fs::access_acl_name,
+                                                as_bytes(list), fs::SetXattr::any)),
+              fine);
+    EXPECT_EQ(code(co_await a.cached->lookup(as_named, top->node, "f")), fine);
+    EXPECT_EQ(code(co_await a.cached->get_xattr(call, top->node, fs::access_acl_name)), fine);
+    EXPECT_EQ(code(co_await b.cached->remove_xattr(call, top->node, fs::access_acl_name)), fine);
+    EXPECT_EQ(code(co_await a.cached->get_xattr(call, top->node, fs::access_acl_name)),
+              Code::no_attribute);
+    // And a list forbids what the mode would permit.
+    const std::string none = fs::contract::acl("u::rwx,u:1001:---,g::rwx,m::rwx,o::rwx");
+    EXPECT_EQ(code(co_await b.cached->set_xattr(call, top->node, fs::access_acl_name,
+                                                as_bytes(none), fs::SetXattr::any)),
+              fine);
+    EXPECT_EQ(code(co_await a.cached->lookup(as_owner, top->node, "f")), fine);
+    EXPECT_EQ(code(co_await a.cached->lookup(as_named, top->node, "f")), Code::denied);
+}
+TEST_F(CachedUse, AccessListsOfOthersCountAtOnce) { world.run(knows_lists()); }
 
 Task<> CachedUse::balances_references() {
     counts_references = true;

@@ -1,5 +1,6 @@
 // Names and attributes.
 #include "cached_file_system.h"
+#include "ros2s/fs/acl.h"
 
 namespace ros2s::cache {
 
@@ -348,6 +349,17 @@ CachedFileSystem::AttributesTask CachedFileSystem::change_attributes(
     request.of(change);
     if (done) keep(request, *done, true);
     co_return done;
+}
+
+Task<Result<std::string>> CachedFileSystem::get_xattr(const Call& call, NodeId node,
+                                                      std::string_view name) {
+    const Node* const kept = leases_ != nullptr && fs::is_acl(name) ? held(node) : nullptr;
+    const bool has_none = kept != nullptr && kept->has_rights &&
+                          (kept->attributes.flags & fs::flag_of_acl(name)) == 0;
+    if (!has_none) co_return co_await below_.get_xattr(call, node, name);
+    cover(call, *kept);
+    metrics_.hits.add();
+    co_return fail(Code::no_attribute);
 }
 
 // An access list may change the mode.

@@ -2,13 +2,15 @@
 #include <sys/xattr.h>
 
 #include "file_system.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::daos {
 namespace {
 
-// As in Linux, a name belongs to one of four namespaces.
+// As in Linux, a name belongs to one of four namespaces. Nothing here respects access lists.
 Result<> check_xattr(std::string_view name) {
+    if (fs::is_acl(name)) return fail(Code::unsupported);
     for (const std::string_view space : {"user.", "trusted.", "security.", "system."}) {
         if (!name.starts_with(space)) continue;
         if (name == space) return fail(Code::invalid);
@@ -133,6 +135,7 @@ Task<Result<std::string>> DaosFileSystem::get_xattr(const Call& call, NodeId id,
                                                     std::string_view name) {
     const std::string owned(name);
     return with_object(call, id, [this, owned](const Object& object) -> Result<std::string> {
+        if (fs::is_acl(owned)) return fail(Code::unsupported);
         return read_xattr(dfs_, mount_, object.get(), owned);
     });
 }

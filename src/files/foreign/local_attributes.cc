@@ -4,6 +4,7 @@
 #include <sys/xattr.h>
 
 #include "local_directory.h"
+#include "ros2s/fs/acl.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::foreign {
@@ -24,9 +25,13 @@ Result<> LocalDirectory::drop_set_id(int path) const {
     return checked(::chmod(proc_path(path).c_str(), left & fs::permission_bits));
 }
 
+bool LocalDirectory::is_refused(std::string_view attribute) const {
+    return options_.gives_no_power && fs::is_acl(attribute);
+}
+
 Result<> LocalDirectory::check_attribute(std::string_view name) const {
-    const bool is_plain = name.starts_with("user.") || name.starts_with("system.posix_acl_");
-    if (is_plain || !options_.gives_no_power) return {};
+    if (is_refused(name)) return fail(Code::unsupported);
+    if (name.starts_with("user.") || !options_.gives_no_power) return {};
     return fail_errno(EPERM);  // security.capability is equivalent to a set-id bit
 }
 
@@ -109,6 +114,7 @@ Task<Result<Attributes>> LocalDirectory::set_attributes(const Call& call, NodeId
 Task<Result<std::string>> LocalDirectory::get_xattr(const Call& call, NodeId id,
                                                     std::string_view name) {
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
+    if (is_refused(name)) co_return fail(Code::unsupported);
     if (S_ISLNK(node->type)) co_return fail(Code::no_attribute);
     const std::string owned(name);
     co_return co_await on_thread(call, [&]() -> Result<std::string> {
@@ -159,6 +165,7 @@ Task<Result<std::vector<std::string>>> LocalDirectory::list_xattrs(const Call& c
         for (size_t at = 0; at < static_cast<size_t>(bytes); at += names.back().size() + 1) {
             names.emplace_back(buffer.c_str() + at);
         }
+        std::erase_if(names, [this](const std::string& name) { return is_refused(name); });
         return names;
     });
 }

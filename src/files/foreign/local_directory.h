@@ -159,6 +159,8 @@ class LocalDirectory final : public fs::FileSystem {
     [[nodiscard]] Owner allowed(Owner owner) const;
     [[nodiscard]] mode_t allowed(mode_t type, mode_t mode) const;
     [[nodiscard]] Result<> check_attribute(std::string_view name) const;
+    // Access lists, if others are served: the kernel evaluates them for this process only.
+    [[nodiscard]] bool is_refused(std::string_view attribute) const;
     // Clears set-id bits of a file whose content changes: the kernel does not if the process is
     // root.
     [[nodiscard]] Result<> drop_set_id(int path) const;

@@ -34,8 +34,8 @@ struct LocalFsOptions {
     bool keeps_what_it_may_not_give = false;
     // Clients must not gain power over this machine. Files that would belong to root belong to user
     // `nobody`. Files have no set-id bits, and existing ones lose them before they are written to.
-    // Devices cannot be created. Only user attributes and access lists can be changed among the
-    // extended attributes (`denied`).
+    // Devices cannot be created. Of the extended attributes, only the user's can be changed
+    // (`denied`), and access lists are `unsupported`.
     bool gives_no_power = false;
     // Descriptors of nodes that no call and no open file uses, and of names that one call finds.
     size_t descriptors_max = 1024;

@@ -72,6 +72,7 @@ const bool registered = fs::contract::register_contract(
      .xattr_bytes = 2000,
      .whiteouts = fs::contract::directories_have_whiteouts(),
      .node_flags = false,
+     .access_lists = false,
      .locks = false,
      .property_runs = 5},
     [](uint64_t seed) { return std::make_unique<LocalSubject>(seed); });
@@ -89,6 +90,7 @@ const bool registered_with_few_descriptors = fs::contract::register_contract(
                {"RemovedDirectoryIsUsableForAWhile", too_few}},
      .whiteouts = fs::contract::directories_have_whiteouts(),
      .node_flags = false,
+     .access_lists = false,
      .locks = false,
      .property_runs = 1},
     [](uint64_t seed) {

@@ -40,6 +40,9 @@ struct UserClaim {
     std::vector<uint32_t> groups{};
 };
 
+// Of a mode: who may read, write and execute.
+inline constexpr mode_t access_bits = S_IRWXU | S_IRWXG | S_IRWXO;
+
 // As in access(2).
 struct Wanted {
     static constexpr uint32_t search = 1, write = 2, read = 4;

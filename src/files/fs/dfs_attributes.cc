@@ -99,7 +99,18 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         }
         record.uid = changes.uid.value_or(record.uid);
         record.gid = changes.gid.value_or(record.gid);
-        if (changes.mode) record.mode = (record.mode & S_IFMT) | (*changes.mode & permission_bits);
+        std::string acl;
+        if (changes.mode) {
+            record.mode = (record.mode & S_IFMT) | (*changes.mode & permission_bits);
+            const bool has_acl = (record.flags & node_flags::has_access_acl) != 0;
+            if (has_acl && whole.inode.epoch != Epoch{}) {
+                auto list = co_await fetch_acl(call, node, access_acl_name);
+                if (!list && list.error().code == Code::no_attribute) continue;  // just removed
+                if (!list) co_return fail(list.error());
+                list->change_mode(record.mode);
+                acl = list->encode();
+            }
+        }
         if (changes.flags) {
             record.flags = (record.flags & ~node_flags::all) | (*changes.flags & node_flags::all);
         }
@@ -120,9 +131,11 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
         auto slot = slots_.take();
         slot.require(inode_is(node, whole.inode.epoch));
         slot.add(put_inode(node, record));
+        if (!acl.empty()) slot.add(put_acl(node, access_acl_name, acl));
         Superblock superblock;
         if (changes.flags && *changes.flags != 0) {
-            ROS2S_CO_TRY(co_await require_node_flags(call, slot, superblock));
+            ROS2S_CO_TRY(
+                co_await require_feature(call, slot, Superblock::has_node_flags, superblock));
         }
         const auto done = co_await commit_named(call, slot, part);
         if (done) {
@@ -138,14 +151,14 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
     co_return fail(Code::busy);
 }
 
-Task<Result<>> DfsMount::require_node_flags(const Call& call, OperationSlots::HeldSlot& slot,
-                                            Superblock& superblock) {
+Task<Result<>> DfsMount::require_feature(const Call& call, OperationSlots::HeldSlot& slot,
+                                         uint32_t feature, Superblock& superblock) {
     FetchItem item =
         record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
     ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
     ROS2S_CO_TRY(record_of(item, superblock));
-    if ((superblock.features_needed & Superblock::has_node_flags) != 0) co_return Result<>();
-    superblock.features_needed |= Superblock::has_node_flags;
+    if ((superblock.features_needed & feature) != 0) co_return Result<>();
+    superblock.features_needed |= feature;
     slot.require({.kind = Condition::Kind::epoch_equals,
                   .object = object_of(root_node),
                   .dkey = record_dkey(),

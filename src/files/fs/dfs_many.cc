@@ -164,6 +164,7 @@ Task<Result<bool>> DfsMount::create_together(const Call& call, NodeId parent,
         };
         if (!std::ranges::all_of(std::span(items).subspan(1), is_free)) co_return false;
         ROS2S_CO_TRY(check_may_add(directory));
+        if (inherits_acl(directory, mode)) co_return false;
 
         const InodeRecord inode = new_inode(parent, directory, mode, owner);
         std::vector<NodeId> nodes(names.size());

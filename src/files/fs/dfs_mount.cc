@@ -131,8 +131,7 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
             superblock->format, format_version);
     }
     const bool encrypted = (superblock->features_needed & Superblock::needs_decryption) != 0;
-    constexpr uint32_t known = Superblock::needs_decryption | Superblock::has_node_flags;
-    const uint32_t unknown = superblock->features_needed & ~known;
+    const uint32_t unknown = superblock->features_needed & ~Superblock::known;
     if (unknown != 0) {
         co_return report.fail(ros2s::fail(Code::bad_version, unknown).error(),
                               "the file system uses features ({:#x}) that this program does not "

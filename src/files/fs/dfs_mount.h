@@ -17,6 +17,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "acl.h"
 #include "dfs.h"
 #include "handle_table.h"
 #include "listing.h"
@@ -161,8 +162,9 @@ class DfsMount final : public Dfs {
         bool opens = false;     // pinned by the transaction that adds it, here and in the store
         bool nameless = false;  // an orphan from the beginning
         bool linkable = false;
-        NodeState* state = nullptr;  // afterwards, if it is pinned
-        Entry existing;              // afterwards, if the error is `exists`
+        std::string access_acl, default_acl;  // that it inherits; empty: none
+        NodeState* state = nullptr;           // afterwards, if it is pinned
+        Entry existing;                       // afterwards, if the error is `exists`
     };
     // The removal of a name of a file or empty directory, and its effect on the node.
     struct Removal {
@@ -226,6 +228,9 @@ class DfsMount final : public Dfs {
                                                            const ChainWhole& last);
     [[nodiscard]] InodeRecord new_inode(NodeId directory, const InodeRecord& parent, mode_t mode,
                                         Owner owner) const;
+    // Errors also: no_attribute, stale (the directory's record is older than the store's).
+    Task<Result<>> inherit_acl(const Call& call, NodeId directory, InodeRecord& record,
+                               NewNode& wanted);
     // Puts a new node under a name. Errors also: exists, condition_failed never.
     Task<Result<Attributes>> add_node(const Call& call, NodeId parent, NewNode& wanted);
     Task<Result<Attributes>> add_new_node(const Call& call, NodeId parent, NewNode& wanted);
@@ -374,10 +379,10 @@ class DfsMount final : public Dfs {
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
     Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
                                 uint32_t part);
-    // Adds to a transaction that programs must know node_flags from then on. `superblock` must
+    // Adds to a transaction that programs must know this feature from then on. `superblock` must
     // exist until it is committed.
-    Task<Result<>> require_node_flags(const Call& call, OperationSlots::HeldSlot& slot,
-                                      Superblock& superblock);
+    Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
+                                   uint32_t feature, Superblock& superblock);
     // Without `which`: those that a write by the call's user clears.
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
@@ -394,6 +399,14 @@ class DfsMount final : public Dfs {
     Task<Result<>> change_xattr(const Call& call, NodeId node,
                                 std::optional<Condition::Kind> condition,
                                 const Operation& operation);
+    // Errors also: no_attribute.
+    Task<Result<Acl>> fetch_acl(const Call& call, NodeId node, std::string_view name);
+    // Without `list`, it is removed.
+    Task<Result<>> change_acl(const Call& call, NodeId node, std::string_view name,
+                              std::optional<Acl> list, SetXattr how);
+    // The right of the call's caller. Errors: EACCES.
+    Task<Result<>> check_access(const Call& call, NodeId node, const InodeRecord& record,
+                                uint32_t wanted);
 
     // ---- dfs_files.cc
     // The names after `cookie`, which the handle gave out; 0: the first ones.
@@ -532,6 +545,11 @@ class DfsMount final : public Dfs {
     return check_flags(node, node_flags::all);
 }
 
+// A new node of this mode gets its lists from the directory's default one.
+[[nodiscard]] inline bool inherits_acl(const InodeRecord& directory, mode_t mode) {
+    return (directory.flags & node_flags::has_default_acl) != 0 && !S_ISLNK(mode);
+}
+
 // Operations of DFS transactions.
 template <class Record>
 [[nodiscard]] Operation put(ObjectId object, Dkey dkey, Akey akey, const Record& record) {
@@ -543,6 +561,14 @@ template <class Record>
 }
 [[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
     return put(object_of(node), record_dkey(), inode_akey(), record);
+}
+[[nodiscard]] inline Operation put_acl(NodeId node, std::string_view name,
+                                       const std::string& bytes) {
+    return {.kind = Operation::Kind::put,
+            .object = object_of(node),
+            .dkey = record_dkey(),
+            .akey = {std::string(name)},
+            .window = Window::local(as_bytes(bytes))};
 }
 // The array reaches the extent's end: every byte read belongs to the file.
 [[nodiscard]] inline bool is_complete(const FetchItem& item) {

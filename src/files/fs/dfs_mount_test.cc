@@ -42,9 +42,9 @@ TEST_F(DfsMounts, UnknownFormatOrFeatureIsRefused) {
     put_record(root_node, superblock_akey(), Superblock{.format = 2, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
     EXPECT_NE(report_.text().find("format 2"), std::string::npos) << report_.text();
-    put_record(root_node, superblock_akey(), Superblock{.features_needed = 4, .chunk_bytes = 8192});
+    put_record(root_node, superblock_akey(), Superblock{.features_needed = 8, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
-    EXPECT_NE(report_.text().find("0x4"), std::string::npos) << report_.text();
+    EXPECT_NE(report_.text().find("0x8"), std::string::npos) << report_.text();
     put_record(root_node, superblock_akey(), Superblock{.version = 9, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
     put_record(root_node, superblock_akey(), Superblock{.chunk_bytes = 1000});

@@ -121,8 +121,11 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, Nod
             found.emplace_back(gone ? fail(Code::stale) : fail(inode.error()));
             break;
         }
-        found.emplace_back(
-            Attributes{.node = node, .mode = inode->mode, .uid = inode->uid, .gid = inode->gid});
+        found.emplace_back(Attributes{.node = node,
+                                      .mode = inode->mode,
+                                      .uid = inode->uid,
+                                      .gid = inode->gid,
+                                      .flags = inode->flags & node_flags::acls});
         if (!S_ISDIR(inode->mode)) break;
     }
     return found;
@@ -155,7 +158,25 @@ InodeRecord DfsMount::new_inode(NodeId directory, const InodeRecord& parent, mod
         record.gid = parent.gid;
         if (S_ISDIR(mode)) record.mode |= S_ISGID;
     }
+    if (!inherits_acl(parent, mode) && !S_ISLNK(mode)) record.mode &= ~(owner.umask & access_bits);
     return record;
+}
+
+// The directory's list is the one of its record: the transaction has the condition that the record
+// has not changed.
+Task<Result<>> DfsMount::inherit_acl(const Call& call, NodeId directory, InodeRecord& record,
+                                     NewNode& wanted) {
+    ROS2S_CO_TRY_ASSIGN(Acl list, co_await fetch_acl(call, directory, default_acl_name));
+    if (S_ISDIR(record.mode)) {
+        record.flags |= node_flags::has_default_acl;
+        wanted.default_acl = list.encode();
+    }
+    record.mode = (record.mode & ~access_bits) | list.inherit(record.mode);
+    if (!list.is_mode()) {
+        record.flags |= node_flags::has_access_acl;
+        wanted.access_acl = list.encode();
+    }
+    co_return Result<>();
 }
 
 Task<Result<Attributes>> DfsMount::add_node(const Call& call, NodeId parent, NewNode& wanted) {
@@ -201,6 +222,16 @@ Task<Result<Attributes>> DfsMount::add_new_node(const Call& call, NodeId parent,
         record.target_bytes = static_cast<uint16_t>(wanted.target.size());
         if (wanted.nameless) record.links = 0;
         if (wanted.linkable) record.flags = InodeRecord::linkable;
+        wanted.access_acl.clear();
+        wanted.default_acl.clear();
+        if (inherits_acl(directory.record, wanted.mode)) {
+            const auto inherited = co_await inherit_acl(call, parent, record, wanted);
+            const bool is_old = !inherited && (inherited.error().code == Code::no_attribute ||
+                                               inherited.error().code == Code::stale);
+            if (is_old) directories_.erase(parent.value);
+            if (is_old) continue;
+            ROS2S_CO_TRY(inherited);
+        }
         const auto done =
             co_await commit_new_node(call, parent, directory.epoch, node, record, wanted);
         if (done && done->replayed && wanted.nameless) continue;  // nobody has that one
@@ -241,6 +272,10 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
                       .dkey = record_dkey(),
                       .akey = target_akey(),
                       .window = Window::local(as_bytes(wanted.target))});
+        }
+        if (!wanted.access_acl.empty()) slot.add(put_acl(node, access_acl_name, wanted.access_acl));
+        if (!wanted.default_acl.empty()) {
+            slot.add(put_acl(node, default_acl_name, wanted.default_acl));
         }
         // A repetition makes another file: the one of the first execution is lost with its handle.
         done = co_await (wanted.nameless ? commit(call, slot) : commit_named(call, slot));

@@ -69,10 +69,9 @@ Task<Result<>> DfsMount::resolve_many(const Call& call, std::span<ManyFile> file
         size_t index = wanted.size();
         for (auto& [node, record] : directories) {
             record = record_of(items[index++], *record);
-            if (record &&
-                !allows(*call.caller, record->mode, record->uid, record->gid, Wanted::search)) {
-                record = fail_access();
-            }
+            if (!record) continue;
+            const auto may = co_await check_access(call, node, *record, Wanted::search);
+            if (!may) record = fail(may.error());
         }
         index = 0;
         for (const auto& [key, sharers] : wanted) {
@@ -174,10 +173,8 @@ Task<Result<>> DfsMount::flush_many(const Call& call, ManyFetch& batch) {
         if (!file.item->status) continue;
         if (const auto read = is_data ? read_status(item) : item.status; !read) {
             file.item->status = fail(read.error());
-        } else if (!is_data && call.caller != nullptr &&
-                   !allows(*call.caller, file.inode.mode, file.inode.uid, file.inode.gid,
-                           Wanted::read)) {
-            file.item->status = fail_access();
+        } else if (!is_data && call.caller != nullptr) {
+            file.item->status = co_await check_access(call, file.at, file.inode, Wanted::read);
         }
     }
     batch.items.clear();

@@ -1,4 +1,5 @@
 // How many requests to the store an operation takes.
+#include "ros2s/fs/contract/acl_text.h"
 #include "test_support/counted_dfs.h"
 
 namespace ros2s::fs {
@@ -142,6 +143,57 @@ TEST_F(DfsMounts, ManyNamesTakeFewRequests) {
     (void)create("last");
     EXPECT_EQ(store_.fetches + store_.chains + store_.queries, 0u);
     EXPECT_EQ(store_.updates, 1u);
+    unmount();
+}
+
+// A node without a list, in a directory without one, is made and changed as before there were any.
+TEST_F(DfsMounts, AccessListCostsOneRequestWhereItIsUsed) {
+    start();
+    const std::string list = contract::acl("u::rwx,u:1001:rwx,g::r-x,m::rwx,o::---");
+    const auto made = world_.run(fs_->mkdir(call_, root_node, "directory", 0755, {}));
+    ASSERT_TRUE(made);
+    (void)create("first");  // leases node ids, and knows the root
+    ASSERT_TRUE(world_.run(
+        fs_->set_xattr(call_, made->node, default_acl_name, as_bytes(list), SetXattr::any)));
+    ASSERT_TRUE(world_.run(fs_->lookup(call_, root_node, "directory")));
+    const auto counted = [this](auto task) {
+        store_.reset();
+        EXPECT_TRUE(world_.run(std::move(task)));
+        return store_.fetches + store_.chains + store_.updates + store_.lists;
+    };
+    EXPECT_EQ(counted(fs_->mknod(call_, root_node, "a", S_IFREG | 0644, 0, {})), 1u);
+    EXPECT_EQ(counted(fs_->mknod(call_, made->node, "b", S_IFREG | 0644, 0, {})), 2u);
+    const auto without = world_.run(fs_->lookup(call_, root_node, "a"));
+    const auto with = world_.run(fs_->lookup(call_, made->node, "b"));
+    ASSERT_TRUE(without && with);
+    EXPECT_EQ(without->flags, 0u);
+    EXPECT_EQ(with->flags, node_flags::has_access_acl);
+    EXPECT_EQ(counted(fs_->set_attributes(call_, without->node, {.mode = 0600})), 3u);
+    EXPECT_EQ(counted(fs_->set_attributes(call_, with->node, {.mode = 0600})), 4u);
+    unmount();
+}
+
+// An older program, which does not know lists, does not mount the container from then on.
+TEST_F(DfsMounts, FirstAccessListIsAFeatureOfTheContainer) {
+    start();
+    const auto features = [this] {
+        Superblock superblock;
+        FetchItem item =
+            record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
+        EXPECT_TRUE(world_.run(store_.fetch(call_, container_, {&item, 1})));
+        return superblock.features_needed;
+    };
+    const auto set = [this](std::string_view text) {
+        const std::string list = contract::acl(text);
+        EXPECT_TRUE(world_.run(
+            fs_->set_xattr(call_, root_node, access_acl_name, as_bytes(list), SetXattr::any)));
+    };
+    set("u::rwx,g::r-x,o::---");
+    EXPECT_EQ(features(), 0u) << "it is a mode";
+    set("u::rwx,u:1001:rwx,g::r-x,m::rwx,o::---");
+    EXPECT_EQ(features(), Superblock::has_acls);
+    unmount();
+    EXPECT_EQ(mount(), std::nullopt);
     unmount();
 }
 

@@ -1,4 +1,6 @@
-// Extended attributes: single values beside the inode record, under their own names.
+// Extended attributes: single values beside the inode record, under their own names. Access control
+// lists (acl.h) are such values, too; the record has a flag for each, so that a node without one
+// costs no request.
 #include <algorithm>
 #include <array>
 
@@ -7,9 +9,10 @@
 namespace ros2s::fs {
 namespace {
 
-// The namespaces of Linux except "system.": its lists (ACLs) have a meaning that DFS would not
-// respect. Every name has a '.', so none equals a record's akey.
+// The namespaces of Linux; of "system.", whose names have a meaning, only what DFS respects. Every
+// name has a '.', so none equals a record's akey.
 Result<> check_xattr_name(std::string_view name) {
+    if (is_acl(name)) return {};
     for (const std::string_view space : {"user.", "trusted.", "security."}) {
         if (!name.starts_with(space)) continue;
         if (name.size() == space.size()) return fail(Code::invalid);
@@ -56,6 +59,10 @@ Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
         if (!status) {
             co_return status.error().code == Code::not_found ? fail(Code::no_attribute)
                                                              : fail(status.error());
+        }
+        if (is_acl(name)) {
+            ROS2S_CO_TRY_ASSIGN(const InodeRecord record, record_of(items[0], inode));
+            if ((record.flags & flag_of_acl(name)) == 0) co_return fail(Code::no_attribute);
         }
         if (!items[1].is_value || items[1].size > value.size()) co_return fail(Code::corrupt);
         value.resize(items[1].size);
@@ -115,6 +122,11 @@ Task<Result<>> DfsMount::set_xattr(const Call& call, NodeId node, std::string_vi
     if (value.size() > attribute_value_bytes_max) {
         co_return fail(Code::too_large, attribute_value_bytes_max);
     }
+    if (is_acl(name)) {
+        ROS2S_CO_TRY_ASSIGN(Acl list, Acl::decode(value));
+        const auto changed = co_await change_acl(call, node, name, std::move(list), how);
+        co_return co_await unless_done(call, changed);
+    }
     const Operation operation{.kind = Operation::Kind::put,
                               .object = object_of(node),
                               .dkey = record_dkey(),
@@ -129,6 +141,10 @@ Task<Result<>> DfsMount::set_xattr(const Call& call, NodeId node, std::string_vi
 
 Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string_view name) {
     ROS2S_CO_TRY(check_xattr_name(name));
+    if (is_acl(name)) {
+        const auto changed = co_await change_acl(call, node, name, std::nullopt, SetXattr::any);
+        co_return co_await unless_done(call, changed);
+    }
     const Operation operation{.kind = Operation::Kind::punch_akey,
                               .object = object_of(node),
                               .dkey = record_dkey(),
@@ -136,6 +152,81 @@ Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string
     const auto changed = co_await change_xattr(call, node, Condition::Kind::exists, operation);
     co_return co_await unless_done(call, changed);
 }
+
+// ---- access control lists -------------------------------------------------------------------
+
+Task<Result<Acl>> DfsMount::fetch_acl(const Call& call, NodeId node, std::string_view name) {
+    ROS2S_CO_TRY_ASSIGN(const std::string value, co_await get_xattr(call, node, name));
+    auto list = Acl::decode(as_bytes(value));
+    co_return list ? std::move(list) : fail(Code::corrupt);
+}
+
+// As Linux (posix_acl_update_mode): a list that says what a mode can say becomes the mode.
+Task<Result<>> DfsMount::change_acl(const Call& call, NodeId node, std::string_view name,
+                                    std::optional<Acl> list, SetXattr how) {
+    const std::string value = list ? list->encode() : std::string();
+    const uint32_t flag = flag_of_acl(name);
+    const bool is_access = name == access_acl_name;
+    const bool stays = list && !(is_access && list->is_mode());
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_whole(call, node));
+        auto& [inode, contents] = whole;
+        InodeRecord& record = inode.record;
+        if (S_ISLNK(record.mode)) co_return fail(Code::unsupported);
+        const bool has = (record.flags & flag) != 0;
+        if (has && how == SetXattr::create) co_return fail(Code::exists);
+        if (!has && (!list || how == SetXattr::replace)) co_return fail(Code::no_attribute);
+        if (!is_access && !S_ISDIR(record.mode)) co_return fail_access();
+        ROS2S_CO_TRY(check_flags(record, node_flags::all));
+        if (stays && !has)
+            ROS2S_CO_TRY(co_await check_room_for_xattr(call, node, std::string(name)));
+        if (list && is_access) {
+            record.mode = (record.mode & ~access_bits) | list->mode();
+            if (how == SetXattr::without_set_group) record.mode &= ~mode_t{S_ISGID};
+        }
+        record.flags = stays ? record.flags | flag : record.flags & ~flag;
+        stamp_changed(record, contents);
+        co_await slots_.wait();
+        auto slot = slots_.take();
+        slot.require(inode_is(node, inode.epoch));
+        slot.add(put_inode(node, record));
+        Superblock superblock;
+        if (stays) {
+            slot.add(put_acl(node, name, value));
+            ROS2S_CO_TRY(co_await require_feature(call, slot, Superblock::has_acls, superblock));
+        } else if (has) {
+            slot.add({.kind = Operation::Kind::punch_akey,
+                      .object = object_of(node),
+                      .dkey = record_dkey(),
+                      .akey = xattr_akey(name)});
+        }
+        const auto done = co_await commit_named(call, slot);
+        if (done) co_return Result<>();
+        if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<>> DfsMount::check_access(const Call& call, NodeId node, const InodeRecord& record,
+                                      uint32_t wanted) {
+    const Caller& caller = *call.caller;
+    InodeRecord now = record;
+    if ((record.flags & node_flags::has_access_acl) != 0 && !caller.is_root()) {
+        const auto list = co_await fetch_acl(call, node, access_acl_name);
+        if (list) {
+            const bool may = list->allows(caller, record.uid, record.gid, wanted);
+            co_return may ? Result<>() : fail_access();
+        }
+        if (list.error().code != Code::no_attribute) co_return fail(list.error());
+        // It was removed meanwhile.
+        ROS2S_CO_TRY_ASSIGN(const Inode inode, co_await fetch_inode(call, node));
+        now = inode.record;
+        if ((now.flags & node_flags::has_access_acl) != 0) co_return fail(Code::busy);
+    }
+    co_return allows(caller, now.mode, now.uid, now.gid, wanted) ? Result<>() : fail_access();
+}
+
+// ---- names ----------------------------------------------------------------------------------
 
 Task<Result<std::vector<std::string>>> DfsMount::list_xattrs(const Call& call, NodeId node) {
     ROS2S_CO_TRY(co_await fetch_inode(call, node));

@@ -65,6 +65,11 @@ inline constexpr uint32_t append_only = 1;
 // Neither contents nor attributes change, and no name of it is made or removed.
 inline constexpr uint32_t immutable = 2;
 inline constexpr uint32_t all = append_only | immutable;
+// What the file system says of a node, and nobody sets (acl.h): it has an access list, and a
+// default list.
+inline constexpr uint32_t has_access_acl = 8;
+inline constexpr uint32_t has_default_acl = 16;
+inline constexpr uint32_t acls = has_access_acl | has_default_acl;
 }  // namespace node_flags
 
 // The mark of overlayfs for a removed name: a character device 0:0, which no driver has. As in
@@ -92,6 +97,9 @@ struct Attributes {
 struct Owner {
     uid_t uid = 0;
     gid_t gid = 0;
+    // Permission bits that their modes lose, unless their directory has a default list. File
+    // systems without such lists may ignore it.
+    mode_t umask = 0;
 };
 
 struct SetAttributes {
@@ -176,7 +184,9 @@ struct PathReport {
     uint64_t staged = 0;  // operations that needed one more copy (unaligned)
 };
 
-enum class SetXattr : uint8_t { any, create, replace };
+// without_set_group: any, and an access list clears S_ISGID, as for a user who is neither in the
+// node's group nor root.
+enum class SetXattr : uint8_t { any, create, replace, without_set_group };
 
 // The treatment of a path's last name by walk(): it follows a symbolic link, returns the link
 // itself, or does not look the name up at all (unless the path ends in '/').
@@ -281,7 +291,8 @@ class Namespace {
     virtual Task<Result<Attributes>> get_attributes(const Call&, NodeId node) = 0;
     virtual Task<Result<Attributes>> set_attributes(const Call&, NodeId node,
                                                     const SetAttributes& changes) = 0;
-    // Errors also: no_attribute, too_large.
+    // Errors also: no_attribute, too_large. A list of acl.h is `unsupported` where nothing respects
+    // it. It changes with the mode, and the mode with it.
     virtual Task<Result<std::string>> get_xattr(const Call&, NodeId node,
                                                 std::string_view name) = 0;
     virtual Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name,
@@ -316,8 +327,8 @@ class Namespace {
 
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
-    // for the last of `names` needs all attributes; the others need node, mode and owner. Each
-    // result counts as looked up.
+    // for the last of `names` needs all attributes; the others need node, mode, owner and
+    // node_flags::acls. Each result counts as looked up.
     virtual Task<std::vector<Result<Attributes>>> look_up_names(
         const Call&, NodeId parent, std::span<const std::string_view> names);
 

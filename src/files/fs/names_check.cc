@@ -177,8 +177,8 @@ Task<Result<CheckedNames>> NamesCheck::run() {
 Task<Result<>> NamesCheck::read_superblock() {
     ROS2S_CO_TRY_ASSIGN(const auto superblock,
                         co_await fetch<Superblock>(root_node, superblock_akey()));
-    constexpr uint32_t known = Superblock::needs_decryption | Superblock::has_node_flags;
-    if (superblock.format != format_version || (superblock.features_needed & ~known) != 0) {
+    const uint32_t unknown = superblock.features_needed & ~Superblock::known;
+    if (superblock.format != format_version || unknown != 0) {
         co_return fail(Code::bad_version, superblock.format);
     }
     chunk_bytes_ = superblock.chunk_bytes;

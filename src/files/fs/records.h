@@ -46,8 +46,8 @@ inline constexpr uint64_t file_bytes_max = INT64_MAX;  // off_t
 // Greater than every chunk's dkey, smaller than the records'.
 [[nodiscard]] inline Dkey chunks_end() { return {"\x01"}; }
 
-// Under record_dkey(). An akey with a '.' is an extended attribute ("user.origin"); our own names
-// have none.
+// Under record_dkey(). An akey with a '.' is an extended attribute ("user.origin"), also an access
+// control list; our own names have none.
 [[nodiscard]] inline Akey inode_akey() { return {"inode"}; }
 [[nodiscard]] inline Akey target_akey() { return {"target"}; }          // of a symbolic link
 [[nodiscard]] inline Akey superblock_akey() { return {"superblock"}; }  // root only
@@ -63,6 +63,9 @@ struct Superblock {
     static constexpr uint32_t needs_decryption = 1;
     // A node has node_flags, or had. Programs that do not know them would not enforce them.
     static constexpr uint32_t has_node_flags = 2;
+    // The same for access control lists.
+    static constexpr uint32_t has_acls = 4;
+    static constexpr uint32_t known = needs_decryption | has_node_flags | has_acls;
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;

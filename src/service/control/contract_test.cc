@@ -301,8 +301,13 @@ const bool in_place_registered =
         return std::make_unique<RemoteSubject>(seed, hostlink::Placement::host, Names::by_link);
     });
 
+const fs::contract::Traits traits_of_names{
+    .lacks = {{"ListOfAnotherGroupsFileClearsSetGroupBit", "a kernel asks for it, over the link"}},
+    .locks = false,
+    .property_runs = 3,
+    .property_steps = 100};
 const bool names_registered =
-    fs::contract::register_contract("NamesOverGrpc", traits, [](uint64_t seed) {
+    fs::contract::register_contract("NamesOverGrpc", traits_of_names, [](uint64_t seed) {
         return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu, Names::by_grpc);
     });
 

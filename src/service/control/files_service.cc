@@ -100,7 +100,9 @@ Task<Result<MountInUse>> enter_to_change(ServerState& state, Served& served,
     co_return entered;
 }
 
-fs::Owner decode(const v1::Owner& owner) { return {.uid = owner.uid(), .gid = owner.gid()}; }
+fs::Owner decode(const v1::Owner& owner) {
+    return {.uid = owner.uid(), .gid = owner.gid(), .umask = owner.umask()};
+}
 
 Result<> answer(const Result<fs::Attributes>& attributes, v1::NodeReply& reply) {
     if (!attributes) return fail(attributes.error());

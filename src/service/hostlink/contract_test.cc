@@ -110,6 +110,7 @@ const bool directory_registered = fs::contract::register_contract(
      .xattr_bytes = 2000,
      .whiteouts = fs::contract::directories_have_whiteouts(),
      .node_flags = false,
+     .access_lists = false,
      .locks = false,
      .property_runs = 3},
     [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::directory); });

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/cache/cached_file_system.h"
+#include "ros2s/fs/contract/acl_text.h"
 #include "test_support/link.h"
 
 namespace ros2s::hostlink {
@@ -131,6 +132,37 @@ TEST_F(LinkLeases, MountThatMapsUsersLendsNothing) {
     scope.users.uid_map = {{.host = 0, .stored = 1000, .count = 10}};
     world_.run(host.start(std::move(scope)));
     EXPECT_EQ(host.link->leases(), nullptr);
+    world_.run(host.stop());
+}
+
+TEST_F(LinkLeases, NumbersInAccessListsAreMapped) {
+    make_file("f", 1);
+    Host host(dpu_, 3);
+    session::MountScope scope;
+    scope.users.uid_map = {{.host = 0, .stored = 1000, .count = 10}};
+    scope.users.gid_map = {{.host = 0, .stored = 2000, .count = 10}};
+    world_.run(host.start(std::move(scope)));
+    fs::FileSystem& mapped = *host.link;
+    const auto node = find(a(), "f").node;
+    ASSERT_TRUE(world_.run(a().set_attributes({}, node, {.uid = 1000})));
+    EXPECT_EQ(find(mapped, "f").uid, 0U);
+    const auto set = [&](fs::FileSystem& files, std::string_view text) {
+        const std::string list = fs::contract::acl(text);
+        const auto done = world_.run(
+            files.set_xattr({}, node, fs::access_acl_name, as_bytes(list), fs::SetXattr::any));
+        return done ? std::nullopt : std::optional(done.error().code);
+    };
+    const auto get = [&](fs::FileSystem& files) -> std::string {
+        const auto bytes = world_.run(files.get_xattr({}, node, fs::access_acl_name));
+        if (!bytes) return describe(bytes.error());
+        return fs::contract::acl_text(fs::Acl::decode(as_bytes(*bytes)).value());
+    };
+    EXPECT_EQ(set(mapped, "u::rw-,u:3:rw-,g::r--,g:4:r--,m::rw-,o::---"), std::nullopt);
+    EXPECT_EQ(get(mapped), "u::rw-,u:3:rw-,g::r--,g:4:r--,m::rw-,o::---");
+    EXPECT_EQ(get(a()), "u::rw-,u:1003:rw-,g::r--,g:2004:r--,m::rw-,o::---");
+    EXPECT_EQ(set(mapped, "u::rw-,u:10:rw-,g::r--,m::rw-,o::---"), Code::invalid);
+    EXPECT_EQ(set(a(), "u::rw-,u:7:rw-,g::r--,m::rw-,o::---"), std::nullopt);
+    EXPECT_EQ(get(mapped), "u::rw-,u:65534:rw-,g::r--,m::rw-,o::---");
     world_.run(host.stop());
 }
 

@@ -23,6 +23,7 @@ inline constexpr size_t path_text_max = 4096;
 inline constexpr auto owner_fields = [](auto& io, auto& owner) {
     io("uid", owner.uid);
     io("gid", owner.gid);
+    io("umask", owner.umask);
 };
 
 // mkdir, mknod and symlink. Fields that a method does not use are 0 or empty.
@@ -121,7 +122,7 @@ inline constexpr auto set_xattr_fields = [](auto& io, auto& body) {
     io("node", body.node.value);
     io.text("name", body.name, name_text_max);
     io.text("value", body.value, value_text_max);
-    io.choice("how", body.how, fs::SetXattr::replace);
+    io.choice("how", body.how, fs::SetXattr::without_set_group);
 };
 
 inline constexpr auto open_flags_fields = [](auto& io, auto& flags) {

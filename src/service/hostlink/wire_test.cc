@@ -294,7 +294,7 @@ TEST(LinkWire, OversizedNamesAreRefused) {
     EXPECT_TRUE(is_refused(rename_fields, RenameBody{.new_name = long_name}));
     EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.name = long_name}));
     EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.value = long_value}));
-    EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.how = static_cast<fs::SetXattr>(3)}));
+    EXPECT_TRUE(is_refused(set_xattr_fields, SetXattrBody{.how = static_cast<fs::SetXattr>(4)}));
     EXPECT_TRUE(
         is_refused(forget_fields, ForgetBody{.nodes = std::vector<Forgotten>(forgets_max + 1)}));
     EXPECT_TRUE(is_refused(content_fields, long_value));

@@ -76,7 +76,8 @@ Result<fs::Attributes> MountNames::shown(Result<fs::Attributes> found) const {
 fs::Owner MountNames::stored(fs::Owner owner) const {
     const rights::UserMapping& users = mount_.users();
     return {.uid = users.stored_uid(owner.uid).value_or(fs::nobody),
-            .gid = users.stored_gid(owner.gid).value_or(fs::nobody)};
+            .gid = users.stored_gid(owner.gid).value_or(fs::nobody),
+            .umask = owner.umask};
 }
 
 Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> opened,
@@ -221,10 +222,29 @@ MountNames::AttributesTask MountNames::get_attributes(const Call& call, NodeId n
     co_return shown(co_await fs().get_attributes(call, node));
 }
 
+Task<Result<std::string>> MountNames::get_xattr(const Call& call, NodeId node,
+                                                std::string_view name) {
+    auto value = co_await fs().get_xattr(call, node, name);
+    if (!value || !fs::is_acl(name)) co_return value;
+    auto list = fs::Acl::decode(as_bytes(*value));
+    if (!list) co_return fail(Code::corrupt);
+    const rights::UserMapping& users = mount_.users();
+    ROS2S_CO_TRY(list->replace_ids(
+        [&](uint32_t uid) -> Result<uint32_t> { return users.shown({.uid = uid}).uid; },
+        [&](uint32_t gid) -> Result<uint32_t> { return users.shown({.gid = gid}).gid; }));
+    co_return list->encode();
+}
+
 Task<Result<>> MountNames::set_xattr(const Call& call, NodeId node, std::string_view name,
                                      ConstBytes value, fs::SetXattr how) {
     ROS2S_CO_TRY(check_may_change());
-    co_return co_await fs().set_xattr(call, node, name, value, how);
+    if (!fs::is_acl(name)) co_return co_await fs().set_xattr(call, node, name, value, how);
+    ROS2S_CO_TRY_ASSIGN(fs::Acl list, fs::Acl::decode(value));
+    const rights::UserMapping& users = mount_.users();
+    ROS2S_CO_TRY(list.replace_ids([&](uint32_t uid) { return users.stored_uid(uid); },
+                                  [&](uint32_t gid) { return users.stored_gid(gid); }));
+    const std::string stored = list.encode();
+    co_return co_await fs().set_xattr(call, node, name, as_bytes(stored), how);
 }
 
 Task<Result<>> MountNames::remove_xattr(const Call& call, NodeId node, std::string_view name) {

@@ -13,13 +13,14 @@
 //   counts as open.
 // - A call that was stopped gives no node and no handle: no client would receive them.
 // - A close always closes its handle, even if the call is stopped.
-// - Owners are the client's numbers outside this class, and the container's numbers inside it
-//   (UserMapping). The call's caller has the container's numbers.
+// - Owners, and users and groups in access lists, are the client's numbers outside this class, and
+//   the container's numbers inside it (UserMapping). The call's caller has the container's numbers.
 #pragma once
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "ros2s/fs/acl.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/session/mounts.h"
 
@@ -72,9 +73,7 @@ class MountNames final : public fs::Namespace {
     AttributesTask set_attributes(const Call& call, NodeId node,
                                   const fs::SetAttributes& changes) override;
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
-                                        std::string_view name) override {
-        return fs().get_xattr(call, node, name);
-    }
+                                        std::string_view name) override;
     Task<Result<>> set_xattr(const Call& call, NodeId node, std::string_view name, ConstBytes value,
                              fs::SetXattr how) override;
     Task<Result<>> remove_xattr(const Call& call, NodeId node, std::string_view name) override;

@@ -12,8 +12,12 @@
 
 #include <array>
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <vector>
 
+#include "ros2s/fs/acl.h"
+#include "ros2s/fs/contract/acl_text.h"
 #include "ros2s/runtime/time.h"
 
 namespace ros2s::access {
@@ -41,11 +45,13 @@ struct Answer {
     int error = 0;
     mode_t mode = 0;
     uint32_t uid = 0, gid = 0;
+    std::string list{}, default_list{};  // access lists as text; empty: none
     friend bool operator==(const Answer&, const Answer&) = default;
     friend std::ostream& operator<<(std::ostream& out, const Answer& answer) {
-        return out << fmt::format("{} mode {:o} owner {}:{}",
+        return out << fmt::format("{} mode {:o} owner {}:{} lists '{}' '{}'",
                                   answer.error == 0 ? "done" : ::strerror(answer.error),
-                                  answer.mode, answer.uid, answer.gid);
+                                  answer.mode, answer.uid, answer.gid, answer.list,
+                                  answer.default_list);
     }
 };
 
@@ -79,6 +85,10 @@ enum class What : uint8_t {
     remove_xattr,
     set_trusted,
     get_trusted,
+    get_list,
+    set_list,
+    set_default_list,
+    remove_list,
     // By path, or of many names: the same for the kernel.
     open_path,
     create_path,
@@ -161,6 +171,15 @@ inline const std::array steps{
     Step{"remove an attribute", What::remove_xattr, "d/f"},
     Step{"set a trusted attribute", What::set_trusted, "d/f"},
     Step{"read a trusted attribute", What::get_trusted, "d/f"},
+    Step{"read the list", What::get_list, "d/f"},
+    Step{"set a list", What::set_list, "d/f", "u::rwx,u:1004:r--,g::r-x,m::r-x,o::---", 0, "d/f"},
+    Step{"set a list of a mode", What::set_list, "d/f", "u::rw-,g::r--,o::r--", 0, "d/f"},
+    Step{"set an invalid list", What::set_list, "d/f", "u::rw-,u:7:r--,g::r--,o::r--"},
+    Step{"set a list of a directory", What::set_list, "d/sub",
+         "u::rwx,g::r-x,g:5000:-wx,m::rwx,o::--x", 0, "d/sub"},
+    Step{"set a default list", What::set_default_list, "d/sub", "u::rwx,g::r-x,o::---", 0, "d/sub"},
+    Step{"set a default list of a file", What::set_default_list, "d/f", "u::rwx,g::r-x,o::---"},
+    Step{"remove the list", What::remove_list, "d/f", "", 0, "d/f"},
     Step{"open a path", What::open_path, "d/f"},
     Step{"open a path above", What::open_path, "d/sub/../f"},
     Step{"open a path inside", What::open_path, "d/sub/inner"},
@@ -187,6 +206,8 @@ inline constexpr const char* trusted_attribute = "trusted.a";
 
 struct Modes {
     mode_t directory = 0755, file = 0644;
+    // Access lists as text; empty: none. `default_list` is that of the directories.
+    std::string_view directory_list{}, file_list{}, default_list{};
     friend bool operator==(Modes, Modes) = default;
 };
 
@@ -231,6 +252,19 @@ class KernelTree {
         set_attributes("d/sub", modes.file, file_owner, file_group);
         set_attributes("e", 0777, directory_owner, directory_group);
         set_attributes("d", modes.directory, directory_owner, directory_group);
+        for (const char* each : {"d/f", "e/g", "d/sub/inner", "d/empty", "d/sub"}) {
+            set_list(each, fs::access_acl_name, modes.file_list);
+        }
+        set_list("d/sub", fs::default_acl_name, modes.default_list);
+        set_list("d", fs::default_acl_name, modes.default_list);
+        set_list("d", fs::access_acl_name, modes.directory_list);
+    }
+    // The file system of the temporary directory has access lists.
+    [[nodiscard]] bool has_lists() {
+        make({});
+        const std::string list = fs::contract::acl("u::rwx,u:1:r--,g::r-x,m::r-x,o::---");
+        return ::setxattr(below("d/f").c_str(), fs::access_acl_name.data(), list.data(),
+                          list.size(), 0) == 0;
     }
     Answer run(const User& user, const Step& step) {
         become(user.uid, user.gid, user.groups);
@@ -242,6 +276,8 @@ class KernelTree {
         if (error == 0 && *step.shown != '\0') {
             EXPECT_EQ(::fstatat(root_, step.shown, &status, AT_SYMLINK_NOFOLLOW), 0);
             answer.mode = status.st_mode, answer.uid = status.st_uid, answer.gid = status.st_gid;
+            answer.list = list_of(step.shown, fs::access_acl_name);
+            answer.default_list = list_of(step.shown, fs::default_acl_name);
         }
         return answer;
     }
@@ -254,6 +290,21 @@ class KernelTree {
     void set_attributes(const char* path, mode_t mode, uint32_t uid, uint32_t gid) const {
         EXPECT_EQ(::fchownat(root_, path, uid, gid, 0), 0);
         EXPECT_EQ(::fchmodat(root_, path, mode, 0), 0);
+    }
+    void set_list(const char* path, std::string_view name, std::string_view text) const {
+        if (text.empty()) return;
+        const std::string list = fs::contract::acl(text);
+        EXPECT_EQ(::setxattr(below(path).c_str(), name.data(), list.data(), list.size(), 0), 0);
+    }
+    [[nodiscard]] std::string list_of(const char* path, std::string_view name) const {
+        std::string bytes(fs::acl_bytes_max, '\0');
+        const ssize_t size =
+            ::lgetxattr(below(path).c_str(), name.data(), bytes.data(), bytes.size());
+        if (size <= 0) return {};
+        bytes.resize(static_cast<size_t>(size));
+        const auto list = fs::Acl::decode(as_bytes(bytes));
+        EXPECT_TRUE(list);
+        return list ? fs::contract::acl_text(*list) : "invalid";
     }
     // Of this thread alone: libc's functions change the whole process.
     static void become(uint32_t uid, uint32_t gid, const std::vector<uint32_t>& groups) {
@@ -276,6 +327,10 @@ class KernelTree {
         const mode_t mode = step.number;
         struct stat status{};
         char value[8];
+        const auto set_attribute = [&](std::string_view name) {
+            const std::string list = fs::contract::acl(step.other);
+            return ::setxattr(below(path).c_str(), name.data(), list.data(), list.size(), 0);
+        };
         const timespec past[] = {{1'000'000'000, 0}, {1'000'000'000, 0}};
         switch (step.what) {
             case What::stat_many:
@@ -320,6 +375,13 @@ class KernelTree {
             case What::get_trusted:
                 return static_cast<int>(
                     ::getxattr(below(path).c_str(), trusted_attribute, value, sizeof value));
+            case What::get_list:
+                return static_cast<int>(
+                    ::getxattr(below(path).c_str(), fs::access_acl_name.data(), nullptr, 0));
+            case What::set_list: return set_attribute(fs::access_acl_name);
+            case What::set_default_list: return set_attribute(fs::default_acl_name);
+            case What::remove_list:
+                return ::removexattr(below(path).c_str(), fs::access_acl_name.data());
         }
         return -1;
     }

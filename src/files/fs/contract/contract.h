@@ -41,6 +41,7 @@ struct Traits {
     bool special_nodes = true;  // FIFOs, sockets, devices
     bool whiteouts = true;      // renames leave them
     bool node_flags = true;     // they can be set
+    bool access_lists = true;   // acl.h
     bool sticky_bit = true;
     bool locks = true;           // FileSystem::lock()
     bool nameless_files = true;  // an open file exists until it is closed

@@ -54,6 +54,8 @@ bool register_contract(const std::string& implementation, Traits traits, Factory
     add(implementation + "Locks", traits.locks ? lock_cases() : Cases{}, traits, factory);
     add(implementation + "Attributes", attribute_cases(), traits, factory);
     add(implementation + "Xattrs", xattr_cases(), traits, factory);
+    add(implementation + "AccessLists", traits.access_lists ? acl_cases() : Cases{}, traits,
+        factory);
     add(implementation + "ReadMany", read_many_cases(), traits, factory);
     add(implementation + "Walk", walk_cases(), traits, factory);
     add(implementation + "Many", many_cases(), traits, factory);

@@ -111,6 +111,7 @@ Cases open_cases();
 Cases lock_cases();
 Cases attribute_cases();
 Cases xattr_cases();
+Cases acl_cases();
 Cases read_many_cases();
 Cases walk_cases();
 Cases many_cases();

@@ -16,6 +16,7 @@ constexpr mode_t permissions = 07777;
 void encode(fs::Owner owner, v1::Owner& into) {
     into.set_uid(owner.uid);
     into.set_gid(owner.gid);
+    into.set_umask(owner.umask);
 }
 
 void encode(fs::OpenFlags flags, v1::OpenFlags& into) {
