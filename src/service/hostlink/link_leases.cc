@@ -20,6 +20,7 @@ Task<Result<session::LeaseNews>> LinkClient::hear(const Call& call, session::Mou
     ReadAs<session::LeaseNews> reader;
     const ListenBody body{.mount = place.mount, .listening = listening};
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::listen),
+                                   .is_awaited = true,
                                    .body = rpc::build(buffer, listen_fields, body)};
     ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
     co_return std::move(reader.value);
