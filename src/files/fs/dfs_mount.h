@@ -274,6 +274,7 @@ class DfsMount final : public Dfs {
         return options_.takes_leases && store_.features().leases;
     }
     [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
+    class StoreLeases;
     static Task<> listen(DfsMount& self);
 
     // ---- dfs_locks.cc
