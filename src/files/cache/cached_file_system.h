@@ -164,6 +164,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<> close_all() override;
 
   protected:
+    Task<std::vector<Result<Attributes>>> look_up_way(const Call&, NodeId parent,
+                                                      Names names) override;
     Task<Result<>> may_search(const Call&, NodeId directory) override;
 
   private:
@@ -315,8 +317,9 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     AttributesTask look_up(const Call& call, NodeId parent, std::string_view name);
     Task<std::vector<Result<Attributes>>> look_up_many(const Call& call, NodeId parent,
                                                        Names names);
+    // `is_whole`: the last one, as of find().
     Task<std::vector<Result<Attributes>>> look_up_chain(const Call& call, NodeId parent,
-                                                        Names names);
+                                                        Names names, bool is_whole);
     AttributesTask attributes_of(const Call& call, NodeId node);
     AttributesTask change_attributes(const Call& call, NodeId node,
                                      const fs::SetAttributes& changes);

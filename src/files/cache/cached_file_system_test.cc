@@ -70,6 +70,7 @@ class CachedUse : public Caches {
     Task<> looks_up_again();
     Task<> opens_again();
     Task<> walks_again();
+    Task<> creates_deep();
     Task<> lists_and_looks_up();
     Task<> covers_results();
     Task<> expires();
@@ -164,6 +165,23 @@ Task<> CachedUse::walks_again() {
     EXPECT_EQ(b.lending.requests, 0U);
 }
 TEST_F(CachedUse, WarmPathCostsNothing) { world.run(walks_again()); }
+
+// A creation changes the directory's times, which the next path does not need.
+Task<> CachedUse::creates_deep() {
+    const NodeId top = co_await directory(a, root_node, "top");
+    EXPECT_TRUE(co_await directory(a, top, "inner") != NodeId{});
+    const fs::PathOpen how{
+        .flags = {.write = true, .exclusive = true}, .creates = true, .mode = 0644};
+    for (int i = 0; i < 3; ++i) {
+        a.lending.requests = 0;
+        const auto opened =
+            co_await a.cached->open_path(call, fmt::format("top/inner/f{}", i), how);
+        CO_ASSERT(opened.has_value());
+        EXPECT_EQ(a.lending.requests, 1U);
+        EXPECT_EQ(code(co_await a.cached->close(call, opened->handle)), fine);
+    }
+}
+TEST_F(CachedUse, CreationInKnownDirectoryIsOneRequest) { world.run(creates_deep()); }
 
 Task<> CachedUse::lists_and_looks_up() {
     const NodeId top = co_await directory(a, root_node, "top");

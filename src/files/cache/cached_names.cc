@@ -57,15 +57,23 @@ Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_names(const 
                                                                           NodeId parent,
                                                                           Names names) {
     if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
-    return look_up_chain(call, parent, names);
+    return look_up_chain(call, parent, names, true);
+}
+
+Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_way(const Call& call,
+                                                                        NodeId parent,
+                                                                        Names names) {
+    if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
+    return look_up_chain(call, parent, names, false);
 }
 
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_chain(const Call& call,
                                                                           NodeId parent,
-                                                                          Names names) {
+                                                                          Names names,
+                                                                          bool is_whole) {
     std::vector<Result<Attributes>> found;
     for (; !names.empty(); names = names.subspan(1)) {
-        const auto kept = find(call, parent, names.front(), names.size() == 1);
+        const auto kept = find(call, parent, names.front(), is_whole && names.size() == 1);
         if (!kept) break;
         found.push_back(*kept);
         if (!*kept || !S_ISDIR((*kept)->mode)) co_return found;
