@@ -43,20 +43,23 @@ class DfsMount::StoreLeases final : public LeaseServer {
         recalled_ = std::move(news->recalled);
         co_return heard;
     }
-    Task<> leave() override {
-        const Call call{.deadline = mount_.unpin_until_};
-        (void)co_await mount_.store_.listen(call, mount_.container_, mount_.holder_,
-                                            {.begins = true, .waits = false});
-    }
+    Task<> leave() override { return mount_.leave_store(); }
 
   private:
     DfsMount& mount_;
     std::vector<object::Lease> recalled_;  // in the last news
 };
 
+Task<> DfsMount::leave_store() {
+    is_holder_ = false;
+    const Call call{.deadline = unpin_until_};
+    (void)co_await store_.listen(call, container_, holder_, {.waits = false, .ends = true});
+}
+
 Task<> DfsMount::listen(DfsMount& self) {
     co_await self.leases_.wanted();
     if (self.closing_.stop_requested()) co_return;
+    self.is_holder_ = true;
     StoreLeases server(self);
     co_await self.leases_.listen(server, self.closing_.token());
 }

@@ -197,6 +197,7 @@ Task<> DfsMount::close_all() {
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
+    if (is_holder_ && store_.pins_era() != 0) co_await leave_store();
     if (!options_.reaps || spares_all()) co_return;
     // Orphans of other mounts stay as long as readers of their names may need them.
     std::erase_if(orphans_, [](const auto& each) { return each.second.is_listed; });

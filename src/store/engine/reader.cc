@@ -309,7 +309,11 @@ Task<Result<object::LeaseNews>> Reader::listen(const Call& call, object::Contain
                                                const object::Listening& listening) {
     ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
-    if (!holders_.has(container, holder)) ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    if (listening.ends) {
+        holders_.leave(container, holder);
+    } else if (!holders_.has(container, holder)) {
+        ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    }
     co_return co_await leases_.listen(call, container, holder, listening);
 }
 

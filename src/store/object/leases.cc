@@ -56,14 +56,19 @@ void LeaseTable::close() {
 
 // ---- listening ------------------------------------------------------------------------------
 
-// A holder that begins has dropped everything that it kept.
+// A holder that begins, or ends, has dropped everything that it kept.
+void LeaseTable::end(const HolderName& name) {
+    const auto known = holders_.find(name);
+    if (known == holders_.end()) return;
+    known->second->wake();
+    known->second->until = {};
+    ended_.push_back(std::move(known->second));
+    holders_.erase(known);
+}
+
 LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container, const Holder& holder) {
+    end(name_of(container, holder));
     HolderPointer& known = holders_[name_of(container, holder)];
-    if (known != nullptr) {
-        known->wake();
-        known->until = {};
-        ended_.push_back(std::move(known));
-    }
     known = std::make_shared<HolderState>(name_of(container, holder));
     known->session = holder.session;
     known->begun = reactor_.now();
@@ -74,6 +79,10 @@ Task<Result<LeaseNews>> LeaseTable::listen(const Call& call, ContainerId contain
                                            const Holder& holder, const Listening& listening) {
     drop_some_ended();
     HolderPointer self;
+    if (listening.ends) {
+        end(name_of(container, holder));
+        co_return LeaseNews{.lost = true};
+    }
     if (listening.begins) {
         self = begin_listening(container, holder);
     } else if (const auto found = holders_.find(name_of(container, holder));

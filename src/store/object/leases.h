@@ -146,6 +146,7 @@ class LeaseTable {
         return buckets_[KeyHash()(key) % bucket_count];
     }
     [[nodiscard]] HolderState* find(ContainerId container, const Holder& holder);
+    void end(const HolderName& name);
     HolderPointer begin_listening(ContainerId container, const Holder& holder);
     [[nodiscard]] LeaseNews news_for(HolderState& holder);
     [[nodiscard]] bool has_room(const HolderState& holder) const;

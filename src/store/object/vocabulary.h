@@ -167,6 +167,7 @@ struct Lease {
 struct Listening {
     bool begins = false;  // the holder has no leases, and begins or begins again
     bool waits = true;    // for news, for a while
+    bool ends = false;    // the holder is about to end: it has no leases, and begins nothing
     std::vector<Lease> given_back{};
 };
 struct LeaseNews {

@@ -125,6 +125,7 @@ inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder
     io("holder", holder);
     io("begins", listening.begins);
     io("waits for news", listening.waits);
+    io("ends", listening.ends);
     io.list("leases given back", listening.given_back, object::lease_news_max, lease_fields);
 };
 inline constexpr auto news_fields = [](auto& io, auto& news) {
