@@ -306,6 +306,25 @@ void add_container(CLI::App& app, Arguments& arguments) {
     destroy.app.add_flag("--yes", destroy.options->yes, "required: without it nothing is removed");
 }
 
+void add_leases(CLI::App& app, Arguments& arguments) {
+    Command<LeaseOptions> list(app, arguments, "leases",
+                               "show which mounts keep names and attributes, and for whom others "
+                               "wait: all for an administrator, else those of your tenant",
+                               leases);
+    list.app
+        .add_option("place", list.options->location,
+                    "the directory of `up` (its engine), or a URI of an engine or a DPU")
+        ->required();
+    list.app.add_option("--holder", list.options->holder, "only this one");
+    Command<LeaseOptions> end(app, arguments, "evict",
+                              "end the leases of a mount now; it may get others", evict);
+    end.app
+        .add_option("uri", end.options->location,
+                    "the container's URI, at the engine or DPU that shows the holder")
+        ->required();
+    end.app.add_option("holder", end.options->holder, "as `ros2store leases` shows it")->required();
+}
+
 void add_files(CLI::App& app, Arguments& arguments) {
     const auto add = [&](const char* name, const char* help,
                          Command<FileOptions>::Function function,
@@ -579,6 +598,7 @@ std::optional<Arguments> parse_arguments(int count, char** values, int& status) 
     add_pool_life(app, arguments);
     add_pool(app, arguments);
     add_container(app, arguments);
+    add_leases(app, arguments);
     add_tenant(app, arguments);
     add_files(app, arguments);
     add_certificates(app, arguments);

@@ -109,6 +109,13 @@ Task<Result<>> container_set(CommandContext context, ContainerOptions options);
 Task<Result<>> container_rekey(CommandContext context, ContainerOptions options);
 Task<Result<>> container_check(CommandContext context, ContainerOptions options);
 
+struct LeaseOptions {
+    std::string location;  // leases: a pool directory or URI; evict: the container's URI
+    std::string holder;    // leases: empty for all
+};
+Task<Result<>> leases(CommandContext context, LeaseOptions options);
+Task<Result<>> evict(CommandContext context, LeaseOptions options);
+
 struct TenantOptions {
     std::string location;      // an engine's URI, or the pool directory of `up`
     std::string name;          // not list

@@ -74,6 +74,14 @@ Task<Result<>> Dpu::begin(Report& report) {
         ROS2S_CO_TRY(co_await front_.listen(place, needs, environment_.log, report));
     }
     tenants_.begin(places, needs, link_);
+    mounts_.on_silence([this](const session::Mounts::Lender& host, Duration waited) {
+        environment_.log.warning(
+            "a host did not answer: others waited {:.1f} s for the leases of session {} of {} ({}, "
+            "{}) in {}/{}, holder {}, which has none now",
+            std::chrono::duration<double>(waited).count(), host.session.id.value,
+            host.session.tenant_name(), host.session.request.program, host.session.request.from,
+            host.pool, host.container, host.id.value);
+    });
     ROS2S_CO_TRY(co_await open_control(report));
     catalog_.pools.watch([this](const std::string& pool, bool reachable) {
         control_->set_pool_serving(pool, reachable);
@@ -146,6 +154,7 @@ control::ControlOptions Dpu::control_options() const {
             .purpose = session::Purpose::link,
             .data = front_.addresses(),
             .program = "ros2store-dpu " ROS2STORE_VERSION,
+            .administrators = settings_.administrators,
             .connections_per_subject_max = sessions_of_client_max};
 }
 
@@ -189,6 +198,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                                tickets_.metrics().visit(visit);
                                control_->visit_metrics(visit);
                                link_.metrics().visit(visit);
+                               mounts_.visit_metrics(visit);
                                group_.admission.visit_metrics(visit);
                                visit("ros2store_shm_segments_bytes",
                                      "Shared memory mapped for the hosts of all tenants",
@@ -200,6 +210,7 @@ std::vector<exporter::Source> Dpu::metrics() const {
                        .times =
                            [this](const HistogramVisitor& visit) {
                                link_.visit_times(visit);
+                               mounts_.visit_times(visit);
                                control_->visit_times(visit);
                            }});
     catalog_.pools.add_metrics(sources);

@@ -22,7 +22,14 @@ config::Table describe(Settings& s) {
          {config::text("pools", s.pools,
                        "The pools of the engine that hosts may use, separated by commas. "
                        "Empty: none, and no engine is needed; then set `directories`, or other "
-                       "pools one by one.")}},
+                       "pools one by one."),
+          config::text("administrators", s.administrators_given,
+                       "Subjects of certificates, separated by semicolons, that see the leases of "
+                       "all hosts with `ros2store leases`, and may end them with `ros2store "
+                       "evict`. Empty: none; hosts see those of their tenant.")},
+         nullptr,
+         {},
+         &s.lines},
         {"pools",
          "Pools that are not all of the engine are named one by one, instead of the line above. A "
          "pool in a Ceph cluster is made there if the RADOS pools are empty; docs/rados.md lists "
@@ -203,6 +210,10 @@ Result<Settings> Settings::parse(std::string_view yaml, std::string_view where, 
         if (!parts_of(text).empty()) return {};
         return report.fail(Code::invalid, "{}: the setting '{}' must not be empty", where, name);
     };
+    ROS2S_TRY_ASSIGN(settings.administrators,
+                     rights::parse_subjects(
+                         settings.administrators_given,
+                         SettingPlace(where, "", settings.lines).of("administrators"), report));
     ROS2S_TRY(parse_pools(settings, where, report));
     std::vector<std::string> pools = settings.engine_pools;
     for (const auto& [name, pool] : settings.rados_pools) pools.push_back(name);

@@ -19,6 +19,9 @@ namespace ros2s::dpud {
 
 struct Settings {
     std::string pools;  // of the engine, separated by commas
+    std::string administrators_given;
+    std::vector<std::string> administrators;                           // the parsed form
+    KeyLines lines;                                                    // of the settings at the top
     std::map<std::string, config::Entries> engine_given, rados_given;  // or one by one
     DaosSettings daos;
     std::vector<std::string> engine_pools;  // the parsed form

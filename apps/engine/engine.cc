@@ -89,10 +89,27 @@ Task<Result<>> Engine::begin(Report& report) {
 void Engine::follow_tenants() {
     for (const std::string& name : pools_.names()) {
         pools_.tenants(name)->on_change([this] { apply_policy(); });
+        pools_.leases(name)->on_slow_answer(
+            [this, name](const object::SlowLease& slow) { report(name, slow); });
     }
     // What a container's owner may do is part of every decision.
     pools_.on_owner_change = [this] { apply_policy(); };
     apply_policy();
+}
+
+void Engine::report(const std::string& pool, const object::SlowLease& slow) {
+    const auto shown = [this](uint64_t number) {
+        const session::Session* const found = sessions_.look({number});
+        if (found == nullptr) return fmt::format("session {}, which has ended", number);
+        return fmt::format("session {} of {} ({}, {})", number, found->tenant_name(),
+                           found->request.program, found->request.from);
+    };
+    environment_.log.warning(
+        "pool {}: a change by {} waited {:.1f} s for the leases of {}, holder {}, which {}. "
+        "`ros2store leases` shows holders, `ros2store evict` ends their leases",
+        pool, shown(slow.waiter.session), std::chrono::duration<double>(slow.waited).count(),
+        shown(slow.session), slow.holder.client.to_string(),
+        slow.is_answered ? "answered late" : "did not answer");
 }
 
 void Engine::apply_policy() {

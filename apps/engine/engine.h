@@ -58,6 +58,8 @@ class Engine final : public daemon::Daemon {
     // here, a DPU or direct clients: they share an account from their next session on, also with
     // the sessions in which delegated DPUs show the tenant's capabilities.
     void apply_policy();
+    // An update of one session has waited long for another.
+    void report(const std::string& pool, const object::SlowLease& slow);
     Task<Result<>> open_control(Report& report);
 
     Environment environment_;

@@ -116,6 +116,11 @@ tenancy::TenantRegistry* Pools::tenants(std::string_view pool) {
     return found == tenants_.end() ? nullptr : found->second.get();
 }
 
+object::LeaseTable* Pools::leases(std::string_view pool) {
+    const auto found = pools_.find(pool);
+    return found == pools_.end() ? nullptr : &found->second->leases();
+}
+
 namespace {
 
 // Containers without a cap have no metrics. So a pool with many containers has few.
@@ -149,7 +154,8 @@ void Pools::add_metrics(std::vector<exporter::Source>& sources) const {
     for (const auto& [name, pool] : pools_) {
         sources.push_back(
             {.labels = {{"pool", name}},
-             .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); }});
+             .list = [&pool = *pool](const MetricVisitor& visit) { pool.visit_metrics(visit); },
+             .times = [&pool = *pool](const HistogramVisitor& visit) { pool.visit_times(visit); }});
         sources.push_back({.list = {}, .others = [name, &pool = *pool] {
                                return sources_of(name, pool.capped());
                            }});

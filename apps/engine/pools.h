@@ -28,6 +28,7 @@ class Pools final : public control::PoolCatalog {
         return pools_.at(pool)->path();
     }
     [[nodiscard]] tenancy::TenantRegistry* tenants(std::string_view pool) override;
+    [[nodiscard]] object::LeaseTable* leases(std::string_view pool) override;
     [[nodiscard]] const tenancy::TenantRegistry* tenants(std::string_view pool) const;
     // Of a pool that is open here.
     [[nodiscard]] Uuid id(std::string_view pool) const { return pools_.find(pool)->second->id(); }

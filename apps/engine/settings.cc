@@ -35,8 +35,9 @@ config::Table describe(Settings& s) {
               .required(),
           config::text("administrators", s.administrators_given,
                        "Subjects of certificates, separated by semicolons, that may create, "
-                       "change and revoke the tenants of the pools with `ros2store tenant`. Empty: "
-                       "none.")},
+                       "change and revoke the tenants of the pools with `ros2store tenant`, and "
+                       "see and end the leases of all clients with `ros2store leases` and "
+                       "`ros2store evict`. Empty: none.")},
          nullptr,
          {},
          &s.lines},

@@ -35,6 +35,9 @@ class StoreRouter final : public rpc::Service,
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
         return remote::work_of(request);
     }
+    [[nodiscard]] bool is_awaited(const rpc::Request& request) const override {
+        return remote::is_awaited(request);
+    }
     [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override {
         return remote::reply_memory_bytes_of(request);
     }

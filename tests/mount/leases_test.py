@@ -6,20 +6,25 @@ old ones when the other mount has changed them. The last line is "N passed, N fa
 this machine cannot mount.
 """
 import contextlib
+import json
 import mmap
 import os
 import random
+import shutil
 import signal
 import socket
 import stat
 import sys
+import threading
 import time
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
 from mounted_pool import DIRECT, OFFLOAD, SERVED, Pool, write  # noqa: E402
+from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
 # The longest time for which a mount that does not answer delays others, and some for this machine.
@@ -341,6 +346,84 @@ def stopped_mount_delays_others_for_two_seconds(scheme):
             assert seconds_of(lambda: write(f"{second}/g", b"x")) < OTHERS_WAIT_SECONDS
         assert shown(pool.path("f")) == shown(f"{second}/f")
         assert shown(pool.path("g")) == shown(f"{second}/g")
+
+
+def leases(pool, place, *options):
+    return json.loads(pool.run(mounted_pool.CLI, "--json", "leases", place, *options).stdout)
+
+
+def log_of(pool, scheme):
+    name = {DIRECT: "engine", OFFLOAD: "dpu"}[scheme]
+    with open(f"{pool.directory}/run/{name}.log") as file:
+        return file.read()
+
+
+@test.each(*SERVED)
+def operator_sees_for_whom_others_wait(scheme):
+    with two_mounts(scheme) as (pool, pid, second):
+        write(f"{second}/f", b"x")
+        time.sleep(1)
+        shown(pool.path("f"))
+        seen = leases(pool, pool.uri)
+        assert len(seen["holders"]) == 2 and seen["barred"] == [], seen
+        for holder in seen["holders"]:
+            assert holder["container"] == "main" and holder["tenant"] == "client", holder
+            assert holder["session"] > 0 and holder["program"].startswith("ros2store-fuse"), holder
+        with stopped(pid):
+            change = threading.Thread(target=os.chmod, args=(f"{second}/f", 0o600))
+            change.start()
+            waited_for = []
+            while change.is_alive() and not waited_for:
+                waited_for = [each for each in leases(pool, pool.uri)["holders"] if each["recalls"]]
+            change.join()
+        assert len(waited_for) == 1 and waited_for[0]["nodes"] > 0, waited_for
+        name = waited_for[0]["holder"]
+        wait_until(lambda: f"holder {name}" in log_of(pool, scheme), "the log names the holder")
+
+
+@test.each(*SERVED)
+def evicted_mount_begins_again(scheme):
+    with two_mounts(scheme) as (pool, _, second):
+        write(f"{second}/f", b"x")
+        time.sleep(1)
+        shown(pool.path("f"))
+        before = max(leases(pool, pool.uri)["holders"], key=lambda each: each["nodes"])
+        assert before["nodes"] > 0, before
+        pool.run(mounted_pool.CLI, "evict", pool.uri, before["holder"])
+
+        def again():
+            found = leases(pool, pool.uri, "--holder", before["holder"])["holders"]
+            return found and found[0]["held_s"] < before["held_s"]
+        wait_until(again, "the mount has begun again")
+        assert shown(pool.path("f")) == shown(f"{second}/f")
+        # At the engine the holders of a DPU's hosts are the DPU's.
+        assert len(leases(pool, pool.directory)["holders"]) == 2
+        pool.run(mounted_pool.CLI, "evict", pool.uri, "nobody", expect=1)
+
+
+@test.each(*SERVED)
+def another_tenant_sees_no_leases(scheme):
+    with two_mounts(scheme) as (pool, _, second):
+        write(f"{second}/f", b"x")
+        shown(pool.path("f"))
+        holder = leases(pool, pool.uri)["holders"][0]["holder"]
+        pool.run(mounted_pool.CLI, "tenant", "create", pool.directory, "other", "--subject", "CN=other",
+                 "--read", "main")
+        authority = f"{pool.directory}/certs/{'storage' if scheme == DIRECT else 'hosts'}"
+        pool.run(mounted_pool.CLI, "certs", "issue", authority, "other")
+        own = f"{pool.top}/other"
+        os.mkdir(own)
+        for source, target in (("ca.crt", "ca.crt"), ("other.crt", "client.crt"), ("other.key", "client.key")):
+            shutil.copy(f"{authority}/{source}", f"{own}/{target}")
+        kind = "engine" if scheme == DIRECT else "dpu"
+        uri = f"{scheme}:///pool/main?socket={pool.directory}/run/{kind}.control"
+        with unittest.mock.patch.dict(os.environ, ROS2STORE_CERTS=own):
+            time.sleep(1.5)  # the DPU follows the tenants
+            if scheme == DIRECT:  # programs of tenants have no right there without a capability
+                pool.run(mounted_pool.CLI, "leases", uri, expect=1)
+            else:
+                assert leases(pool, uri) == {"holders": [], "barred": []}
+            pool.run(mounted_pool.CLI, "evict", uri, holder, expect=1)
 
 
 @test.each(*SERVED)

@@ -171,6 +171,7 @@ std::string dpu_settings(const api::ServicePaths& paths, const ServiceFilesReque
     const bool is_delegated = dpu_has_own_certificate(paths);
     return fmt::format(
         "pools: {}\n"
+        "administrators: CN=client\n"
         "{}"
         "engine: {{control: {}, name: localhost, providers: {}, trusted_network: {}, "
         "certificates: {}, access: {}}}\n"

@@ -8,7 +8,6 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/api/server_address.h"
 #include "ros2s/connection/direct_pool.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/pool/embedded_pool.h"
@@ -46,6 +45,10 @@ class OnStore : public PoolAccess {
         co_return Result<>{};
     }
     [[nodiscard]] Task<Result<object::ObjectStore*>> store() override { co_return &store_; }
+    Task<Result<control::SeenLeases>> leases(const Call&, std::string) override {
+        co_return no_leases();
+    }
+    Task<Result<>> evict(const Call&, std::string, std::string) override { co_return no_leases(); }
 
   protected:
     OnStore(object::ObjectStore& store, std::string name, CommandContext context)
@@ -56,6 +59,13 @@ class OnStore : public PoolAccess {
     CommandContext context_;
 
   private:
+    std::unexpected<Error> no_leases() {
+        return context_.report.fail(
+            Code::unsupported,
+            "no server has {} open, so nobody has leases; name a running engine or DPU, as in "
+            "ros2s://HOST:PORT/POOL/CONTAINER, or the directory of `up`",
+            name_);
+    }
     std::unexpected<Error> failed(std::string_view what, const Error& error) {
         return context_.report.fail(error, "{} cannot {}: {}", name_, what, describe(error));
     }
@@ -147,6 +157,13 @@ class Served final : public PoolAccess {
     }
     Task<Result<>> destroy(const Call& call, std::string label) override {
         return told(server_->destroy_container(call, uri_.pool, std::move(label), context_.report));
+    }
+    Task<Result<control::SeenLeases>> leases(const Call& call, std::string label) override {
+        return told(server_->list_leases(call, uri_.pool, std::move(label), context_.report));
+    }
+    Task<Result<>> evict(const Call& call, std::string label, std::string holder) override {
+        return told(server_->evict_holder(call, uri_.pool, std::move(label), std::move(holder),
+                                          context_.report));
     }
     Task<Result<object::ObjectStore*>> store() override {
         // Also a failure is kept: a list asks once for each container.

@@ -12,6 +12,7 @@
 
 #include "commands.h"
 #include "ros2s/api/uri.h"
+#include "ros2s/control/control_client.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pool/owner.h"
@@ -42,6 +43,12 @@ class PoolAccess {
     // Valid until close(). Through an engine: over a data connection, opened by the first call.
     // Errors: those of api::data_way() and connection::DirectPool::open(); unsupported (a DPU).
     [[nodiscard]] virtual Task<Result<object::ObjectStore*>> store() = 0;
+    // Those that the caller may see, at the engine, or of hosts at a DPU. `label`: empty for all.
+    // Errors: unsupported (no server has the pool).
+    [[nodiscard]] virtual Task<Result<control::SeenLeases>> leases(const Call& call,
+                                                                   std::string label) = 0;
+    [[nodiscard]] virtual Task<Result<>> evict(const Call& call, std::string label,
+                                               std::string holder) = 0;
     // Known only to the process that has the pool open.
     [[nodiscard]] virtual std::optional<uint32_t> targets() const { return std::nullopt; }
     [[nodiscard]] virtual std::optional<std::string> read_only_reason() const {

@@ -27,6 +27,7 @@ Task<> CachedFileSystem::close_all() {
     unopened_.clear();
     while (nodes_.size() > 0) drop(nodes_.oldest().node);
     names_.clear();
+    listed_.clear();
     return below_.close_all();
 }
 

@@ -35,6 +35,7 @@
 #include <vector>
 
 #include "ros2s/base/metrics.h"
+#include "ros2s/cache/listed_names.h"
 #include "ros2s/cache/own_changes.h"
 #include "ros2s/cache/recent.h"
 #include "ros2s/fs/caller.h"
@@ -165,6 +166,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<> close_all() override;
 
   protected:
+    Task<std::vector<Result<Attributes>>> look_up_way(const Call&, NodeId parent,
+                                                      Names names) override;
     Task<Result<>> may_search(const Call&, NodeId directory) override;
 
   private:
@@ -313,11 +316,18 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
                         std::string_view new_name, RenameFlags flags);
 
     // ---- the functions above, with leases
+    // Names that one request looks up, beside the one that is missing.
+    static constexpr size_t looked_up_ahead = 63;
     AttributesTask look_up(const Call& call, NodeId parent, std::string_view name);
+    // Also names that are listed behind it, if they are looked up one after the other.
+    AttributesTask look_up_missing(const Call& call, NodeId parent, std::string_view name);
+    Task<Result<std::vector<fs::DirectoryEntry>>> list_names(const Call& call, FileHandle handle,
+                                                             uint64_t cookie, size_t limit);
     Task<std::vector<Result<Attributes>>> look_up_many(const Call& call, NodeId parent,
                                                        Names names);
+    // `is_whole`: the last one, as of find().
     Task<std::vector<Result<Attributes>>> look_up_chain(const Call& call, NodeId parent,
-                                                        Names names);
+                                                        Names names, bool is_whole);
     AttributesTask attributes_of(const Call& call, NodeId node);
     AttributesTask change_attributes(const Call& call, NodeId node,
                                      const fs::SetAttributes& changes);
@@ -373,6 +383,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     OwnChanges changes_;
     Recent<uint64_t, Node, Hashed> nodes_;
     Recent<NameKey, Name, Ordered> names_;
+    ListedNames listed_;
     uint64_t last_entry_ = 0;
     // References that the callers have, and the file system below did not give. One that is kept,
     // or one of the caller's, holds the node there.

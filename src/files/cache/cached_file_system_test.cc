@@ -71,7 +71,9 @@ class CachedUse : public Caches {
     Task<> looks_up_again();
     Task<> opens_again();
     Task<> walks_again();
+    Task<> creates_deep();
     Task<> lists_and_looks_up();
+    Task<> looks_up_ahead();
     Task<> covers_results();
     Task<> expires();
     Task<> checks_rights();
@@ -167,6 +169,23 @@ Task<> CachedUse::walks_again() {
 }
 TEST_F(CachedUse, WarmPathCostsNothing) { world.run(walks_again()); }
 
+// A creation changes the directory's times, which the next path does not need.
+Task<> CachedUse::creates_deep() {
+    const NodeId top = co_await directory(a, root_node, "top");
+    EXPECT_TRUE(co_await directory(a, top, "inner") != NodeId{});
+    const fs::PathOpen how{
+        .flags = {.write = true, .exclusive = true}, .creates = true, .mode = 0644};
+    for (int i = 0; i < 3; ++i) {
+        a.lending.requests = 0;
+        const auto opened =
+            co_await a.cached->open_path(call, fmt::format("top/inner/f{}", i), how);
+        CO_ASSERT(opened.has_value());
+        EXPECT_EQ(a.lending.requests, 1U);
+        EXPECT_EQ(code(co_await a.cached->close(call, opened->handle)), fine);
+    }
+}
+TEST_F(CachedUse, CreationInKnownDirectoryIsOneRequest) { world.run(creates_deep()); }
+
 Task<> CachedUse::lists_and_looks_up() {
     const NodeId top = co_await directory(a, root_node, "top");
     for (int i = 0; i < 5; ++i) co_await file(a, top, fmt::format("f{}", i));
@@ -182,6 +201,37 @@ Task<> CachedUse::lists_and_looks_up() {
     EXPECT_EQ(b.lending.requests, 0U);
 }
 TEST_F(CachedUse, ListingFillsTheCache) { world.run(lists_and_looks_up()); }
+
+// As a program that reads names first, and then looks up each.
+Task<> CachedUse::looks_up_ahead() {
+    constexpr int count = 200;
+    const NodeId top = co_await directory(a, root_node, "top");
+    for (int i = 0; i < count; ++i) co_await file(a, top, fmt::format("f{}", i));
+    EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "top")), fine);
+    const auto opened = co_await b.cached->open(call, top, {});
+    CO_ASSERT(opened.has_value());
+    const auto listed = co_await b.cached->readdir(call, opened->handle, 0, 1000);
+    CO_ASSERT(listed && listed->size() == count);
+    EXPECT_EQ(code(co_await b.cached->close(call, opened->handle)), fine);
+    b.lending.requests = 0;
+    for (const fs::DirectoryEntry& each : *listed) {
+        const auto found = co_await b.cached->lookup(call, top, each.name);
+        CO_ASSERT(found.has_value());
+        EXPECT_EQ(found->node, each.node);
+        b.cached->forget(found->node, 1);
+    }
+    EXPECT_LE(b.lending.requests, 2U + count / 64U);
+    // Others of another directory, and in another order.
+    b.lending.requests = 0;
+    const NodeId other = co_await directory(b, root_node, "other");
+    b.lending.requests = 0;
+    for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(code(co_await b.cached->lookup(call, other, fmt::format("f{}", i))),
+                  Code::not_found);
+    }
+    EXPECT_EQ(b.lending.requests, 10U);
+}
+TEST_F(CachedUse, ListedNamesAreLookedUpTogether) { world.run(looks_up_ahead()); }
 
 // With and without requests.
 Task<> CachedUse::covers_results() {

@@ -358,9 +358,20 @@ Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::readdir(const Ca
                                                                         FileHandle handle,
                                                                         uint64_t cookie,
                                                                         size_t limit) {
-    return with(call, handle, [this, &call, cookie, limit](FileHandle below) {
+    if (leases_ == nullptr) return below_.readdir(call, handle, cookie, limit);
+    return list_names(call, handle, cookie, limit);
+}
+Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::list_names(const Call& call,
+                                                                           FileHandle handle,
+                                                                           uint64_t cookie,
+                                                                           size_t limit) {
+    const auto file = lazy_.find(handle.value);
+    const NodeId directory = file == lazy_.end() ? NodeId{} : file->second->node;
+    auto entries = co_await with(call, handle, [this, &call, cookie, limit](FileHandle below) {
         return below_.readdir(call, below, cookie, limit);
     });
+    if (entries && directory != NodeId{}) listed_.add(directory, cookie, *entries);
+    co_return entries;
 }
 
 Task<Result<std::vector<fs::ListedEntry>>> CachedFileSystem::readdir_many(

@@ -16,10 +16,31 @@ CachedFileSystem::AttributesTask CachedFileSystem::look_up(const Call& call, Nod
                                                            std::string_view name) {
     if (auto kept = find(call, parent, name, true)) co_return *kept;
     metrics_.misses.add();
+    co_return co_await look_up_missing(call, parent, name);
+}
+
+CachedFileSystem::AttributesTask CachedFileSystem::look_up_missing(const Call& call, NodeId parent,
+                                                                   std::string_view name) {
+    const auto is_kept = [this, parent](std::string_view each) {
+        return names_.find({parent, each}) != nullptr;
+    };
+    std::vector<std::string> names{std::string(name)};
+    for (const std::string_view each : listed_.after(parent, name, looked_up_ahead, is_kept)) {
+        if (!is_kept(each)) names.emplace_back(each);
+    }
     Request request(*this, call);
-    auto found = co_await below_.lookup(request.call(), parent, name);
-    keep_found(request, parent, name, found, true);
-    co_return found;
+    if (names.size() == 1) {
+        auto found = co_await below_.lookup(request.call(), parent, name);
+        keep_found(request, parent, name, found, true);
+        co_return found;
+    }
+    const std::vector<std::string_view> wanted(names.begin(), names.end());
+    const auto found = co_await below_.lookup_many(request.call(), parent, wanted);
+    for (size_t i = 0; i < found.size(); ++i) {
+        keep_found(request, parent, names[i], found[i], true);
+        if (i > 0 && found[i]) forget(found[i]->node, 1);
+    }
+    co_return found.front();
 }
 
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::lookup_many(const Call& call,
@@ -58,15 +79,23 @@ Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_names(const 
                                                                           NodeId parent,
                                                                           Names names) {
     if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
-    return look_up_chain(call, parent, names);
+    return look_up_chain(call, parent, names, true);
+}
+
+Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_way(const Call& call,
+                                                                        NodeId parent,
+                                                                        Names names) {
+    if (leases_ == nullptr) return below_.look_up_names(call, parent, names);
+    return look_up_chain(call, parent, names, false);
 }
 
 Task<std::vector<Result<fs::Attributes>>> CachedFileSystem::look_up_chain(const Call& call,
                                                                           NodeId parent,
-                                                                          Names names) {
+                                                                          Names names,
+                                                                          bool is_whole) {
     std::vector<Result<Attributes>> found;
     for (; !names.empty(); names = names.subspan(1)) {
-        const auto kept = find(call, parent, names.front(), names.size() == 1);
+        const auto kept = find(call, parent, names.front(), is_whole && names.size() == 1);
         if (!kept) break;
         found.push_back(*kept);
         if (!*kept || !S_ISDIR((*kept)->mode)) co_return found;

@@ -21,40 +21,50 @@ Task<Result<>> DfsMount::fetch_leased(const Call& call, RecordChain& chain) {
     co_return Result<>{};
 }
 
-Task<> DfsMount::listen(DfsMount& self) {
-    constexpr Duration pause = std::chrono::milliseconds(100);
-    const StopToken closing = self.closing_.token();
-    co_await self.leases_.wanted();
-    if (closing.stop_requested()) co_return;
-    const object::Listening anew{.begins = true, .waits = false};
-    object::Listening listening = anew;
-    uint64_t beginnings = 0;
-    while (!closing.stop_requested()) {
-        const uint64_t era = self.store_.pins_era();
-        const Time sent = self.reactor_.now();
-        const Call call{.deadline = sent + object::lease_use_time, .stop = closing};
-        const auto news =
-            co_await self.store_.listen(call, self.container_, self.holder_, listening);
-        if (!news || news->lost || era != self.store_.pins_era()) {
-            co_await self.leases_.lose_all();
-            listening = anew;
-            (void)co_await sleep_for(self.reactor_, pause, closing);
-            continue;
-        }
-        if (listening.begins) co_await self.leases_.begin(++beginnings);
-        self.leases_.extend(beginnings, sent + object::lease_use_time);
-        std::vector<Leased> recalled;
+// The mount as a client of its store.
+class DfsMount::StoreLeases final : public LeaseServer {
+  public:
+    explicit StoreLeases(DfsMount& mount) : mount_(mount) {}
+
+    Task<News> hear(bool begins, Time sent) override {
+        const uint64_t era = mount_.store_.pins_era();
+        object::Listening listening{.begins = begins, .waits = !begins};
+        if (!begins) listening.given_back = std::move(recalled_);
+        recalled_.clear();
+        const Time until = sent + object::lease_use_time;
+        const Call call{.deadline = until, .stop = mount_.closing_.token()};
+        auto news =
+            co_await mount_.store_.listen(call, mount_.container_, mount_.holder_, listening);
+        if (!news || news->lost || era != mount_.store_.pins_era()) co_return News{};
+        News heard{.lost = false, .until = until};
         for (const object::Lease& each : news->recalled) {
-            recalled.push_back({.node = each.object.low, .number = each.number});
+            heard.recalled.push_back({.node = each.object.low, .number = each.number});
         }
-        if (!recalled.empty()) co_await self.leases_.recall(std::move(recalled));
-        listening = {.given_back = news->recalled};
+        recalled_ = std::move(news->recalled);
+        co_return heard;
     }
-    co_await self.leases_.lose_all();
-    if (!self.leaves_orphans()) co_return;  // it ends, and tells that when it has no pins
-    // Nobody has to wait for a mount that is gone.
-    const Call call{.deadline = self.unpin_until_};
-    (void)co_await self.store_.listen(call, self.container_, self.holder_, anew);
+    // A mount that ends tells that when it has no pins any more (close_all()).
+    Task<> leave() override {
+        if (mount_.leaves_orphans()) co_await mount_.leave_store();
+    }
+
+  private:
+    DfsMount& mount_;
+    std::vector<object::Lease> recalled_;  // in the last news
+};
+
+Task<> DfsMount::leave_store() {
+    is_holder_ = false;
+    const Call call{.deadline = unpin_until_};
+    (void)co_await store_.listen(call, container_, holder_, {.waits = false, .ends = true});
+}
+
+Task<> DfsMount::listen(DfsMount& self) {
+    co_await self.leases_.wanted();
+    if (self.closing_.stop_requested()) co_return;
+    self.is_holder_ = true;
+    StoreLeases server(self);
+    co_await self.leases_.listen(server, self.closing_.token());
 }
 
 }  // namespace ros2s::fs

@@ -197,10 +197,8 @@ Task<> DfsMount::close_all() {
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
     // No other mount waits for this one, now or when a store of another process is opened again.
-    const bool is_known = takes_leases() || (store_.features().leases && store_.pins_era() != 0);
-    if (is_known && !leaves_orphans()) {
-        (void)co_await store_.listen({.deadline = unpin_until_}, container_, holder_,
-                                     {.ends = true});
+    if (is_holder_ && (takes_leases() || store_.pins_era() != 0) && !leaves_orphans()) {
+        co_await leave_store();
     }
     if (!options_.reaps || spares_all()) co_return;
     // Orphans of other mounts stay as long as readers of their names may need them.

@@ -279,6 +279,9 @@ class DfsMount final : public Dfs {
         return options_.takes_leases && store_.features().leases;
     }
     [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
+    class StoreLeases;
+    // Tells the store that this holder ends.
+    Task<> leave_store();
     static Task<> listen(DfsMount& self);
 
     // ---- dfs_locks.cc
@@ -511,6 +514,7 @@ class DfsMount final : public Dfs {
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
     const object::Holder holder_;
+    bool is_holder_ = false;  // the store knows it
     LeaseSet leases_;
     static constexpr size_t orphans_max = size_t{1} << 16;
     std::multimap<Time, Orphan> orphans_;  // by spared_until()

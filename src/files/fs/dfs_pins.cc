@@ -24,6 +24,7 @@ constexpr Duration era_looked_at_every = std::chrono::seconds(1);
 }  // namespace
 
 Task<std::reference_wrapper<NodeState>> DfsMount::pin(NodeId node) {
+    is_holder_ = true;
     NodeState& state = nodes_.pin(node);
     while (state.removing) co_await state.removal_ended;
     co_return std::ref(state);

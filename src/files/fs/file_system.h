@@ -333,6 +333,12 @@ class Namespace {
         const Call&, NodeId parent, std::span<const std::string_view> names);
 
   protected:
+    // The same for directories on the way of a path: also of the last one only node, mode and owner
+    // are needed.
+    virtual Task<std::vector<Result<Attributes>>> look_up_way(
+        const Call& call, NodeId parent, std::span<const std::string_view> names) {
+        return look_up_names(call, parent, names);
+    }
     // For walk(), which needs no look-up for "..". Errors: denied.
     virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };

@@ -66,4 +66,32 @@ Task<> LeaseSet::lose_all() {
     co_await telling.join();
 }
 
+Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
+    constexpr Duration pause = std::chrono::milliseconds(100);
+    constexpr Duration least = std::chrono::milliseconds(1);  // between two requests without news
+    bool begins = true;
+    uint64_t beginnings = 0;
+    while (!stop.stop_requested()) {
+        const Time sent = reactor_.now();
+        LeaseServer::News news;
+        if (server.may_listen()) news = co_await server.hear(begins, sent);
+        if (news.lost) {
+            co_await lose_all();
+            begins = true;
+            (void)co_await sleep_for(reactor_, pause, stop);
+            continue;
+        }
+        if (begins) co_await begin(++beginnings);
+        begins = false;
+        extend(beginnings, news.until);
+        if (!news.recalled.empty()) {
+            co_await recall(std::move(news.recalled));
+        } else {
+            (void)co_await sleep_until(reactor_, sent + least, stop);
+        }
+    }
+    co_await lose_all();
+    co_await server.leave();
+}
+
 }  // namespace ros2s::fs

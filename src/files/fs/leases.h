@@ -18,6 +18,7 @@
 
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/runtime/sync.h"
 #include "ros2s/runtime/task.h"
 
@@ -37,6 +38,24 @@ class LeaseObserver {
     // not wait for requests to the file system that wait for other clients.
     virtual Task<> lost(std::span<const Leased> leases) = 0;
     virtual Task<> lost_all() = 0;
+};
+
+// The server that gives the leases, as LeaseSet::listen() asks it.
+class LeaseServer {
+  public:
+    struct News {
+        bool lost = true;  // all leases; or the server did not answer
+        Time until{};      // leases are held until then
+        std::vector<Leased> recalled{};
+    };
+    virtual ~LeaseServer() = default;
+    // False: it gives none now.
+    [[nodiscard]] virtual bool may_listen() const { return true; }
+    // Requests news, and answers the recalls of the last news. `begins`: nothing is kept. `sent`:
+    // now.
+    virtual Task<News> hear(bool begins, Time sent) = 0;
+    // Nobody has to wait for a client that is gone.
+    virtual Task<> leave() = 0;
 };
 
 class LeaseSet {
@@ -76,6 +95,8 @@ class LeaseSet {
     Task<> recall(std::vector<Leased> leases);
     // All leases have ended, or may have.
     Task<> lose_all();
+    // Does all this with the news of the server, until it is stopped. Then it leaves.
+    Task<> listen(LeaseServer& server, StopToken stop);
     [[nodiscard]] size_t count() const { return held_.size(); }
     // Set when somebody observes: leases are of no use before.
     [[nodiscard]] Event& wanted() { return wanted_; }

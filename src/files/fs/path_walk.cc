@@ -102,9 +102,16 @@ Task<Result<Walked>> Namespace::walk(const Call& call, std::string_view path, La
                 if (after == ".." || run.size() == names_ahead_max) break;
                 run.emplace_back(after);
             }
-            const bool reaches_end = run.size() == names.size() + 1;
-            if (reaches_end && last == LastLink::unasked && !must_be_directory) run.pop_back();
-            ahead = co_await look_up_names(call, trail.last(), run);
+            bool reaches_end = run.size() == names.size() + 1;
+            if (reaches_end && last == LastLink::unasked && !must_be_directory) {
+                run.pop_back();
+                reaches_end = false;
+            }
+            if (reaches_end) {
+                ahead = co_await look_up_names(call, trail.last(), run);
+            } else {
+                ahead = co_await look_up_way(call, trail.last(), run);
+            }
             next = 0;
         }
         const Result<Attributes> found = ahead[next++];

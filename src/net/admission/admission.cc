@@ -24,6 +24,10 @@ constexpr uint64_t clock_max = uint64_t{1} << 62;
 // Of what a request turned out to cost, this part becomes the expectation at once.
 constexpr uint64_t learned_of = 8;
 
+// A tenant's requests that pass, and how many may come at once.
+constexpr Duration pass_every = std::chrono::microseconds(500);
+constexpr Duration pass_burst = std::chrono::milliseconds(250);
+
 bool fits_bytes(uint64_t inside, uint64_t more, uint64_t most) {
     return more == 0 || inside == 0 || (more <= most && inside <= most - more);
 }
@@ -150,6 +154,13 @@ bool Line::Queue::leave(Waiter& waiter) noexcept {
     if (was_first) look();
     admission.reactor_.post(waiter.handle);
     return was_first;
+}
+
+bool Line::pass(Time now) noexcept {
+    const Time begins = std::max(tenant_.passed_until, now - pass_burst);
+    if (turned_away_ || begins > now) return false;
+    tenant_.passed_until = begins + pass_every;
+    return true;
 }
 
 void Line::use_names(uint64_t names) noexcept {

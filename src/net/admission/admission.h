@@ -3,6 +3,7 @@
 //
 //     Line::enter() ─ room? ─ yes ─► inside: a Permit ─ released ─► the next one's turn
 //                       └─ no ─► waits in its line
+//     Line::pass() ─ never inside: others wait for what it says
 //
 // A line is one connection of a tenant. A request is inside while its Permit exists. It holds bytes
 // of memory, and costs time of the server (cost.h).
@@ -176,6 +177,10 @@ class Line {
     // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
+    // For a request for which others wait: it begins without a turn, whatever its tenant has inside
+    // or has used of its rates, and is never inside. False: its tenant has had too many of these,
+    // and it has to enter.
+    [[nodiscard]] bool pass(Time now) noexcept;
     // Of its tenant's account.
     [[nodiscard]] AccountMetrics& metrics() const noexcept { return tenant_.account->metrics; }
     [[nodiscard]] const std::string& tenant_name() const noexcept { return tenant_.account->name; }
@@ -240,6 +245,7 @@ class Line {
         // Its small requests in the current and the last span of its large requests.
         uint64_t small_asked = 0, small_asked_before = 0;
         Time next_size_span{};
+        Time passed_until{};  // its rate of requests that pass is used until then
         Links<Tenant> links{};
     };
     // The line's requests of one size class, in order of arrival.

@@ -9,7 +9,7 @@
 //
 // Invariants
 // - The server has at most as many requests as it granted credits. Further requests wait; tenants
-//   take turns.
+//   take turns. Some credits are for requests for which others wait.
 // - A request's windows are granted for exactly its bytes, with one right. They are revoked before
 //   call() returns, whatever the server does. The memory then belongs to the caller alone.
 // - If the connection is lost, a request is sent again if it has an update name or is a read
@@ -53,6 +53,8 @@ struct CallRequest {
     UpdateName id{};          // nil: none
     bool repeatable = false;  // has no update name, but may be done twice, as a read
     bool repeated = false;    // it was sent before, here or by another sender
+    // Others wait for what it says: it waits for no credit (ChannelOptions::awaited_part).
+    bool is_awaited = false;
     ConstBytes body;
     std::span<const ConstBytes> payload{};  // one range of bytes, in this order
     std::span<const Bytes> sink{};          // for the reply's payload, likewise

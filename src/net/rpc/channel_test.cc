@@ -190,7 +190,7 @@ Task<> call_many(Connected& stage) {
 }
 TEST(Channel, RequestsAreLimitedByCredits) {
     Connected stage(5);
-    stage.server_options.requests_max = 4;
+    stage.server_options.requests_max = 5;  // one of them for requests for which others wait
     stage.run(call_many);
 }
 
@@ -207,10 +207,47 @@ Task<> narrow_memory(Connected& stage) {
 }
 TEST(Channel, ServerWithLittleMemoryServesInTurn) {
     Connected stage(6);
-    stage.server_options.requests_max = 4;
+    stage.server_options.requests_max = 5;
     stage.server_options.admission.all.bytes = 300000;
     stage.server_options.admission.line_bytes = 300000;
     stage.run(narrow_memory);
+}
+
+Task<> call_beside_waiting(Connected& stage) {
+    struct One {
+        static Task<> run(Connected& where, uint16_t method, int& done) {
+            ReadNothing reader;
+            EXPECT_TRUE(co_await where.channel->call(
+                {}, {.method = method, .is_awaited = method == awaited}, reader));
+            ++done;
+        }
+    };
+    int waited = 0, done = 0;
+    Nursery nursery(stage.core(), 100);
+    for (int i = 0; i < 50; ++i) co_await nursery.spawn(One::run(stage, stubborn, waited));
+    co_await sleep_for(stage.core(), 10ms);
+    for (int i = 0; i < 10; ++i) co_await nursery.spawn(One::run(stage, awaited, done));
+    co_await sleep_for(stage.core(), 10ms);
+    EXPECT_EQ(done, 10);
+    EXPECT_EQ(waited, 0);
+    stage.service.opened.set();
+    co_await nursery.join();
+    EXPECT_EQ(waited, 50);
+    EXPECT_LE(stage.service.running_max, stage.server_options.requests_max);
+}
+TEST(Channel, AwaitedRequestsGoWhenAllCreditsAreTaken) {
+    Connected stage(5);
+    stage.server_options.requests_max = 8;
+    stage.run(call_beside_waiting);
+}
+
+// At the server, too: others of the tenant are inside as long as they wait.
+TEST(Channel, AwaitedRequestsTakeNoTurn) {
+    Connected stage(5);
+    stage.server_options.requests_max = 80;
+    stage.server_options.admission.all.requests = 4;
+    stage.server_options.admission.one.requests = 4;
+    stage.run(call_beside_waiting);
 }
 
 // ---- failures -------------------------------------------------------------------------------

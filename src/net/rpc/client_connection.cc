@@ -25,6 +25,10 @@ admission::Limits credits_of(uint32_t requests, uint64_t bytes) {
             .keeps_accounts = false};
 }
 
+uint16_t requests_with_credit(uint16_t granted, uint16_t most) {
+    return std::min<uint16_t>(most, granted - granted / ChannelOptions::awaited_part);
+}
+
 }  // namespace
 
 ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::Endpoint> endpoint,
@@ -35,13 +39,14 @@ ClientConnection::ClientConnection(Reactor& reactor, std::unique_ptr<fabric::End
       options_(options),
       metrics_(metrics),
       welcome_(welcome.body),
-      requests_max_(std::min(welcome_.requests_max, options.requests_max)),
+      requests_max_(requests_with_credit(welcome_.requests_max, options.requests_max)),
       session_(welcome.session),
       staging_(reactor, *endpoint_),
       credits_(reactor, credits_of(requests_max_, options.staging_bytes_max), options.accounts),
-      slots_(requests_max_),
+      awaited_credits_(reactor, credits_of(welcome_.requests_max - requests_max_, 0)),
+      slots_(welcome_.requests_max),
       unused_(reactor) {
-    for (uint32_t slot = requests_max_; slot-- > 0;) free_.push_back(slot);
+    for (auto slot = static_cast<uint32_t>(slots_.size()); slot-- > 0;) free_.push_back(slot);
     endpoint_->read_in_place(this);
 }
 
@@ -71,6 +76,7 @@ void ClientConnection::wake_all() noexcept {
         if (slot.exchange != nullptr) slot.exchange->changed.wake_all();
     }
     for (auto& [tenant, line] : lines_) line.turn_away();
+    awaited_line_.turn_away();
 }
 
 Task<> ClientConnection::close() {
@@ -126,7 +132,9 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     const Layout layout = lay_out(call, request);
     Exchange exchange(reactor_, layout.sink_windows ? std::span<const Bytes>{} : request.sink);
     if (!is_alive()) co_return Outcome{.lost = true};
-    admission::Permit credit = co_await line_of(call.tenant).enter(layout.window_bytes, stop);
+    const bool is_awaited = request.is_awaited && awaited_max() > 0 && layout.window_bytes == 0;
+    admission::Line& line = is_awaited ? awaited_line_ : line_of(call.tenant);
+    admission::Permit credit = co_await line.enter(layout.window_bytes, stop);
     if (!is_alive()) co_return Outcome{.lost = true};
     if (!credit) co_return Outcome{.result = fail(Code::cancelled)};
     RequestSlot& slot = take_slot(exchange, std::move(credit));

@@ -74,6 +74,8 @@ class ClientConnection final : private fabric::MessageReader {
 
     // For a request that has its credit.
     RequestSlot& take_slot(Exchange& exchange, admission::Permit credit);
+    // Of these there are credits for requests for which others wait.
+    [[nodiscard]] size_t awaited_max() const { return slots_.size() - requests_max_; }
     // The queue in which a tenant's requests wait for credit.
     admission::Line& line_of(uint64_t tenant);
     void give_slot(uint32_t slot) noexcept;
@@ -114,13 +116,14 @@ class ClientConnection final : private fabric::MessageReader {
     const ChannelOptions& options_;
     ChannelMetrics& metrics_;
     const WelcomeBody welcome_;
-    const uint16_t requests_max_;
+    const uint16_t requests_max_;  // of those for which nobody waits
     const uint32_t session_;
     Staging staging_;
     bool leaving_ = false;
     StopSource leave_;
-    admission::Admission credits_;
+    admission::Admission credits_, awaited_credits_;
     std::map<uint64_t, admission::Line> lines_;  // by tenant
+    admission::Line awaited_line_{awaited_credits_, 0};
     std::vector<RequestSlot> slots_;
     std::vector<uint32_t> free_;
     size_t exchanges_ = 0;

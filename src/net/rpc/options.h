@@ -25,6 +25,9 @@ struct ChannelOptions {
     uint64_t message_bytes_max = uint64_t{256} << 10;
     // At once, also if the server grants more credits.
     uint16_t requests_max = 256;
+    // This part of the server's credits, and what is over requests_max, is for requests for which
+    // others wait (CallRequest::is_awaited): they go if all others wait for something.
+    static constexpr uint16_t awaited_part = 4;  // a quarter
     // For payload that cannot be granted in place, of all requests together.
     uint64_t staging_bytes_max = uint64_t{160} << 20;
     // The part that a connection has from the beginning. It gets the rest as it needs it.

@@ -221,6 +221,8 @@ class Service {
         if (request.payload_bytes() > 0) return admission::Work::write;
         return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
     }
+    // Others wait for what the request says: it begins without a turn (admission::Line::pass()).
+    [[nodiscard]] virtual bool is_awaited(const Request& /*request*/) const { return false; }
     // The most memory that the reply's body may need, with what it is made from. Before the request
     // is admitted: a body in the client's windows has not arrived yet.
     [[nodiscard]] virtual uint64_t reply_memory_bytes(const Request& /*request*/) const {

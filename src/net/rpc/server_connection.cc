@@ -134,8 +134,10 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         demand.reply_bytes = service.reply_memory_bytes(request);
     }
     request.cost_ns_ = demand.cost_ns;
-    admission::Permit permit =
-        co_await self.line_->enter(demand, request.call().stop, request.arrived());
+    admission::Permit permit;
+    if (!self.server_.service_.is_awaited(request) || !self.line_->pass(request.arrived())) {
+        permit = co_await self.line_->enter(demand, request.call().stop, request.arrived());
+    }
     waiting.reset();
     Result<> entered = request.check();
     if (undeliverable) {

@@ -194,6 +194,10 @@ std::string EmbeddedPool::shown() const {
     return fmt::format("the pool '{}' in {}", name(), directory());
 }
 
+object::LeaseTable& EmbeddedPool::leases() { return engine_->leases(); }
+
+void EmbeddedPool::visit_times(const HistogramVisitor& visit) const { engine_->visit_times(visit); }
+
 void EmbeddedPool::visit_metrics(const MetricVisitor& visit) const {
     stack_.visit_metrics(visit);
     const auto sum = [this](Counter device::DeviceCounters::* counter) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/base/result.h"
 #include "ros2s/fs/dfs.h"
@@ -25,6 +26,9 @@ class CountedStore;
 }
 namespace ros2s::engine {
 class EngineStore;
+}
+namespace ros2s::object {
+class LeaseTable;
 }
 
 namespace ros2s::pool {
@@ -94,6 +98,9 @@ class EmbeddedPool {
     [[nodiscard]] std::string read_only_reason() const;
     // The counters of every layer below the file system.
     void visit_metrics(const MetricVisitor& visit) const;
+    void visit_times(const HistogramVisitor& visit) const;
+    // Those of other processes that use the pool through this one.
+    [[nodiscard]] object::LeaseTable& leases();
 
     [[nodiscard]] std::string layers() const { return stack_.names(); }
     // Returns when no other process uses the pool any more; if none comes, after `within`. At once

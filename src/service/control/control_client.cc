@@ -5,6 +5,7 @@
 #include "client_call.h"
 #include "ros2s/control/capabilities.pb.h"
 #include "ros2s/control/files.pb.h"
+#include "ros2s/control/leases.pb.h"
 #include "ros2s/control/server.pb.h"
 #include "ros2s/control/session.pb.h"
 #include "ros2s/control/store.pb.h"
@@ -210,6 +211,10 @@ class GrpcClient final : public ControlClient {
                                                         Report& report) override;
     Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                      Report& report) override;
+    Task<Result<SeenLeases>> list_leases(const Call& call, std::string pool, std::string container,
+                                         Report& report) override;
+    Task<Result<>> evict_holder(const Call& call, std::string pool, std::string container,
+                                std::string holder, Report& report) override;
     Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
                                                     tenancy::Change what, std::string name,
                                                     config::Entries settings,
@@ -573,6 +578,44 @@ Task<Result<object::ContainerRecord>> GrpcClient::set_container(const Call& call
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::SetContainerReply>(
                                               *parts_, call, std::move(request), report));
     co_return decode(reply.container(), report);
+}
+
+Task<Result<SeenLeases>> GrpcClient::list_leases(const Call& call, std::string pool,
+                                                 std::string container, Report& report) {
+    v1::ListLeasesRequest request;
+    request.set_pool(std::move(pool));
+    request.set_container(std::move(container));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask<v1::ListLeasesReply>(
+                                              *parts_, call, std::move(request), report));
+    const auto time = [](uint64_t ns) { return Duration(static_cast<int64_t>(ns & INT64_MAX)); };
+    SeenLeases seen;
+    for (const auto& each : reply.holders()) {
+        seen.holders.push_back({.name = each.holder(),
+                                .container = each.container(),
+                                .tenant = each.tenant(),
+                                .from = each.from(),
+                                .program = each.program(),
+                                .session = each.session(),
+                                .held = time(each.for_ns()),
+                                .nodes = each.nodes(),
+                                .recalls = each.recalls(),
+                                .recalled = time(each.recalled_for_ns()),
+                                .ends = each.ends()});
+    }
+    for (const auto& each : reply.barred()) {
+        seen.barred.emplace_back(each.tenant(), time(each.remaining_ns()));
+    }
+    co_return seen;
+}
+
+Task<Result<>> GrpcClient::evict_holder(const Call& call, std::string pool, std::string container,
+                                        std::string holder, Report& report) {
+    v1::EvictHolderRequest request;
+    request.set_pool(std::move(pool));
+    request.set_container(std::move(container));
+    request.set_holder(std::move(holder));
+    ROS2S_CO_TRY(co_await ask<v1::EvictHolderReply>(*parts_, call, std::move(request), report));
+    co_return Result<>{};
 }
 
 Task<Result<>> GrpcClient::destroy_container(const Call& call, std::string pool, std::string label,

@@ -107,6 +107,23 @@ struct ServerFacts {
     std::vector<std::pair<std::string, WallTime>> absent;
 };
 
+// A holder of leases at a server.
+struct SeenHolder {
+    std::string name, container;
+    std::string tenant, from, program;  // of its session; empty: it is gone
+    uint64_t session = 0;
+    Duration held{};  // since it began
+    uint64_t nodes = 0;
+    uint64_t recalls = 0;  // without an answer
+    Duration recalled{};   // since the oldest of these
+    bool ends = false;
+};
+struct SeenLeases {
+    std::vector<SeenHolder> holders;
+    // Tenants that get no leases, and for how long.
+    std::vector<std::pair<std::string, Duration>> barred;
+};
+
 struct ListedTenants {
     uint64_t version = 0;
     // None if the version is the one that the caller has.
@@ -191,6 +208,14 @@ class ControlClient : public SessionClient {
                                                                 Report& report) = 0;
     virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
                                              Report& report) = 0;
+
+    // Those that this client may see. `container`: empty for all. Errors: not_found, denied,
+    // unsupported (the server is older than this call).
+    virtual Task<Result<SeenLeases>> list_leases(const Call& call, std::string pool,
+                                                 std::string container, Report& report) = 0;
+    // Errors: the same.
+    virtual Task<Result<>> evict_holder(const Call& call, std::string pool, std::string container,
+                                        std::string holder, Report& report) = 0;
 
     // Errors: unsupported (a DPU, or a server that is older than this call), denied.
     virtual Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,

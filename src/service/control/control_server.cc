@@ -13,6 +13,7 @@
 #include "connections.h"
 #include "files_service.h"
 #include "health_service.h"
+#include "lease_service.h"
 #include "listening.h"
 #include "reflection_service.h"
 #include "ros2s/runtime/nursery.h"
@@ -97,6 +98,7 @@ struct ControlServer::Parts {
     ContainerService containers{state};
     TenantService tenants{state};
     CapabilityService capabilities{state};
+    LeaseService leases{state};
     MountService mounts{state};
     FileService files{state};
     HealthService health{gate, state.policy()};
@@ -135,8 +137,8 @@ Result<> ControlServer::Parts::build(Report& report) {
     credentials = server_credentials(options.identity, state.parts.log);
     using External = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
     acceptor = builder.experimental().AddExternalConnectionAcceptor(External::FROM_FD, credentials);
-    std::vector<OfferedService*> offered{&about,   &sessions,     &pools, &containers,
-                                         &tenants, &capabilities, &health};
+    std::vector<OfferedService*> offered{&about,   &sessions,     &pools,  &containers,
+                                         &tenants, &capabilities, &leases, &health};
     if (state.parts.mounts != nullptr) offered.insert(offered.end(), {&mounts, &files});
     std::vector<std::string> names;
     for (const OfferedService* service : offered) names.push_back(service->name());

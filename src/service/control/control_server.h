@@ -31,6 +31,7 @@
 #include "ros2s/base/result.h"
 #include "ros2s/control/capabilities.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/pki/certificate.h"
 #include "ros2s/rights/grants/grant.h"
@@ -73,6 +74,8 @@ class PoolCatalog {
     [[nodiscard]] virtual tenancy::TenantRegistry* tenants(std::string_view /*pool*/) {
         return nullptr;
     }
+    // The leases of a pool that find() returns. Null: another server gives them.
+    [[nodiscard]] virtual object::LeaseTable* leases(std::string_view /*pool*/) { return nullptr; }
     // The store of a pool for one use by the subject. Default: the one of find(). Errors, with a
     // sentence: not_found; those of reaching the pool.
     virtual Task<Result<std::shared_ptr<object::ObjectStore>>> store_for(const Call& /*call*/,

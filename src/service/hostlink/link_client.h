@@ -221,6 +221,7 @@ class LinkClient final : public fs::FileSystem {
     // The leases with which a reply came, of a request that was sent in this era.
     void take(const Call& call, uint64_t era, const session::MountLocation& place,
               std::span<const Leased> leases);
+    class ServerLeases;
     static Task<> listen(LinkClient& self);
     Task<Result<session::LeaseNews>> hear(const Call& call, session::MountLocation place,
                                           session::Listening listening);

@@ -20,53 +20,46 @@ Task<Result<session::LeaseNews>> LinkClient::hear(const Call& call, session::Mou
     ReadAs<session::LeaseNews> reader;
     const ListenBody body{.mount = place.mount, .listening = listening};
     const rpc::CallRequest request{.method = static_cast<uint16_t>(Method::listen),
+                                   .is_awaited = true,
                                    .body = rpc::build(buffer, listen_fields, body)};
     ROS2S_CO_TRY(co_await channel_.call(call, request, reader));
     co_return std::move(reader.value);
 }
 
-Task<> LinkClient::listen(LinkClient& self) {
-    constexpr Duration pause = std::chrono::milliseconds(100);
-    constexpr Duration held_most = session::MountLeases::held_most;
-    constexpr Duration least = std::chrono::milliseconds(1);  // between two requests
-    const StopToken closing = self.closing_.token();
-    const session::Listening anew{.begins = true};
-    session::Listening listening = anew;
-    uint64_t beginnings = 0;
-    while (!closing.stop_requested()) {
-        if (!self.locator_.may_lease()) {
-            co_await self.leases_.lose_all();
-            listening = anew;
-            (void)co_await sleep_for(self.reactor_, pause, closing);
-            continue;
-        }
-        const session::MountLocation place = self.locator_.location();
-        const Time sent = self.reactor_.now();
-        auto news =
-            co_await self.hear({.deadline = sent + held_most, .stop = closing}, place, listening);
-        if (!news || news->lost || place != self.locator_.location()) {
-            co_await self.leases_.lose_all();
-            listening = anew;
-            (void)co_await sleep_for(self.reactor_, pause, closing);
-            continue;
-        }
-        if (listening.begins) {
-            co_await self.leases_.begin(++beginnings);
-            self.leased_at_ = place;
-        }
+// The mount as a client of its server.
+class LinkClient::ServerLeases final : public fs::LeaseServer {
+  public:
+    explicit ServerLeases(LinkClient& link) : link_(link) {}
+
+    [[nodiscard]] bool may_listen() const override { return link_.locator_.may_lease(); }
+    Task<News> hear(bool begins, Time sent) override {
+        constexpr Duration held_most = session::MountLeases::held_most;
+        const session::MountLocation place = link_.locator_.location();
+        session::Listening listening{.begins = begins};
+        if (!begins) listening.heard = heard_;
+        const Call call{.deadline = sent + held_most, .stop = link_.closing_.token()};
+        auto news = co_await link_.hear(call, place, listening);
+        if (!news || news->lost || place != link_.locator_.location()) co_return News{};
+        link_.leased_at_ = place;
+        heard_ = news->number;
         // Clocks differ.
-        self.leases_.extend(beginnings, sent + std::min(news->held_for, held_most) * 4 / 5);
-        if (!news->recalled.empty()) {
-            co_await self.leases_.recall(std::move(news->recalled));
-        } else {
-            (void)co_await sleep_until(self.reactor_, sent + least, closing);
-        }
-        listening = {.heard = news->number};
+        co_return News{.lost = false,
+                       .until = sent + std::min(news->held_for, held_most) * 4 / 5,
+                       .recalled = std::move(news->recalled)};
     }
-    co_await self.leases_.lose_all();
-    // Nobody has to wait for a mount that is gone.
-    (void)co_await self.hear({.deadline = self.closes_until_}, self.locator_.location(),
-                             {.ends = true});
+    Task<> leave() override {
+        (void)co_await link_.hear({.deadline = link_.closes_until_}, link_.locator_.location(),
+                                  {.ends = true});
+    }
+
+  private:
+    LinkClient& link_;
+    uint64_t heard_ = 0;  // the last news
+};
+
+Task<> LinkClient::listen(LinkClient& self) {
+    ServerLeases server(self);
+    co_await self.leases_.listen(server, self.closing_.token());
 }
 
 }  // namespace ros2s::hostlink

@@ -3,6 +3,7 @@
 
 #include "ros2s/cache/cached_file_system.h"
 #include "ros2s/fs/contract/acl_text.h"
+#include "ros2s/runtime/nursery.h"
 #include "test_support/link.h"
 
 namespace ros2s::hostlink {
@@ -19,6 +20,7 @@ class LinkLeases : public testing::Test {
     static Task<> start(LinkLeases& self) {
         co_await self.dpu_.start();
         for (size_t i = 0; i < 2; ++i) {
+            self.hosts_[i].subject = i == 0 ? "CN=a" : "CN=b";
             co_await self.hosts_[i].start({.wants_leases = true});
             self.files_[i] =
                 std::make_unique<cache::CachedFileSystem>(self.world_.core(), *self.hosts_[i].link);
@@ -124,6 +126,56 @@ TEST_F(LinkLeases, HostThatIsGoneDelaysOthersByItsTime) {
     const Time begun = world_.core().now();
     ASSERT_TRUE(world_.run(b().set_attributes({}, node, {.mode = 0600})));
     EXPECT_LE(world_.core().now() - begun, session::MountLeases::held_most + 100ms);
+}
+
+// The recall of another host's lease must not wait for what the tenant may not do yet.
+TEST_F(LinkLeases, HostAtItsRateGivesBackAtOnce) {
+    make_file("f", 100);
+    const auto node = find(a(), "f").node;
+    dpu_.accounts.set({.by_account = {{"CN=a", {.names = 10, .burst = 10ms}}}});
+    Nursery waiting(world_.core(), 64);
+    for (int i = 0; i < 50; ++i) {
+        world_.run(waiting.spawn([](fs::FileSystem& files, fs::NodeId of) -> Task<> {
+            EXPECT_TRUE(co_await files.get_attributes({}, of));
+        }(*hosts_[0].link, node)));
+    }
+    world_.run(pass(1s));
+    EXPECT_GT(waiting.running(), 20U);
+    const Time begun = world_.core().now();
+    ASSERT_TRUE(world_.run(b().set_attributes({}, node, {.mode = 0600})));
+    EXPECT_LE(world_.core().now() - begun, 50ms);
+    dpu_.accounts.set({});
+    world_.run(waiting.join());
+}
+
+// All its requests wait for a third host, which does not answer.
+TEST_F(LinkLeases, HostWhoseRequestsAllWaitGivesBackAtOnce) {
+    make_file("f", 100);
+    make_file("g", 100);
+    const auto f = find(a(), "f").node, g = find(a(), "g").node;
+    (void)world_.run(a().set_attributes({}, g, {.mode = 0644}));
+    Host third(dpu_, 3);
+    world_.run(third.start({.wants_leases = true}));
+    auto files = std::make_unique<cache::CachedFileSystem>(world_.core(), *third.link);
+    world_.run(pass(1s));
+    EXPECT_EQ(find(*files, "g").node, g);
+    EXPECT_EQ(find(a(), "f").node, f);
+    world_.run(third.channel->close());
+    Nursery waiting(world_.core(), 300);
+    for (int i = 0; i < 300; ++i) {
+        world_.run(waiting.spawn([](fs::FileSystem& of, fs::NodeId node) -> Task<> {
+            EXPECT_TRUE(co_await of.set_attributes({}, node, {.mode = 0600}));
+        }(*hosts_[0].link, g)));
+    }
+    world_.run(pass(100ms));
+    EXPECT_EQ(waiting.running(), 300U);
+    const Time begun = world_.core().now();
+    ASSERT_TRUE(world_.run(b().set_attributes({}, f, {.mode = 0600})));
+    EXPECT_LE(world_.core().now() - begun, 50ms);
+    world_.run(waiting.join());
+    world_.run(files->close_all());
+    files.reset();
+    world_.run(third.stop());
 }
 
 TEST_F(LinkLeases, MountThatMapsUsersLendsNothing) {

@@ -58,6 +58,9 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<> serve(rpc::Request& request) override;
     void refused(const rpc::Request& request, const Error& why) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override;
+    [[nodiscard]] bool is_awaited(const rpc::Request& request) const override {
+        return request.method() == static_cast<uint16_t>(Method::listen);
+    }
     [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override;
     [[nodiscard]] std::string_view name() const override { return "dpu.serve"; }
     [[nodiscard]] std::string_view method_name(uint16_t method) const override {

@@ -307,6 +307,14 @@ void EngineStore::client_ended(uint64_t session) {
 
 // ---- metrics -------------------------------------------------------------------------------
 
+object::LeaseTable& EngineStore::leases() { return pool_->leases; }
+
+void EngineStore::visit_times(const HistogramVisitor& visit) const {
+    visit("ros2store_lease_answer_duration_seconds",
+          "Time that updates waited for the answer to a recall.", {},
+          pool_->leases.answers().read());
+}
+
 void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     const RecoveredPool& p = *pool_->base;
     const auto counter = [&](std::string_view name, std::string_view help, const Counter& value) {
@@ -346,10 +354,19 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
           pool_->locks.count());
     visit("ros2store_engine_leases", "Nodes that mounts may keep in their caches.",
           pool_->leases.count());
-    visit("ros2store_engine_lease_recalls_total", "Leases that were asked back.",
-          pool_->leases.recalls());
-    visit("ros2store_engine_lease_cuts_total", "Mounts cut off because they answered too late.",
-          pool_->leases.cuts());
+    visit("ros2store_engine_lease_holders", "Mounts that listen for recalls of leases.",
+          pool_->leases.holders().size());
+    const object::LeaseCounters& of_leases = pool_->leases.counters();
+    counter("ros2store_engine_lease_recalls_total", "Leases that were asked back.",
+            of_leases.recalls);
+    counter("ros2store_engine_lease_expired_total", "Recalls without an answer in time.",
+            of_leases.expired);
+    counter("ros2store_engine_lease_refused_total", "Leases that a bound refused.",
+            of_leases.refused);
+    counter("ros2store_engine_lease_cuts_total", "Mounts cut off because they answered too late.",
+            of_leases.cuts);
+    counter("ros2store_engine_lease_evictions_total", "Mounts whose leases an operator ended.",
+            of_leases.evictions);
     counted("ros2store_engine_partial_blocks_total", "Blocks read to be written in part.",
             &Of::partial_blocks);
     counted("ros2store_engine_lists_total", "List requests.", &Of::lists);

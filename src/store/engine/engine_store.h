@@ -21,6 +21,7 @@
 #include "ros2s/device/block_device.h"
 #include "ros2s/engine/check.h"
 #include "ros2s/engine/options.h"
+#include "ros2s/object/leases.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::engine {
@@ -85,6 +86,9 @@ class EngineStore final : public object::ObjectStore {
     // The bytes in use under the limit of EngineOptions::memory_bytes, without the index's own.
     [[nodiscard]] uint64_t memory_bytes() const;
     void visit_metrics(const MetricVisitor& visit) const;
+    void visit_times(const HistogramVisitor& visit) const;
+    // On the pool's core.
+    [[nodiscard]] object::LeaseTable& leases();
     // Partitions of the dkeys, fixed when the pool was made, and the cores that they are spread
     // over.
     [[nodiscard]] uint32_t targets() const;

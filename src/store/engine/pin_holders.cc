@@ -97,6 +97,7 @@ bool PinHolders::touch(object::ContainerId container, const object::Holder& hold
     const auto found = entries_.find(name_of(container, holder));
     if (found == entries_.end() || found->second.session != holder.session) return false;
     found->second.used = env_.reactor.now();
+    found->second.leaves = false;
     return is_written(found->second);
 }
 
@@ -123,9 +124,28 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
     found->second.session = holder.session;
     found->second.until = Time::max();
     found->second.used = env_.reactor.now();
+    found->second.leaves = false;
     const uint64_t version = found->second.version;
     while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
+    // It left meanwhile.
+    if (!entries_.contains(name)) co_return co_await add(container, holder);
     co_return Result<>();
+}
+
+void PinHolders::leave(object::ContainerId container, const object::Holder& holder) {
+    const auto found = entries_.find(name_of(container, holder));
+    if (found == entries_.end() || found->second.session != holder.session) return;
+    found->second.leaves = true;
+    if (pins_.has_pins(found->first)) return;  // prune_sometimes()
+    drop_entry_of(holder.owner);
+    entries_.erase(found);
+    ++version_;
+    changed_.wake_all();
+}
+
+void PinHolders::drop_entry_of(const Uuid& owner) {
+    const auto found = owners_.find(owner);
+    if (--found->second == 0) owners_.erase(found);
 }
 
 void PinHolders::session_ended(uint64_t session, Time now, Time until) {
@@ -142,20 +162,12 @@ void PinHolders::remove_if(IsOver is_over) {
     const size_t erased = std::erase_if(entries_, [&](const auto& each) {
         const auto& [name, entry] = each;
         if (!is_over(name, entry)) return false;
-        const auto owner = owners_.find(name.owner);
-        if (--owner->second == 0) owners_.erase(owner);
+        drop_entry_of(name.owner);
         return true;
     });
     if (erased == 0) return;
     ++version_;
     changed_.wake_all();
-}
-
-void PinHolders::ended(object::ContainerId container, const object::Holder& holder) {
-    const HolderName ended = name_of(container, holder);
-    remove_if([&](const HolderName& name, const Entry&) {
-        return name == ended && !pins_.has_pins(name);
-    });
 }
 
 void PinHolders::client_ended(uint64_t session) {
@@ -166,9 +178,8 @@ void PinHolders::client_ended(uint64_t session) {
 void PinHolders::prune(Duration unused) {
     const Time now = env_.reactor.now();
     remove_if([&](const HolderName& name, const Entry& entry) {
-        const bool is_idle =
-            entry.session != 0 && entry.used + unused <= now && !pins_.has_pins(name);
-        return entry.until <= now || is_idle;
+        const bool is_idle = entry.leaves || (entry.session != 0 && entry.used + unused <= now);
+        return entry.until <= now || (is_idle && !pins_.has_pins(name));
     });
 }
 

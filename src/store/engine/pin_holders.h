@@ -1,7 +1,7 @@
 // PinHolders: the list of the holders that may have pins. It outlives the process
 // (EngineOptions::pin_list). After a start the store awaits the holders on the list, and no others.
 //
-//     first pin ──► add: written ──► pinned … ended, or without pins for long ──► removed
+//     first pin ──► add: written ──► pinned … over, left, or without pins for long ──► removed
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
 //
 // A holder is written once. Additions wait for the writing; those that come meanwhile share the
@@ -51,8 +51,8 @@ class PinHolders {
     }
     // Errors: no_memory (too many holders; detail: the limit).
     Task<Result<>> add(object::ContainerId container, object::Holder holder);
-    // The holder does not come again.
-    void ended(object::ContainerId container, const object::Holder& holder);
+    // The holder ends. It is removed as soon as it has no pins, unless it pins again.
+    void leave(object::ContainerId container, const object::Holder& holder);
     // After PinTable::session_ended().
     void session_ended(uint64_t session, Time now, Time until);
     void client_ended(uint64_t session);
@@ -62,6 +62,7 @@ class PinHolders {
         uint64_t session = 0;      // 0: it is over, or was one of an earlier process
         Time until = Time::max();  // when its pins end
         Time used{};
+        bool leaves = false;
         uint64_t version = 0;  // the first that has it
     };
     [[nodiscard]] bool keeps_list() const { return static_cast<bool>(list_.write); }
@@ -75,6 +76,7 @@ class PinHolders {
     void remove_if(IsOver is_over);
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);
+    void drop_entry_of(const Uuid& owner);
     static Task<> prune_sometimes(PinHolders& self);
     static Task<> write_out(PinHolders& self);
 

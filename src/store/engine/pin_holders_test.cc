@@ -68,6 +68,10 @@ struct PinBench : Bench {
         EXPECT_TRUE(said);
         co_return said && *said;
     }
+    Task<Result<>> leave(Holder by) {
+        ROS2S_CO_TRY(co_await store->listen(call, container, by, {.waits = false, .ends = true}));
+        co_return Result<>();
+    }
     // The process dies: nothing is written any more.
     Task<Result<>> die_and_open() {
         const auto at_its_death = written;
@@ -205,6 +209,32 @@ Task<Result<>> one_ends(PinBench& bench) {
     co_return Result<>();
 }
 TEST(PinHolders, EndedHolderLeavesTheListAtOnce) { run_with_pool(one_ends); }
+
+Task<Result<>> holders_end(PinBench& bench) {
+    const auto listed = [&bench] { return decode_pin_list(bench.written.value_or("")); };
+    for (uint8_t number = 1; number < 4; ++number) {
+        ROS2S_CO_TRY(co_await bench.store->listen(bench.call, bench.container, holder(number, 1),
+                                                  {.begins = true, .waits = false}));
+    }
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(2, 1), 1));
+    EXPECT_EQ(listed()->size(), 3U);
+    ROS2S_CO_TRY(co_await bench.leave(holder(1, 1)));
+    ROS2S_CO_TRY(co_await bench.leave(holder(2, 1)));
+    ROS2S_CO_TRY(co_await bench.leave(holder(3, 2)));  // another session's
+    co_await sleep_for(bench.world.core(), std::chrono::milliseconds(10));
+    EXPECT_EQ(listed(), (std::vector{name_of(bench.container, holder(2, 1)),
+                                     name_of(bench.container, holder(3, 1))}));
+    ROS2S_CO_TRY(co_await bench.store->unpin(bench.call, bench.container, holder(2, 1), {1, 1}));
+    co_await sleep_for(bench.world.core(), std::chrono::seconds(2));
+    EXPECT_EQ(listed(), std::vector{name_of(bench.container, holder(3, 1))});
+    // One that was not on the list is not put there.
+    const size_t writes = bench.writes;
+    ROS2S_CO_TRY(co_await bench.leave(holder(4, 1)));
+    co_await sleep_for(bench.world.core(), std::chrono::seconds(2));
+    EXPECT_EQ(bench.writes, writes);
+    co_return Result<>();
+}
+TEST(PinHolders, HolderThatEndsLeavesTheListAtOnce) { run_with_pool(holders_end); }
 
 Task<Result<>> creation_pins(PinBench& bench) {
     object::Transaction create{.holder = holder(1, 1)};

@@ -310,7 +310,7 @@ Task<Result<object::LeaseNews>> Reader::listen(const Call& call, object::Contain
     ROS2S_CO_TRY(call.check(cores_.home().env.reactor));
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     if (listening.ends) {
-        holders_.ended(container, holder);
+        holders_.leave(container, holder);
     } else if (!holders_.has(container, holder)) {
         ROS2S_CO_TRY(co_await holders_.add(container, holder));
     }

@@ -15,6 +15,8 @@ constexpr uint32_t recalls_max = 3;
 constexpr Duration spared_least = std::chrono::seconds(5);
 constexpr Duration spared_most = std::chrono::seconds(60);
 constexpr Duration looked_every = std::chrono::seconds(1);
+// An answer that takes longer is reported.
+constexpr Duration slow_least = std::chrono::seconds(1);
 
 // The objects that it changes. One of several operations may be called several times.
 void each_object(const Transaction& transaction, auto&& visit) {
@@ -54,29 +56,30 @@ void LeaseTable::close() {
 
 // ---- listening ------------------------------------------------------------------------------
 
-void LeaseTable::end_listening(HolderPointer holder) {
-    holder->wake();
-    holder->until = {};
-    ended_.push_back(std::move(holder));
+// A holder that begins, or ends, has dropped everything that it kept.
+void LeaseTable::end(const HolderName& name) {
+    const auto known = holders_.find(name);
+    if (known == holders_.end()) return;
+    known->second->wake();
+    known->second->until = {};
+    ended_.push_back(std::move(known->second));
+    holders_.erase(known);
 }
 
 void LeaseTable::client_ended(uint64_t session) {
-    for (auto each = holders_.begin(); each != holders_.end();) {
-        if (each->second->session != session) {
-            ++each;
-            continue;
-        }
-        end_listening(std::move(each->second));
-        each = holders_.erase(each);
+    std::vector<HolderName> gone;
+    for (const auto& [name, each] : holders_) {
+        if (each->session == session) gone.push_back(name);
     }
+    for (const HolderName& name : gone) end(name);
 }
 
-// A holder that begins has dropped everything that it kept.
 LeaseTable::HolderPointer LeaseTable::begin_listening(ContainerId container, const Holder& holder) {
+    end(name_of(container, holder));
     HolderPointer& known = holders_[name_of(container, holder)];
-    if (known != nullptr) end_listening(std::move(known));
     known = std::make_shared<HolderState>(name_of(container, holder));
     known->session = holder.session;
+    known->begun = reactor_.now();
     return known;
 }
 
@@ -85,9 +88,10 @@ Task<Result<LeaseNews>> LeaseTable::listen(const Call& call, ContainerId contain
     drop_some_ended();
     HolderPointer self;
     if (listening.ends) {
-        auto known = holders_.extract(name_of(container, holder));
-        if (!known.empty()) end_listening(std::move(known.mapped()));
-    } else if (listening.begins) {
+        end(name_of(container, holder));
+        co_return LeaseNews{.lost = true};
+    }
+    if (listening.begins) {
         self = begin_listening(container, holder);
     } else if (const auto found = holders_.find(name_of(container, holder));
                found != holders_.end()) {
@@ -150,11 +154,15 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     if (ending_.contains(container)) return 0;
     if (const auto others = objects_.find(key);
         others != objects_.end() && others->second.size() >= object_leases_max) {
+        counters_.refused.add();
         return 0;
     }
     const Bucket& bucket = bucket_of(key);
     if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
-    if (!has_room(*state)) return 0;
+    if (!has_room(*state)) {
+        counters_.refused.add();
+        return 0;
+    }
     Owner& owner = owners_[state->name.owner];
     if (owner.answers.is_banned(now)) return 0;
     const uint64_t number = ++last_number_;
@@ -172,6 +180,8 @@ void LeaseTable::drop(HolderState& holder, Key key) {
     holder.leases.erase(held);
     if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
         if (!recall->second.told) --holder.untold;
+        // One that begins again has dropped everything: that is an answer.
+        end_recall(holder, recall->second, holder.until == Time{});
         holder.recalls.erase(recall);
     }
     const auto object = objects_.find(key);
@@ -226,7 +236,7 @@ Result<> LeaseTable::ask(ContainerId container, const Transaction& transaction) 
     const HolderState* const by = find(container, transaction.holder);
     bool waits = false;
     each_object(transaction, [&](ObjectId object) {
-        if (ask_back({container, object}, by)) waits = true;
+        if (ask_back({container, object}, by, transaction.holder)) waits = true;
     });
     return waits ? fail(Code::leased) : Result<>();
 }
@@ -237,8 +247,7 @@ Task<> LeaseTable::end_all(ContainerId container) {
     std::vector<HolderPointer> holders;
     for (const auto& [name, holder] : holders_) {
         if (name.container != container) continue;
-        holder->is_cut = true;
-        holder->wake();
+        cut(*holder);
         holders.push_back(holder);
     }
     const auto is_over = [this](const HolderPointer& each) {
@@ -247,7 +256,7 @@ Task<> LeaseTable::end_all(ContainerId container) {
     while (!std::ranges::all_of(holders, is_over)) co_await sleep_for(reactor_, pause);
 }
 
-bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
+bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& waiter) {
     const auto found = objects_.find(key);
     if (found == objects_.end()) return false;
     const Time now = reactor_.now();
@@ -262,9 +271,8 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
         }
         const auto recall = holder.recalls.find(each.number);
         if (recall == holder.recalls.end()) {
-            begin_recall(each, key);
+            begin_recall(each, key, waiter);
         } else if (recall->second.told && now >= *recall->second.told + lease_time) {
-            note_answer(holder.name, recall->second.begun);
             over.push_back(&holder);
             continue;
         }
@@ -275,12 +283,12 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by) {
     return waits;
 }
 
-void LeaseTable::begin_recall(const Granted& granted, const Key& key) {
+void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Holder& waiter) {
     const Time now = reactor_.now();
     HolderState& holder = *granted.holder;
-    holder.recalls.emplace(granted.number, Recall{.key = key, .begun = now});
+    holder.recalls.emplace(granted.number, Recall{.key = key, .begun = now, .waiter = waiter});
     ++holder.untold;
-    ++recalls_;
+    counters_.recalls.add();
     holder.wake();
     Bucket& bucket = bucket_of(key);
     if (now >= bucket.second + std::chrono::seconds(1)) {
@@ -295,13 +303,27 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key) {
     bucket.spared_until = now + spared;
 }
 
-void LeaseTable::note_answer(const HolderName& holder, Time begun) {
-    if (!owners_[holder.owner].answers.note(begun, reactor_.now(), lease_time)) return;
+// A holder whose time is over may be gone: only what was told to it, or answered, counts against
+// its owner.
+void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_answered) {
+    const Time now = reactor_.now();
+    const Time ended = holder.until == Time{} ? now : std::min(now, holder.until);
+    const Duration waited = std::max(ended - recall.begun, Duration{});
+    answers_.add(static_cast<uint64_t>(waited.count()));
+    if (!is_answered) counters_.expired.add();
+    if (waited > slow_least && slow_) {
+        slow_({.holder = holder.name,
+               .session = holder.session,
+               .waiter = recall.waiter,
+               .waited = waited,
+               .is_answered = is_answered});
+    }
+    if (holder.until <= now) return;
+    if (!owners_[holder.name.owner].answers.note(recall.begun, now, lease_time)) return;
     for (const auto& [name, each] : holders_) {
-        if (name.owner != holder.owner || each->is_cut) continue;
-        each->is_cut = true;
-        ++cuts_;
-        each->wake();
+        if (name.owner != holder.name.owner || each->is_cut) continue;
+        counters_.cuts.add();
+        cut(*each);
     }
 }
 
@@ -309,7 +331,9 @@ void LeaseTable::give_back(HolderState& holder, const Key& key, uint64_t number)
     const auto held = holder.leases.find(key);
     if (held == holder.leases.end() || held->second != number) return;
     if (const auto recall = holder.recalls.find(number); recall != holder.recalls.end()) {
-        note_answer(holder.name, recall->second.begun);
+        if (!recall->second.told) --holder.untold;
+        end_recall(holder, recall->second, true);
+        holder.recalls.erase(recall);
     }
     drop(holder, key);
 }
@@ -318,6 +342,44 @@ void LeaseTable::count_in_flight(ContainerId container, const Transaction& trans
     each_object(transaction, [&](ObjectId object) {
         bucket_of({container, object}).in_flight += static_cast<uint32_t>(more);
     });
+}
+
+// ---- for operators --------------------------------------------------------------------------
+
+std::vector<LeaseHolder> LeaseTable::holders() const {
+    const Time now = reactor_.now();
+    std::vector<LeaseHolder> all;
+    for (const auto& [name, each] : holders_) {
+        if (each->until <= now) continue;
+        LeaseHolder& holder = all.emplace_back(LeaseHolder{.name = name,
+                                                           .session = each->session,
+                                                           .since = each->begun,
+                                                           .nodes = each->leases.size(),
+                                                           .recalls = each->recalls.size(),
+                                                           .is_cut = each->is_cut});
+        for (const auto& [number, recall] : each->recalls) {
+            const bool is_first = holder.recalled == Time{};
+            holder.recalled = is_first ? recall.begun : std::min(holder.recalled, recall.begun);
+        }
+    }
+    return all;
+}
+
+std::vector<std::pair<Uuid, Time>> LeaseTable::barred() const {
+    const Time now = reactor_.now();
+    std::vector<std::pair<Uuid, Time>> all;
+    for (const auto& [owner, each] : owners_) {
+        if (each.answers.is_banned(now)) all.emplace_back(owner, each.answers.banned_until());
+    }
+    return all;
+}
+
+bool LeaseTable::evict(const HolderName& holder) {
+    const auto found = holders_.find(holder);
+    if (found == holders_.end() || found->second->until <= reactor_.now()) return false;
+    counters_.evictions.add();
+    cut(*found->second);
+    return true;
 }
 
 }  // namespace ros2s::object

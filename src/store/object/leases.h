@@ -20,6 +20,7 @@
 //
 // Used on one core. Bounded in all, per object, per session and per owner, as PinTable.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -28,6 +29,8 @@
 #include <utility>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
+#include "ros2s/object/lease_holders.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/object/pins.h"
 #include "ros2s/object/slow_answers.h"
@@ -81,9 +84,19 @@ class LeaseTable {
     }
     // Ends all listening, for the end of the store.
     void close();
+
+    // ---- for operators
+    [[nodiscard]] std::vector<LeaseHolder> holders() const;
+    // The owners that get no leases now, and until when.
+    [[nodiscard]] std::vector<std::pair<Uuid, Time>> barred() const;
+    // Ends the leases of the holder, which may begin again. Others wait for at most lease_time
+    // more. False: it has none.
+    bool evict(const HolderName& holder);
+    // Called when an update has waited for over a second for one holder.
+    void on_slow_answer(std::function<void(const SlowLease&)> call) { slow_ = std::move(call); }
+    [[nodiscard]] const LatencyHistogram& answers() const { return answers_; }
     [[nodiscard]] size_t count() const { return count_; }
-    [[nodiscard]] uint64_t recalls() const { return recalls_; }
-    [[nodiscard]] uint64_t cuts() const { return cuts_; }
+    [[nodiscard]] const LeaseCounters& counters() const { return counters_; }
 
   private:
     using Key = std::pair<ContainerId, ObjectId>;
@@ -93,12 +106,14 @@ class LeaseTable {
     struct Recall {
         Key key;
         Time begun{};
+        Holder waiter;               // the first
         std::optional<Time> told{};  // to the holder
     };
     struct HolderState {
         explicit HolderState(HolderName named) : name(named) {}
         const HolderName name;
         uint64_t session = 0;
+        Time begun{};
         Time until{};
         bool is_cut = false;
         std::unordered_map<Key, uint64_t, KeyHash> leases;  // their numbers
@@ -133,17 +148,20 @@ class LeaseTable {
         return buckets_[KeyHash()(key) % bucket_count];
     }
     [[nodiscard]] HolderState* find(ContainerId container, const Holder& holder);
+    void end(const HolderName& name);
     HolderPointer begin_listening(ContainerId container, const Holder& holder);
-    // It keeps nothing any more.
-    void end_listening(HolderPointer holder);
     [[nodiscard]] LeaseNews news_for(HolderState& holder);
     [[nodiscard]] bool has_room(const HolderState& holder) const;
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder) const;
-    // True: the object may not be changed yet.
-    [[nodiscard]] bool ask_back(const Key& key, const HolderState* by);
-    void begin_recall(const Granted& granted, const Key& key);
-    // Others have waited for the holder since `begun`.
-    void note_answer(const HolderName& holder, Time begun);
+    // True: the object may not be changed yet. `by`: the waiter, null if it has no leases.
+    [[nodiscard]] bool ask_back(const Key& key, const HolderState* by, const Holder& waiter);
+    void begin_recall(const Granted& granted, const Key& key, const Holder& waiter);
+    // The holder has answered, or did not in time.
+    void end_recall(HolderState& holder, const Recall& recall, bool is_answered);
+    void cut(HolderState& holder) {
+        holder.is_cut = true;
+        holder.wake();
+    }
     void give_back(HolderState& holder, const Key& key, uint64_t number);
     void drop(HolderState& holder, Key key);
     void drop_some_ended();
@@ -154,7 +172,9 @@ class LeaseTable {
     const Time opened_;
     uint64_t last_number_ = 0;
     size_t count_ = 0;
-    uint64_t recalls_ = 0, cuts_ = 0;
+    LeaseCounters counters_;
+    LatencyHistogram answers_;  // how long others waited for each
+    std::function<void(const SlowLease&)> slow_;
     bool is_closed_ = false;
     Time looked_{};  // for holders that do not listen any more
     std::unordered_map<Key, std::vector<Granted>, KeyHash> objects_;

@@ -369,7 +369,9 @@ class ObjectStore {
     // Leases (leases.h): a holder that listens may get leases with fetch_chain(). It hears here
     // which of them others wait for, drops what it keeps under these, and gives them back with its
     // next call. The reply comes after listening_max at the latest. What the holder keeps is valid
-    // for lease_use_time from the beginning of the last call that was answered without `lost`.
+    // for lease_use_time from the beginning of the last call that was answered without `lost`. A
+    // holder that ends says so: nobody waits for it then, also not after a restart of the store
+    // once its pins have ended.
     // Errors: not_found (the container), no_memory (a limit of holders), unsupported.
     virtual Task<Result<LeaseNews>> listen(const Call& /*call*/, ContainerId /*container*/,
                                            const Holder& /*holder*/,

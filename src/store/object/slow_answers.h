@@ -32,6 +32,7 @@ class SlowAnswers {
         return true;
     }
     [[nodiscard]] bool is_banned(Time now) const { return now < banned_until_; }
+    [[nodiscard]] Time banned_until() const { return banned_until_; }
     // A new value says the same.
     [[nodiscard]] bool is_past(Time now) const {
         return !is_banned(now) && minute_ + minute <= now;

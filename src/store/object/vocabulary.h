@@ -166,8 +166,8 @@ struct Lease {
 };
 struct Listening {
     bool begins = false;  // the holder has no leases, and begins or begins again
-    bool ends = false;    // it has nothing any more, and does not come again
     bool waits = true;    // for news, for a while
+    bool ends = false;    // it has nothing any more, and does not come again
     std::vector<Lease> given_back{};
 };
 struct LeaseNews {

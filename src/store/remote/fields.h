@@ -124,8 +124,8 @@ inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder
     io("container", container.uuid);
     io("holder", holder);
     io("begins", listening.begins);
-    io("ends", listening.ends);
     io("waits for news", listening.waits);
+    io("ends", listening.ends);
     io.list("leases given back", listening.given_back, object::lease_news_max, lease_fields);
 };
 inline constexpr auto news_fields = [](auto& io, auto& news) {

@@ -147,6 +147,7 @@ Task<Result<LeaseNews>> RemoteStore::listen(const Call& call, ContainerId contai
     co_return co_await ask<LeaseNews>(
         channel_, call,
         {.method = number(Method::listen),
+         .is_awaited = true,
          .body = rpc::build(body, listen_fields, container, holder.client, listening)},
         news_fields);
 }

@@ -64,6 +64,10 @@ struct StoreServerMetrics {
 
 // The kind of work of a request to a store.
 [[nodiscard]] admission::Work work_of(const rpc::Request& request);
+// Others wait for the leases that it gives back.
+[[nodiscard]] inline bool is_awaited(const rpc::Request& request) {
+    return request.method() == static_cast<uint16_t>(Method::listen);
+}
 // The memory that a request holds until its reply is read, beside its own payload.
 [[nodiscard]] uint64_t reply_memory_bytes_of(const rpc::Request& request);
 
@@ -84,6 +88,9 @@ class StoreServer final : public rpc::Service {
     Task<> serve(rpc::Request& request) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override {
         return work_of(request);
+    }
+    [[nodiscard]] bool is_awaited(const rpc::Request& request) const override {
+        return remote::is_awaited(request);
     }
     [[nodiscard]] uint64_t reply_memory_bytes(const rpc::Request& request) const override {
         return reply_memory_bytes_of(request);

@@ -15,9 +15,18 @@ constexpr Duration waited_most = std::chrono::milliseconds(500);
 }  // namespace
 
 void TenantAnswers::note(uint64_t tenant, Time begun, Time now) {
+    times.add(static_cast<uint64_t>((now - begun).count()));
     if (now - begun < object::SlowAnswers::prompt_most) return;
     std::erase_if(tenants_, [now](const auto& each) { return each.second.is_past(now); });
-    tenants_[tenant].note(begun, now, waited_most);
+    if (tenants_[tenant].note(begun, now, waited_most)) counters.cuts.add();
+}
+
+std::vector<std::pair<uint64_t, Time>> TenantAnswers::barred(Time now) const {
+    std::vector<std::pair<uint64_t, Time>> all;
+    for (const auto& [tenant, each] : tenants_) {
+        if (each.is_banned(now)) all.emplace_back(tenant, each.banned_until());
+    }
+    return all;
 }
 
 MountLeases::MountLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers,
@@ -51,6 +60,7 @@ Task<LeaseNews> MountLeases::listen(const Call& call, const Listening& listening
             co_return LeaseNews{.lost = true};
         }
         is_begun_ = true;
+        since_ = reactor_.now();
         co_return next_news();
     }
     if (!is_lending()) co_return LeaseNews{.lost = true};
@@ -113,6 +123,10 @@ Task<> MountLeases::answer_to(Recall& recall) {
     if (recall.answered.stop_requested()) co_return;
     // Its time is over. It has lost all.
     is_begun_ = false;
+    size_t expired = 0;
+    for (const Recall* const each : recalls_) expired += each->leases.size();
+    answers_.counters.expired.add(expired);
+    if (expired > 0 && on_silence) on_silence(reactor_.now() - recalled());
     finish_all();
 }
 
@@ -120,7 +134,8 @@ Task<> MountLeases::lost(std::span<const Leased> leases) {
     const Time begun = reactor_.now();
     if (until_ <= begun) co_return;
     ++running_;
-    Recall recall{.leases = leases};
+    answers_.counters.recalls.add(leases.size());
+    Recall recall{.leases = leases, .begun = begun};
     co_await answer_to(recall);
     answers_.note(tenant_, begun, reactor_.now());
     if (--running_ == 0) idle_.wake_all();
@@ -135,13 +150,26 @@ Task<> MountLeases::lost_all() {
 Task<> MountLeases::lose_all() {
     is_begun_ = false;
     if (until_ <= reactor_.now()) co_return;
-    Recall recall;
+    Recall recall{.begun = reactor_.now()};
     co_await answer_to(recall);
 }
 
 Task<> MountLeases::end() {
     co_await lose_all();
     while (running_ > 0) co_await idle_;
+}
+
+// ---- for operators --------------------------------------------------------------------------
+
+Time MountLeases::recalled() const {
+    const auto oldest = std::ranges::min_element(recalls_, {}, &Recall::begun);
+    return oldest == recalls_.end() ? Time{} : (*oldest)->begun;
+}
+
+void MountLeases::evict() {
+    answers_.counters.evictions.add();
+    is_begun_ = false;
+    wake();
 }
 
 }  // namespace ros2s::session

@@ -12,11 +12,15 @@
 //
 // Owned by its mount; used on the mount's core. end() before destruction.
 #pragma once
+#include <functional>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "ros2s/base/latency_histogram.h"
 #include "ros2s/fs/leases.h"
+#include "ros2s/object/lease_holders.h"
 #include "ros2s/object/slow_answers.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/stop.h"
@@ -45,6 +49,11 @@ class TenantAnswers {
         const auto found = tenants_.find(tenant);
         return found != tenants_.end() && found->second.is_banned(now);
     }
+    // The tenants that get no leases now, and until when.
+    [[nodiscard]] std::vector<std::pair<uint64_t, Time>> barred(Time now) const;
+
+    object::LeaseCounters counters;
+    LatencyHistogram times;  // how long others waited for each
 
   private:
     std::map<uint64_t, object::SlowAnswers> tenants_;
@@ -68,10 +77,22 @@ class MountLeases final : private fs::LeaseObserver {
     // Returns when the client holds nothing any more, and no recall waits here.
     Task<> end();
 
+    // ---- for operators
+    [[nodiscard]] Time since() const { return since_; }
+    // At most: what the file system holds.
+    [[nodiscard]] size_t nodes() const { return is_lending() ? leases_.count() : 0; }
+    [[nodiscard]] size_t recalls() const { return recalls_.size(); }
+    [[nodiscard]] Time recalled() const;  // the oldest of these
+    // Ends the client's leases within held_most. It may begin again.
+    void evict();
+    // Called when the client has not answered a recall in time.
+    std::function<void(Duration waited)> on_silence;
+
   private:
     // Waits for the client's answer.
     struct Recall {
         std::span<const Leased> leases;
+        Time begun{};
         size_t told = 0;
         uint64_t told_in = 0;  // the news with the last of them; 0: not all are told
         StopSource answered{};
@@ -94,7 +115,8 @@ class MountLeases final : private fs::LeaseObserver {
     bool is_observing_ = false;  // since the client first listened: then the store is asked
     bool is_begun_ = false;      // and has not lost all
     uint64_t last_news_ = 0, last_listening_ = 0;
-    Time until_{};  // the client may use leases until then
+    Time since_{};  // when the client began
+    Time until_{};  // it may use leases until then
     std::vector<Recall*> recalls_;
     size_t running_ = 0;  // calls of the file system's leases
     Event idle_;

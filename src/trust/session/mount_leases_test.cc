@@ -168,6 +168,39 @@ TEST_F(MountLeasesTest, EndOfASlowClientBansNobody) {
     EXPECT_FALSE(begin().lost);
 }
 
+TEST_F(MountLeasesTest, EvictedClientBeginsAgain) {
+    const auto first = begin();
+    recall({5, 10});
+    EXPECT_EQ(leases_->recalls(), 1U);
+    leases_->evict();
+    EXPECT_FALSE(leases_->is_lending());
+    EXPECT_FALSE(took_.has_value()) << "it may not have heard of it";
+    EXPECT_TRUE(listen({.heard = first.number}).lost);
+    world_.run(pass(10ms));
+    EXPECT_FALSE(begin().lost);
+    EXPECT_EQ(leases_->since(), now());
+    world_.run(pass(1ms));
+    EXPECT_TRUE(took_.has_value());
+    EXPECT_EQ(answers_.counters.evictions.value(), 1U);
+}
+
+TEST_F(MountLeasesTest, SilentClientIsReported) {
+    std::vector<Duration> silences;
+    leases_->on_silence = [&](Duration waited) { silences.push_back(waited); };
+    (void)begin();
+    world_.run(pass(200ms));
+    recall({5, 10});
+    EXPECT_EQ(leases_->recalled(), now());
+    world_.run(pass(MountLeases::held_most));
+    EXPECT_EQ(silences, (std::vector<Duration>{MountLeases::held_most - 200ms}));
+    EXPECT_EQ(answers_.counters.expired.value(), 1U);
+    EXPECT_EQ(answers_.counters.recalls.value(), 1U);
+    EXPECT_EQ(answers_.barred(now()).size(), 1U);
+    (void)begin();
+    world_.run(leases_->end());
+    EXPECT_EQ(silences.size(), 1U) << "nobody waited for it";
+}
+
 TEST_F(MountLeasesTest, EndWaitsForAClientThatMayStillUseLeases) {
     (void)begin();
     const Time begun = now();

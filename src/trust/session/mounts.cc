@@ -235,6 +235,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     const bool may_lend = scope.may_have_leases() && source_.lends(pool, container);
     auto lending = quotas_.lending.take(who, may_lend ? 1 : 0);
     const bool lends = may_lend && lending;
+    if (may_lend && !lending) answers_.counters.refused.add();
     const MountedContainer which{pool, container, source_.authority_for(session, scope.read_only),
                                  lends ? id : MountId{}};
     ROS2S_CO_TRY(co_await enter(call, which, report));
@@ -273,6 +274,13 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
                                             std::move(view), scope.read_only,
                                             std::move(scope.users), std::move(leases)));
     holders_[id] = &session;
+    MountLeases* const of_mount = mounts_.at({session.id, id})->leases();
+    if (of_mount != nullptr) {
+        of_mount->on_silence = [this, id, &session](Duration waited) {
+            const auto found = mounts_.find({session.id, id});
+            if (silent_ && found != mounts_.end()) silent_(lender_of(*found->second, id), waited);
+        };
+    }
     co_return id;
 }
 
@@ -335,6 +343,58 @@ Task<> Mounts::close(Key key) {
 bool Mounts::in_use(const std::string& pool, const std::string& container) const {
     const auto next = shared_.lower_bound({pool, container});
     return next != shared_.end() && next->first.pool == pool && next->first.container == container;
+}
+
+Mounts::Lender Mounts::lender_of(const Mount& mount, MountId id) {
+    return {.session = mount.owner_.session,
+            .id = id,
+            .pool = mount.shared_.pool,
+            .container = mount.shared_.container,
+            .leases = *mount.leases_};
+}
+
+std::vector<Mounts::Lender> Mounts::lenders() const {
+    std::vector<Lender> all;
+    for (const auto& [key, mount] : mounts_) {
+        if (mount->is_lending()) all.push_back(lender_of(*mount, key.second));
+    }
+    return all;
+}
+
+bool Mounts::evict(MountId id) {
+    const auto holder = holders_.find(id);
+    if (holder == holders_.end()) return false;
+    Mount& mount = *mounts_.at({holder->second->id, id});
+    if (!mount.is_lending()) return false;
+    mount.leases_->evict();
+    return true;
+}
+
+void Mounts::visit_metrics(const MetricVisitor& visit) const {
+    uint64_t holders = 0, nodes = 0;
+    for (const Lender& each : lenders()) {
+        ++holders;
+        nodes += each.leases.nodes();
+    }
+    visit("ros2store_dpu_leases", "Nodes that hosts may keep in their caches, at most.", nodes);
+    visit("ros2store_dpu_lease_holders", "Mounts of hosts that listen for recalls of leases.",
+          holders);
+    const object::LeaseCounters& counters = answers_.counters;
+    visit("ros2store_dpu_lease_recalls_total", "Leases that were asked back from hosts.",
+          counters.recalls.value());
+    visit("ros2store_dpu_lease_expired_total", "Recalls that a host did not answer in time.",
+          counters.expired.value());
+    visit("ros2store_dpu_lease_refused_total", "Mounts without leases because of a bound.",
+          counters.refused.value());
+    visit("ros2store_dpu_lease_cuts_total", "Times that a tenant's hosts answered too late.",
+          counters.cuts.value());
+    visit("ros2store_dpu_lease_evictions_total", "Mounts whose leases an operator ended.",
+          counters.evictions.value());
+}
+
+void Mounts::visit_times(const HistogramVisitor& visit) const {
+    visit("ros2store_lease_answer_duration_seconds",
+          "Time that updates waited for the answer to a recall.", {}, answers_.times.read());
 }
 
 std::vector<std::string> Mounts::containers_of(SessionId session) const {

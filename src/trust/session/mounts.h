@@ -273,6 +273,28 @@ class Mounts final : public SessionWatcher {
 
     // True if a session has the container mounted, or is mounting it.
     [[nodiscard]] bool in_use(const std::string& pool, const std::string& container) const;
+    // ---- for operators: the mounts whose clients have leases. Valid until the next await.
+    struct Lender {
+        const Session& session;
+        MountId id;
+        const std::string& pool;
+        const std::string& container;
+        const MountLeases& leases;
+    };
+    [[nodiscard]] std::vector<Lender> lenders() const;
+    // False: it has no leases.
+    bool evict(MountId id);
+    // The tenants that get no leases now, and until when.
+    [[nodiscard]] std::vector<std::pair<uint64_t, Time>> barred() const {
+        return answers_.barred(reactor_.now());
+    }
+    // Called when others have waited in vain for a client's answer.
+    void on_silence(std::function<void(const Lender&, Duration waited)> call) {
+        silent_ = std::move(call);
+    }
+    void visit_metrics(const MetricVisitor& visit) const;
+    void visit_times(const HistogramVisitor& visit) const;
+
     // The containers that the session has mounted, one for each mount.
     [[nodiscard]] std::vector<std::string> containers_of(SessionId session) const;
 
@@ -297,6 +319,7 @@ class Mounts final : public SessionWatcher {
     Task<> close(Key key);
 
     [[nodiscard]] MountId draw() const;
+    [[nodiscard]] static Lender lender_of(const Mount& mount, MountId id);
 
     Reactor& reactor_;
     SessionTable& sessions_;
@@ -304,6 +327,7 @@ class Mounts final : public SessionWatcher {
     Options options_;
     MountQuotas quotas_;
     TenantAnswers answers_;
+    std::function<void(const Lender&, Duration waited)> silent_;
     std::map<MountedContainer, Shared> shared_;
     std::map<Key, std::unique_ptr<Mount>> mounts_;
     std::map<MountId, const Session*> holders_;

@@ -24,6 +24,7 @@ enum TestMethod : uint16_t {
     stubborn = 4,    // until `opened` is set, whatever the request says; then echoes
     count_once = 5,  // counts each update name once
     dawdle = 6,      // replies, and goes on for a while
+    awaited = 7,     // echoes; others wait for it
 };
 
 inline void fill(Bytes bytes, uint64_t stamp) {
@@ -36,6 +37,9 @@ class TestService final : public Service {
   public:
     explicit TestService(Reactor& reactor) : opened(reactor), reactor_(reactor) {}
     [[nodiscard]] uint32_t number() const override { return 7; }
+    [[nodiscard]] bool is_awaited(const Request& request) const override {
+        return request.method() == awaited;
+    }
     Task<> serve(Request& request) override {
         ++running;
         running_max = std::max(running_max, running);
@@ -75,6 +79,7 @@ class TestService final : public Service {
                 co_return;
             }
             case stubborn: co_await opened; break;
+            case awaited: break;
             case count_once: {
                 const UpdateName id = request.operation();
                 // As a store does: a repeated request gets its reply, but is not done again.

@@ -93,7 +93,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> OnePool::open(const Call& call,
     const auto all = co_await store_.list_containers(call);
     for (const object::ContainerRecord& each : *all) {
         if (each.properties.label != container) continue;
-        co_return co_await fs::Dfs::mount(call, store_, each.id, reactor_, {}, report);
+        co_return co_await fs::Dfs::mount(call, store_, each.id, reactor_,
+                                          {.takes_leases = which.own != session::MountId{}},
+                                          report);
     }
     co_return report.fail(Code::not_found, "there is no container of that name");
 }

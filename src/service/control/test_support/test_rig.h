@@ -98,6 +98,7 @@ class Lines {
 std::unique_ptr<OsReactor> make_reactor(const char* name);
 
 // One pool, "pool", on the oracle. Mounting the container "slow" takes until the call is stopped.
+// Mounts of the container "leased" lend leases.
 class OnePool final : public PoolCatalog, public session::FileSystemSource {
   public:
     explicit OnePool(Reactor& reactor) : reactor_(reactor), store_(reactor) {}
@@ -112,6 +113,9 @@ class OnePool final : public PoolCatalog, public session::FileSystemSource {
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
                                                        const session::MountedContainer& which,
                                                        Report& report) override;
+    [[nodiscard]] bool lends(const std::string&, const std::string& container) const override {
+        return container == "leased";
+    }
     // The outcomes of openings of "slow".
     Counter slow_begun, slow_stopped, slow_late;
 

@@ -152,15 +152,15 @@ Task<> beginning_again_gives_everything_back(Probe& probe) {
     co_await must_change(probe, by(2));
 }
 
-Task<> who_ends_is_not_waited_for(Probe& probe) {
+Task<> ended_holder_delays_nobody(Probe& probe) {
     co_await begin_listening(probe, by(1));
     EXPECT_NE(co_await read_leased(probe, by(1)), 0U);
-    EXPECT_TRUE((co_await heard_by(probe, by(1), {.ends = true})).lost);
+    EXPECT_TRUE((co_await heard_by(probe, by(1), {.waits = false, .ends = true})).lost);
     co_await must_change(probe, by(2));
     EXPECT_EQ(co_await read_leased(probe, by(1)), 0U);
     EXPECT_TRUE((co_await news_of(probe, by(1))).lost);
     // Also one of which nothing is known.
-    EXPECT_TRUE((co_await heard_by(probe, by(3), {.ends = true})).lost);
+    EXPECT_TRUE((co_await heard_by(probe, by(3), {.waits = false, .ends = true})).lost);
 }
 
 Task<> object_that_others_wait_for_is_not_leased(Probe& probe) {
@@ -383,7 +383,7 @@ std::vector<Case> lease_cases() {
         {"SilentHolderDelaysByTheLeaseTime", silent_holder_delays_by_the_lease_time, {}, has},
         {"LyingHolderIsCutOff", lying_holder_is_cut_off, {}, has},
         {"BeginningAgainGivesLeasesBack", beginning_again_gives_everything_back, {}, has},
-        {"HolderThatEndsIsNotWaitedFor", who_ends_is_not_waited_for, {}, has},
+        {"EndedHolderDelaysNobody", ended_holder_delays_nobody, {}, has},
         {"ObjectThatOthersWaitForIsNotLeased", object_that_others_wait_for_is_not_leased, {}, has},
         {"ObjectThatIsRecalledOftenIsSpared", object_that_is_recalled_often_is_spared, {}, has},
         {"ListeningEndsWithTheNews", listening_ends_with_the_news, {}, has},
