@@ -165,16 +165,19 @@ class Embedded(OnPool):
         self.assertEqual((path.parent, path.with_name("x"), path.with_suffix(".z").name),
                          (root / "a", root.joinpath("a", "x"), "file.tar.z"))
         self.assertEqual(str(path.relative_to("p")), "a/file.tar.gz")
+        self.assertEqual((path.is_relative_to("p"), path.is_relative_to("q")), (True, False))
         self.assertEqual((path.write_text("text\n"), path.read_text(), path.read_bytes()), (5, "text\n", b"text\n"))
         self.assertEqual((path.write_bytes(b"12"), path.stat().st_size), (2, 2))
         self.assertEqual((path.exists(), path.is_file(), path.is_dir(), path.is_symlink()), (True, True, False, False))
         self.assertEqual(sorted(root.joinpath("a").iterdir()), [root / "a/b", path])
         self.assertEqual(list(root.glob("*/*.gz")), [path])
+        self.assertEqual(list(root.walk()), [(root, ["a"], []), (root / "a", ["b"], ["file.tar.gz"]), (root / "a/b", [], [])])
         self.assertEqual(sorted(root.rglob("*")), [root / "a", root / "a/b", path])
         self.assertEqual(path.rename("p/moved"), root / "moved")
         (root / "link").symlink_to("moved")
         (root / "hard").hardlink_to(root / "moved")
         self.assertEqual((str((root / "link").readlink()), (root / "hard").stat().st_nlink), ("moved", 2))
+        self.assertEqual([root.joinpath("moved").samefile(root / each) for each in ("link", "hard", "a")], [True, True, False])
         (root / "new").touch()
         (root / "new").touch()
         with self.assertRaises(FileExistsError):
@@ -226,7 +229,7 @@ class Package(unittest.TestCase):
     def test_the_stubs_have_all_methods_and_these_have_docstrings(self):
         folder = pathlib.Path(ros2store.__file__).parent
         self.assertTrue((folder / "py.typed").exists())
-        kinds = [ros2store.FileSystem, ros2store.File, ros2store.BufferedFile, ros2store.TextFile]
+        kinds = [ros2store.FileSystem, ros2store.File, ros2store.BufferedFile, ros2store.TextFile, ros2store.path.Path]
         try:
             from ros2store import checkpoint, torch
             kinds += [checkpoint.Checkpoints, checkpoint.StorageReader, checkpoint.StorageWriter, torch.Files, torch.Loader,

@@ -95,6 +95,19 @@ def small_files():
 
 
 @test
+def python_is_measured():
+    if subprocess.run(["/usr/bin/python3", "-c", "import torch"], capture_output=True, check=False).returncode != 0:
+        print("SKIPPED: python3-torch is not installed")
+        return
+    document, _, _ = bench("loaders", "--turns", "1", "--mib", "4")
+    workloads = {row["workload"] for row in document["rows"]}
+    assert {"files, 0 workers, cold", "files, 4 workers, second epoch", "checkpoint, load", "read_many",
+            "randread 4 to 64 KiB", "first use in a forked child", "import and open"} <= workloads, workloads
+    for row in document["rows"]:
+        assert row["iops"] > 0 and row["host_cpu_us_per_io"] > 0, row
+
+
+@test
 def a_lost_transaction_is_noticed():
     if not mounts.postgres():
         print("SKIPPED: postgresql is not installed, or this is not root: nothing was recovered")

@@ -81,6 +81,10 @@ class Path:
         """The path from `other` on, as a pathlib.PurePosixPath. ValueError if it is not below."""
         return self._pure.relative_to(*other)
 
+    def is_relative_to(self, *other):
+        """Whether the path is `other` or below it."""
+        return self._pure.is_relative_to(*other)
+
     def match(self, pattern):
         """Whether the path matches a pattern, as PurePath.match()."""
         return self._pure.match(pattern)
@@ -144,6 +148,10 @@ class Path:
         """Whether the path is a symbolic link."""
         return self.fs.islink(self)
 
+    def samefile(self, other):
+        """Whether both paths lead to one file of the container."""
+        return self.stat().st_ino == self.fs.stat(other).st_ino
+
     def chmod(self, mode):
         """Sets the permission bits."""
         self.fs.chmod(self, mode)
@@ -158,6 +166,11 @@ class Path:
         """Yields the paths below this one that match, as FileSystem.glob()."""
         for found in self.fs.glob(pattern, self):
             yield self / found
+
+    def walk(self, top_down=True, on_error=None, follow_symlinks=False):
+        """Yields (path, names of directories, names of other files), as FileSystem.walk()."""
+        for top, directories, files in self.fs.walk(self.__fspath__(), top_down, on_error, follow_symlinks):
+            yield self._with(PurePosixPath(top)), directories, files
 
     def rglob(self, pattern):
         """Yields the paths at any depth below this one whose last name matches."""

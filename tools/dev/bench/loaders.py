@@ -1,0 +1,108 @@
+"""Measures what trainings do with Python: epochs of a DataLoader, records, checkpoints, and the start of processes; in
+the file system of the checkout, on a mount, and with the package ros2store."""
+
+import dataclasses
+import os
+import re
+
+import build
+import served
+import shown
+import sides
+from bench import pools, report
+
+PROGRAM = sides.JOBS / "loader.py"
+PYTHON = "/usr/bin/python3"  # Debian's, for which the package is built
+FILES_PER_MIB = 10
+WORKERS = (0, 1, 2, 4)
+RANKS = 2
+ROOM = 3  # the files, two checkpoints, and the file of records
+FORKS = 5
+SECONDS = 2
+RECORDS = sides.Row("records", dict(rw="randread", bsrange="4k-64k", iodepth="16"), "randread 4 to 64 KiB", None, 16)
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A directory, or the URI of a container."""
+    mode: str
+    provider: str
+    where: str
+    pool: served.Served = None  # its daemons, if requests reach them
+
+    def run(self, built, *words):
+        """Returns operations and seconds of each line that the program prints, and the costs of one operation."""
+        meter = served.Meter(self.pool) if self.pool else None
+        text = shown.run(PYTHON, "-B", PROGRAM, self.where, *words, quiet=True, timeout=3600,
+                         environment={**os.environ, "PYTHONPATH": str(built / "python")})
+        found = re.findall(r"^(.+) (\d+) (\d+\.\d+)$", text, re.MULTILINE)
+        lines = [(name, int(count), float(seconds)) for name, count, seconds in found if name != "cpu"]
+        all_operations = max(1, sum(count for _, count, _ in lines))
+        spent = {"host": float(found[-1][2]), **(meter.read()[0] if meter else {})}
+        return lines, {name: seconds * 1e6 / all_operations for name, seconds in spent.items()}
+
+    def figures(self, built, *words):
+        """Returns a sides.Figure for each workload of the program; of several lines their median."""
+        lines, cpu_us = self.run(built, *words)
+        found = {}
+        for name, count, seconds in lines:
+            found.setdefault(name, []).append(sides.Figure(count, count / seconds, cpu_us=cpu_us))
+        return {name: sorted(each, key=lambda one: one.iops)[len(each) // 2] for name, each in found.items()}
+
+
+def measure(options, place, document, tally):
+    shown.run(PYTHON, "-c", "import torch", quiet=True)
+    built = build.folder("release").absolute()
+    ours = pools.Pools("this", built, place, ROOM * options.mib)
+    pool = ours.with_daemons(("shm",))
+    uri = pool.uri("ros2s+dpu")
+    raw, folder = place / "raw", place / "mnt"
+    for each in (raw, folder):
+        each.mkdir()
+    files = options.mib * FILES_PER_MIB
+    ext4 = Place("raw", None, str(raw))
+    mounted, module = Place("mount", "shm", str(folder), pool), Place("offload", "shm", uri, pool)
+    for each in (ext4, module):
+        each.run(built, "make", files)
+    told = report.Rows(document, tally)
+
+    def add(names, of_sides, *words):
+        """Measures the sides in turn, and adds a row for each of the workloads."""
+        turns = sides.in_turn(of_sides, options.turns, lambda side: on_mount(side, built, pool, folder, *words))
+        for key, name in names.items():
+            told.add(sides.Row(key, workload=key), of_sides, [[turn[name] for turn in own] for own in turns])
+
+    for workers in WORKERS:
+        add({f"files, {workers} workers, cold": "cold", f"files, {workers} workers, second epoch": "second"},
+            (ext4, mounted, module), "epochs", workers)
+    add({"checkpoint, wait of a step": "stall", "checkpoint, load": "load"}, (ext4, module), "checkpoint", options.mib, RANKS)
+    library = built / "lib/libros2store.so.0"
+    turns = [module.figures(built, "read_many", files, library) for _ in range(options.turns)]
+    told.add(sides.Row("read_many", workload="read_many"), (Place("C", None, ""), Place("Python", None, "")),
+             [[turn[name] for turn in turns] for name in ("C", "Python")])
+    fio = sides.offload(built, pool, "shm", "fio's plug-in")
+    sides.fill(fio, f"{options.mib}m")
+    turns = [(sides.measure(RECORDS, fio, sides.time_based(f"{options.mib}m", SECONDS)),
+              module.figures(built, "records", SECONDS)["records"]) for _ in range(options.turns)]
+    told.add(RECORDS, (Place("fio", None, ""), Place("Python", None, "")), list(zip(*turns)))
+    embedded = Place("embedded", None, ours.embedded().uri)
+    embedded.run(built, "make", 1)
+    for side in (module, embedded):
+        for words in (("fork", FORKS), ("start",)):
+            turns = [side.figures(built, *words) for _ in range(options.turns)]
+            for name in turns[0]:
+                told.add(sides.Row(name, workload=name), (side,), [[turn[name] for turn in turns]])
+    ours.down()
+    document["files"] = files
+    return told.lines()
+
+
+def on_mount(side, built, pool, folder, *words):
+    """Runs the program; what is on a mount, on a new one."""
+    if side.where != str(folder):
+        return side.figures(built, *words)
+    program = built / "bin/ros2store"
+    shown.run(program, "mount", pool.uri("ros2s+dpu"), folder, quiet=True)
+    found = side.figures(built, *words)
+    shown.run("fusermount3", "-u", folder, quiet=True)
+    return found
