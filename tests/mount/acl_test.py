@@ -41,13 +41,14 @@ def lists_are_those_of_linux(scheme):
             pool.unmount(pid)
 
 
-@test.each(*SERVED)
-def list_counts_on_another_mount_at_once(scheme):
+@test.each((DIRECT,), (OFFLOAD,), (DIRECT, "--no-cache"), (OFFLOAD, "--no-cache"))
+def list_counts_on_another_mount_at_once(setup):
+    scheme, *options = setup
     with pool_for_users(scheme) as pool:
-        pool.mount("--allow-other")
+        pool.mount("--allow-other", *options)
         os.mkdir(pool.second_mount_point)
         uri = f"{OFFLOAD if scheme == DIRECT else DIRECT}:{pool.uri.partition(':')[2]}"
-        pool.run(mounted_pool.FUSE, "--allow-other", uri, pool.second_mount_point)
+        pool.run(mounted_pool.FUSE, "--allow-other", *options, uri, pool.second_mount_point)
         for top in (pool.mount_point, pool.second_mount_point):
             os.chmod(top, 0o755)
         os.mkdir(pool.path("directory"), 0o700)
