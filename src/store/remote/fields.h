@@ -120,12 +120,20 @@ inline constexpr auto lease_fields = [](auto& io, auto& lease) {
     io.part("object", lease.object, object_fields);
     io("number", lease.number);
 };
-inline constexpr auto listen_fields = [](auto& io, auto& container, auto& holder, auto& listening) {
+// One that ends has both flags. An older server takes it as one that begins.
+inline constexpr auto listen_fields = []<class Io>(Io& io, auto& container, auto& holder,
+                                                   auto& listening) {
     io("container", container.uuid);
     io("holder", holder);
-    io("begins", listening.begins);
-    io("waits for news", listening.waits);
-    io("ends", listening.ends);
+    bool begins = listening.begins || listening.ends;
+    bool waits = listening.waits || listening.ends;
+    io("begins", begins);
+    io("waits for news", waits);
+    if constexpr (Io::reads) {
+        listening.ends = begins && waits;
+        listening.begins = begins && !waits;
+        listening.waits = waits && !begins;
+    }
     io.list("leases given back", listening.given_back, object::lease_news_max, lease_fields);
 };
 inline constexpr auto news_fields = [](auto& io, auto& news) {
