@@ -4,6 +4,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,8 +33,9 @@ void wait_for_end_of(pid_t guarded) noexcept {
     sigemptyset(&end);
     sigaddset(&end, SIGUSR1);
     ::prctl(PR_SET_PDEATHSIG, SIGUSR1);
-    while (::getppid() == guarded && ::sigwaitinfo(&end, nullptr) != SIGUSR1) {
-    }
+    // Others may send this signal, too.
+    siginfo_t sent{};
+    while (::getppid() == guarded && sent.si_pid != guarded) ::sigwaitinfo(&end, &sent);
 }
 
 // The process that this one is a copy of has threads: only system calls are safe here.
@@ -46,11 +48,12 @@ void wait_for_end_of(pid_t guarded) noexcept {
     if (abort_file > kept) ::dup2(abort_file, kept);
     ::close_range(abort_file < 0 ? kept : kept + 1, ~0U, 0);
     ::setsid();
+    ::prctl(PR_SET_NAME, "ros2store-guard");
     if (::chdir("/") != 0) ::_exit(1);
     wait_for_end_of(guarded);
     // This does nothing to a connection that has ended.
     const bool is_aborted = abort_file >= 0 && ::write(kept, "1", 1) == 1;
-    if (!is_aborted && device_at(mount_point) == device) {
+    if (!is_aborted && device != Device{} && device_at(mount_point) == device) {
         ::umount2(mount_point, MNT_FORCE | UMOUNT_NOFOLLOW);
     }
     ::_exit(0);
@@ -66,8 +69,8 @@ Result<Descriptor> open_abort_file(const std::string& device) {
     return file;
 }
 
-Result<> guard_connection(const std::string& mount_point, Result<Descriptor> abort_file,
-                          std::span<char> command_line) {
+Result<pid_t> guard_connection(const std::string& mount_point, Result<Descriptor> abort_file,
+                               std::span<char> command_line) {
     if (!abort_file && ::geteuid() != 0) return fail(abort_file.error());
     const pid_t guarded = ::getpid();
     const int file = abort_file ? abort_file->get() : -1;
@@ -75,7 +78,13 @@ Result<> guard_connection(const std::string& mount_point, Result<Descriptor> abo
     const pid_t started = ::_Fork();
     if (started < 0) return fail_errno(errno);
     if (started == 0) guard(guarded, file, mount_point.c_str(), device, command_line);
-    return {};
+    return started;
+}
+
+void end_guard(pid_t guard) noexcept {
+    ::kill(guard, SIGKILL);
+    while (::waitpid(guard, nullptr, 0) < 0 && errno == EINTR) {
+    }
 }
 
 }  // namespace ros2s::fuse

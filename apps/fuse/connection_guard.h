@@ -3,6 +3,8 @@
 // may wait for a page that nobody provides any more. It cannot be killed, and keeps the descriptors
 // open: every program that uses the mount would hang for ever.
 #pragma once
+#include <sys/types.h>
+
 #include <span>
 #include <string>
 
@@ -18,8 +20,10 @@ namespace ros2s::fuse {
 // Starts the guard. It ends after the calling thread, which may not end before its process does.
 // Root needs no file. `command_line` is the memory of main()'s arguments, where the guard puts its
 // name. Errors: that of `abort_file`, for others than root.
-[[nodiscard]] Result<> guard_connection(const std::string& mount_point,
-                                        Result<Descriptor> abort_file,
-                                        std::span<char> command_line);
+[[nodiscard]] Result<pid_t> guard_connection(const std::string& mount_point,
+                                             Result<Descriptor> abort_file,
+                                             std::span<char> command_line);
+// After the file system is unmounted: another one may be mounted in its place.
+void end_guard(pid_t guard) noexcept;
 
 }  // namespace ros2s::fuse

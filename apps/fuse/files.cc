@@ -213,21 +213,31 @@ class FilledPages {
     FilledPages(Server& server, fs::NodeId node)
         : server_(server), node_(node), lease_(server.page_lease(node)) {
         if (lease_ != 0 && !server.page_reads().note_leased(node, lease_)) lease_ = 0;
+        is_unleased_ = lease_ == 0 && are_dropped();
+        server_.kernel_caches().begin_read(node_, is_unleased_);
     }
+    FilledPages(const FilledPages&) = delete;
+    FilledPages& operator=(const FilledPages&) = delete;
+    ~FilledPages() { server_.kernel_caches().end_read(node_, is_unleased_); }
     // Just before the reply.
     void filled(pid_t program, uint64_t offset, uint64_t bytes) {
         if (lease_ != 0 && lease_ == server_.page_lease(node_)) return;
-        const bool is_dropped = server_.is_paged(node_) && !server_.is_mappable(node_);
-        if (is_dropped && server_.has_room_to_wait()) {
+        if (are_dropped() && server_.has_room_to_wait()) {
             return server_.wait(server_.kernel_caches().drop_unleased(node_, offset, bytes));
         }
         server_.page_reads().note(server_.reactor().now(), node_, program, offset, bytes);
     }
 
   private:
+    // Without a lease.
+    [[nodiscard]] bool are_dropped() const {
+        return server_.is_paged(node_) && !server_.is_mappable(node_);
+    }
+
     Server& server_;
     const fs::NodeId node_;
     uint64_t lease_;
+    bool is_unleased_ = false;
 };
 
 Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,

@@ -59,6 +59,20 @@ void KernelCaches::drop_attributes(fs::NodeId node) const noexcept {
     std::ignore = fuse_lowlevel_notify_inval_inode(session_, node.value, -1, 0);
 }
 
+// A thread that waits for a page may hold a lock of the mount, for which an unmount waits, and this
+// would wait behind that. So would it for an inode that the kernel removes.
+Task<> KernelCaches::drop_attributes(std::span<const Leased> leases) {
+    const auto drop = [&]() -> Result<> {
+        for (const Leased& each : leases) drop_attributes(fs::NodeId{each.node});
+        return {};
+    };
+    if (reads_ == 0 && dropping_ == 0) {
+        std::ignore = drop();
+    } else {
+        std::ignore = co_await blocking_.run(reactor_, drop);
+    }
+}
+
 // A page that is being read is dropped when its read is answered.
 Task<> KernelCaches::drop_pages(std::vector<PageReads::Read> pages) {
     if (pages.empty()) co_return;
@@ -81,10 +95,9 @@ Task<> KernelCaches::drop_files(const std::vector<fs::NodeId>& nodes) {
 Task<> KernelCaches::drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes) {
     ++running_;
     ++unleased_[node.value];
-    drop_attributes(node);
     std::vector<PageReads::Read> pages{{.node = node, .begin = offset, .end = offset + bytes}};
     co_await drop_pages(std::move(pages));
-    if (--unleased_[node.value] == 0) unleased_.erase(node.value);
+    forget_unleased(node);
     if (--running_ == 0) idle_.wake_all();
 }
 
@@ -100,8 +113,8 @@ Task<> KernelCaches::unleased_gone(fs::NodeId node) {
 Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
     std::vector<fs::NodeId> paged;
+    co_await drop_attributes(leases);
     for (const Leased& each : leases) {
-        drop_attributes({each.node});
         if (pages_.take_leased({each.node})) paged.push_back({each.node});
     }
     co_await drop_files(paged);
@@ -110,7 +123,7 @@ Task<> KernelCaches::lost(std::span<const Leased> leases) {
     const Time again = std::max(names_until_, is_late ? now : now + std::chrono::milliseconds(5));
     if (again > now) {
         co_await sleep_until(reactor_, again);
-        for (const Leased& each : leases) drop_attributes({each.node});
+        co_await drop_attributes(leases);
     }
     if (--running_ == 0) idle_.wake_all();
 }

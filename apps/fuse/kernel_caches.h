@@ -73,8 +73,17 @@ class KernelCaches final : public fs::LeaseObserver {
     [[nodiscard]] uint64_t lease_of(fs::NodeId node) const {
         return is_started_ ? leases_->number_of(node) : 0;
     }
-    // Drops pages that were read without a lease through a handle that uses the page cache. Until
-    // they are gone, the kernel keeps no attributes of the file: it asks for them before each read.
+    // From the beginning to the end of each read into the page cache. `is_unleased`: its pages are
+    // dropped. Until they are gone, the kernel keeps no attributes of the file: it asks for them
+    // before each read.
+    void begin_read(fs::NodeId node, bool is_unleased) {
+        ++reads_;
+        if (is_unleased) ++unleased_[node.value];
+    }
+    void end_read(fs::NodeId node, bool is_unleased) {
+        --reads_;
+        if (is_unleased) forget_unleased(node);
+    }
     Task<> drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes);
     // Waits until they are gone, but not for long: it may be a read here that keeps them.
     Task<> unleased_gone(fs::NodeId node);
@@ -93,6 +102,10 @@ class KernelCaches final : public fs::LeaseObserver {
     // A read that a drop waits for may need a thread, too.
     static constexpr size_t drops_at_once = 2;
     void drop_attributes(fs::NodeId node) const noexcept;
+    Task<> drop_attributes(std::span<const Leased> leases);
+    void forget_unleased(fs::NodeId node) {
+        if (--unleased_[node.value] == 0) unleased_.erase(node.value);
+    }
     Task<> drop_pages(std::vector<PageReads::Read> pages);
     Task<> drop_files(const std::vector<fs::NodeId>& nodes);
 
@@ -104,8 +117,8 @@ class KernelCaches final : public fs::LeaseObserver {
     bool is_started_ = false;
     Time replied_{};                           // when the kernel last got something to keep
     Time attributes_until_{}, names_until_{};  // when it has none any more
-    size_t running_ = 0, dropping_ = 0;
-    std::unordered_map<uint64_t, size_t> unleased_;  // drops of such pages, by node
+    size_t running_ = 0, dropping_ = 0, reads_ = 0;
+    std::unordered_map<uint64_t, size_t> unleased_;  // reads and drops of such pages, by node
     Semaphore drop_turns_;
     Event idle_;
 };

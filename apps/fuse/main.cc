@@ -63,8 +63,9 @@ std::function<std::string()> status_source(api::Deployment& deployment) {
 
 std::span<char> command_line;  // the memory of main()'s arguments
 
-Result<> guard(const Server& server, const std::string& mount_point, RootMount* root_mount) {
-    if (server.caches()) return {};  // no thread drops pages
+// 0: it needs none.
+Result<pid_t> guard(const Server& server, const std::string& mount_point, RootMount* root_mount) {
+    if (server.caches()) return 0;  // no thread drops pages
     return guard_connection(mount_point,
                             root_mount != nullptr ? root_mount->take_abort_file()
                                                   : open_abort_file(mounted_on(mount_point).device),
@@ -112,7 +113,8 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                 "slower: " +
                 describe(set.error()));
         }
-        if (const auto guarded = guard(server, mount_point, root_mount); !guarded) {
+        const auto guarded = guard(server, mount_point, root_mount);
+        if (!guarded) {
             environment.log.info(fmt::format(
                 "{}: if this process is killed while the server is away, programs may hang until "
                 "`umount -f {}`: {}",
@@ -136,6 +138,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                                   "failed");
         }
         server.unmount();
+        if (guarded && *guarded != 0) end_guard(*guarded);
         environment.log.info(mount_point + " is unmounted");
     }
     co_return mounted;

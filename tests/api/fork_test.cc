@@ -686,12 +686,14 @@ std::string owner_of(const Daemons& pool) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Until `done`, for ten seconds at most.
+// Until `done`, for a minute at most.
 bool wait_for(const std::function<bool()>& done) {
-    for (int i = 0; i < 1000 && !done(); ++i) {
+    const auto late = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!done()) {
+        if (std::chrono::steady_clock::now() > late) return false;
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
-    return done();
+    return true;
 }
 
 TEST(PoolOfAnotherProcess, IsUsedThroughItsOwner) {
@@ -900,10 +902,16 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
                                     &file) == 0);
         for (int i = 0; i < writes; ++i) {
             const std::string text = record(who, i);
-            CHILD_CHECK(ros2s_pwrite(file, text.data(), text.size(),
-                                     static_cast<uint64_t>(i) * record_bytes) == record_bytes);
+            // On a busy machine the pool may be without an owner so long that a call fails.
+            CHILD_CHECK(wait_for([&] {
+                return ros2s_pwrite(file, text.data(), text.size(),
+                                    static_cast<uint64_t>(i) * record_bytes) == record_bytes;
+            }));
             if (i % names_every == 0) {
-                CHILD_CHECK(ros2s_mkdir(fs, directory(who, i).c_str(), 0755) == 0);
+                CHILD_CHECK(wait_for([&] {
+                    const int made = ros2s_mkdir(fs, directory(who, i).c_str(), 0755);
+                    return made == 0 || made == -EEXIST;
+                }));
             }
             shared.acknowledged.at(static_cast<size_t>(who)) = i + 1;
         }
@@ -960,7 +968,7 @@ TEST(PoolOfAnotherProcess, KilledOwnerIsReplacedAndNothingAcknowledgedIsLost) {
 
 // Its users say so soon, and go on when it can be opened again.
 TEST(PoolOfAnotherProcess, UsersOfAPoolThatCannotBeOpenedAgainGetAnError) {
-    constexpr auto most = std::chrono::seconds(10);
+    constexpr auto most = std::chrono::seconds(30);
     const Daemons pool("--no-daemons ");
     const std::string config = pool.directory() + "/config.yaml", away = config + ".away";
     std::array<int, 2> ready{}, ended{};

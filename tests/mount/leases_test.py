@@ -118,12 +118,12 @@ def names_and_attributes_are_answered_without_the_server(scheme):
 @test.each(*SERVED)
 def bytes_are_read_without_the_server(scheme):
     with two_mounts(scheme) as (pool, _, second):
-        names = [f"f{i}" for i in range(20)]
+        names = [f"f{i}" for i in range(8)]
         for i, name in enumerate(names):
-            write(f"{second}/{name}", bytes([i]) * (1 + 20_000 * i))
+            write(f"{second}/{name}", bytes([i]) * (1 + 50_000 * i))
         time.sleep(0.3)
         before = [contents(pool.path(name)) for name in names]
-        assert [len(each) for each in before] == [1 + 20_000 * i for i in range(20)]
+        assert [len(each) for each in before] == [1 + 50_000 * i for i in range(8)]
 
         def read_again():
             assert [contents(pool.path(name)) for name in names] == before
@@ -135,7 +135,7 @@ def bytes_are_read_without_the_server(scheme):
                 return ends_well(1.5)
 
         # On a busy machine the leases may end first.
-        assert any(are_read_while_the_server_is_stopped() for _ in range(4)), "a read waits for the server"
+        assert any(are_read_while_the_server_is_stopped() for _ in range(12)), "a read waits for the server"
 
 
 class Views:
@@ -448,8 +448,8 @@ def killed_mount_ends_while_pages_are_awaited(scheme):
             assert not ends_well(5)  # the leases end meanwhile
             os.kill(pid, signal.SIGKILL)
             try:
-                runner.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the mount ends", 10)
-                assert not ends_well(10), "it fails"
+                runner.wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "the mount ends", 40)
+                assert not ends_well(40), "it fails"
             finally:
                 pool.run("umount", "--force", "--lazy", pool.mount_point)
 

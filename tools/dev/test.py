@@ -47,9 +47,9 @@ def ctest(preset, tally, names=(), without=None, exclude_labels=(), label=None, 
     folder = build.folder(preset)
     results = (folder / "ctest.xml").absolute()
     results.unlink(missing_ok=True)
-    # Three slots for each core. A test that computes takes two, because it waits for the disk now and then; one that
+    # Two slots for each core. A test that computes takes two, because it waits for the disk now and then; one that
     # mostly waits takes one (cmake/ros2_tests.cmake).
-    command = ["ctest", "--test-dir", str(folder), f"-j{3 * build.jobs()}", "--output-on-failure",
+    command = ["ctest", "--test-dir", str(folder), f"-j{2 * build.jobs()}", "--output-on-failure",
                "--output-junit", str(results), "--no-tests=error",
                "--test-output-size-passed", str(OUTPUT_BYTES),
                "--test-output-size-failed", str(OUTPUT_BYTES)]
