@@ -51,6 +51,7 @@ Task<> LeaseSet::recall(std::vector<Leased> leases) {
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
     }
     const auto observers = observers_;
+    if (observers.size() == 1) co_return co_await observers.front()->lost(leases);
     Nursery telling(reactor_, observers.size());
     for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost(leases));
     co_await telling.join();
@@ -61,6 +62,7 @@ Task<> LeaseSet::lose_all() {
     until_ = {};
     era_ = 0;
     const auto observers = observers_;
+    if (observers.size() == 1) co_return co_await observers.front()->lost_all();
     Nursery telling(reactor_, observers.size());
     for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost_all());
     co_await telling.join();
