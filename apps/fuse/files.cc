@@ -244,9 +244,9 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
                  size_t bytes, uint64_t offset) {
     const Call call;
     std::optional<FilledPages> pages;
-    if (fills_pages(server, file)) pages.emplace(server, node);
     CachedPages::RunningOperation running;
     if (fills_pages(server, file)) {
+        pages.emplace(server, node);
         running =
             co_await server.cached_pages().begin(node, CachedPages::Kind::paged, {offset, bytes});
     }

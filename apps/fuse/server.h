@@ -47,11 +47,9 @@ enum class Sharing : uint8_t {
     // Every change passes this mount (an embedded pool has one owner): names, attributes and file
     // pages stay in the kernel's caches until it drops them itself.
     exclusive,
-    // Others write, too: names, attributes and pages are kept under leases (kernel_caches.h), if
-    // the
-    // file system has these, else nothing. Reads without a lease, and handles that write, bypass
-    // the
-    // page cache. The file system has the locks.
+    // Others write, too: names, attributes and pages are kept under leases (kernel_caches.h). Reads
+    // without a lease, and handles that write, bypass the page cache. The file system has the
+    // locks.
     shared,
 };
 

@@ -5,6 +5,21 @@
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
+namespace {
+
+// All at once, because each may wait. Without `leases` all are lost.
+Task<> tell(Reactor& reactor, std::vector<LeaseObserver*> observers,
+            const std::vector<Leased>* leases) {
+    const auto lost = [leases](LeaseObserver& each) {
+        return leases != nullptr ? each.lost(*leases) : each.lost_all();
+    };
+    if (observers.size() == 1) co_return co_await lost(*observers.front());
+    Nursery telling(reactor, observers.size());
+    for (LeaseObserver* const each : observers) co_await telling.spawn(lost(*each));
+    co_await telling.join();
+}
+
+}  // namespace
 
 uint64_t LeaseSet::number_of(NodeId node) const {
     const auto found = held_.find(node.value);
@@ -50,22 +65,14 @@ Task<> LeaseSet::recall(std::vector<Leased> leases) {
         const auto found = held_.find(each.node);
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
     }
-    const auto observers = observers_;
-    if (observers.size() == 1) co_return co_await observers.front()->lost(leases);
-    Nursery telling(reactor_, observers.size());
-    for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost(leases));
-    co_await telling.join();
+    co_await tell(reactor_, observers_, &leases);
 }
 
 Task<> LeaseSet::lose_all() {
     held_.clear();
     until_ = {};
     era_ = 0;
-    const auto observers = observers_;
-    if (observers.size() == 1) co_return co_await observers.front()->lost_all();
-    Nursery telling(reactor_, observers.size());
-    for (LeaseObserver* const each : observers) co_await telling.spawn(each->lost_all());
-    co_await telling.join();
+    co_await tell(reactor_, observers_, nullptr);
 }
 
 Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
