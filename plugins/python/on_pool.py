@@ -1,5 +1,6 @@
 """A test case with a pool and its daemons, for each kind of URI. ROS2STORE_PROGRAMS is the directory of their
 programs."""
+import importlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,14 @@ def ros2store_command(*words):
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"ros2store {words}: {done.stderr}")
+
+
+def module(name):
+    """The module, or the end of a test that needs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise unittest.SkipTest(f"the module {name} is not installed") from None
 
 
 class OnPool(unittest.TestCase):

@@ -3,7 +3,6 @@ import csv
 import errno
 import fcntl
 import gzip
-import importlib
 import io
 import json
 import os
@@ -16,15 +15,7 @@ import unittest
 import zipfile
 
 import ros2store
-from on_pool import OnPool
-
-
-def module(name):
-    """The module, or the end of a test that needs it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise unittest.SkipTest(f"the module {name} is not installed") from None
+from on_pool import OnPool, module
 
 
 class Embedded(OnPool):

@@ -1,16 +1,8 @@
 """Tests libraries of data on files of a container, by a file and by fsspec. They are the packages of
 tools/packages-hpc.txt, so `./dev nightly` runs this."""
-import importlib
 import unittest
 
-from on_pool import OnPool
-
-
-def module(name):
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise unittest.SkipTest(f"the module {name} is not installed") from None
+from on_pool import OnPool, module
 
 
 class Embedded(OnPool):
