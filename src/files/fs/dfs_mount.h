@@ -21,6 +21,7 @@
 #include "dfs.h"
 #include "handle_table.h"
 #include "listing.h"
+#include "lock_wait.h"
 #include "node_table.h"
 #include "operation_slots.h"
 #include "record_chain.h"
@@ -528,6 +529,7 @@ class DfsMount final : public Dfs {
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
+    LockWaits lock_waits_{reactor_};
     Nursery letting_go_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()
