@@ -381,8 +381,10 @@ class DfsMount final : public Dfs {
     }
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
-    Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
-                                uint32_t part);
+    // Returns the attributes after the change; nothing if it was done before, or the node is gone.
+    Task<Result<std::optional<Attributes>>> change_inode(const Call& call, NodeId node,
+                                                         const SetAttributes& changes,
+                                                         uint32_t part);
     // Adds to a transaction that programs must know this feature from then on. `superblock` must
     // exist until it is committed.
     Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
