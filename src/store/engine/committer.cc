@@ -54,7 +54,7 @@ Committer::Committer(const Environment& env, std::vector<device::BlockDevice*> d
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
       quiet_max_(gather_quiet_least),
-      durable_(journal_end.last_sequence),
+      states_(journal_end.last_sequence),
       proven_(journal_end.last_sequence),
       flushed_max_(journal_end.last_sequence),
       cut_{journal.head(), journal_end.last_id, journal_end.next_id, journal_end.incarnation},
@@ -249,12 +249,12 @@ std::shared_ptr<Group> Committer::seal() {
     header.incarnation = journal_end_.incarnation;
     header.id = journal_end_.next_id;
     header.previous_id = journal_end_.last_id;
-    header.sequence = ++journal_end_.last_sequence;
+    header.sequence = states_.order();
     header.next_id = rules.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
     // Epochs follow the order of the records.
     header.first_epoch = journal_end_.next_epoch;
     journal_end_.next_epoch += group->transactions.size();
-    header.durable_upto = rules.acknowledge_in_order ? durable_ : flushed_max_;
+    header.durable_upto = rules.acknowledge_in_order ? states_.visible() : flushed_max_;
     // From the machine's clock, also if it was set back: the epochs define the order.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
     if (!rules.follow_clock) {
@@ -320,14 +320,18 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
             co_await group->writes_ended;
         }
     }
-    if (group->io && rules.flush_after_writes && rules.flush_groups) co_await flush(*group);
+    if (group->io) {
+        states_.wrote(header.sequence);
+        if (rules.flush_after_writes && rules.flush_groups) co_await flush(*group);
+    }
     if (!group->io) {
         if (!rules.fail_at_once) die(group->io.error(), "");
     } else {
+        states_.flushed(header.sequence);
         flushed_max_ = std::max(flushed_max_, header.sequence);
         if (!rules.acknowledge_in_order) group->done.set();
     }
-    while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
+    while (!dead_ && !states_.may_show(header.sequence)) co_await ordered_;
     if (dead_) {
         // It may be durable all the same. The caller would rely on an error which states that
         // nothing happened, for example no_space of the index. The next opening shows the outcome.
@@ -342,8 +346,8 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
 }
 
 void Committer::finish(Group& group) {
-    durable_ = group.header.sequence;
-    if (!group.is_empty()) filled_ = durable_;
+    states_.show(group.header.sequence);
+    if (!group.is_empty()) filled_ = group.header.sequence;
     proven_ = std::max(proven_, group.header.durable_upto);
     cut_ = {group.end_position, group.header.id, group.header.next_id, group.header.incarnation};
     release_space();

@@ -26,6 +26,7 @@
 
 #include "discarder.h"
 #include "group.h"
+#include "group_states.h"
 #include "journal.h"
 #include "options.h"
 #include "publisher.h"
@@ -42,7 +43,7 @@ class Committer {
     struct JournalEnd {
         Uuid pool;
         uint64_t incarnation = 0;
-        uint64_t last_sequence = 0;  // durable
+        uint64_t last_sequence = 0;  // durable and visible
         uint64_t last_id = 0;
         uint64_t next_id = 0;
         uint64_t next_epoch = 1;
@@ -81,7 +82,7 @@ class Committer {
     // progress. Damage to that update's group would otherwise look like a torn tail.
     void prove_last();
     // The last group that was sealed.
-    [[nodiscard]] uint64_t last_sequence() const { return journal_end_.last_sequence; }
+    [[nodiscard]] uint64_t last_sequence() const { return states_.ordered(); }
     // Signalled when a group is done or blocks become available.
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
@@ -169,9 +170,9 @@ class Committer {
     bool is_short_ = false;  // the last group had less than the expected size ...
     Time sealed_short_{};    // ... and was sealed at this time
     bool stopping_ = false;
-    uint64_t durable_ = 0;      // every group up to it is durable and visible
+    GroupStates states_;
     uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
-    uint64_t filled_ = 0;       // the last durable group that was not empty
+    uint64_t filled_ = 0;       // the last visible group that was not empty
     uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
     Cut cut_;
     std::optional<Error> dead_;
