@@ -1,4 +1,5 @@
 // Committer: makes groups of transactions durable and visible, one journal record each.
+// group_states.h has the states of a group.
 //
 //   update() stages into the open group ─┐ join: its blocks get their places
 //                                        │ data is written as it comes, in pieces worth a write
@@ -11,9 +12,17 @@
 //
 // While a group is in flight the open one grows. A large group does not wait for the one in flight.
 //
+// A group is deferred if all its transactions are (Transaction::deferred). It is applied and
+// acknowledged without its flush. The next flush makes it durable: that of a later group that waits
+// for one, or that of flush_deferred(), which comes when somebody waits for it (make_durable),
+// when much is deferred, and after deferred_max at the latest.
+//
 // Invariants (each a rule of docs/formats/journal.md; tests switch them off, rules/commit_rules.h)
 // - A flush is issued only when every write it must cover has completed.
-// - Groups become visible and are acknowledged in their order, and only once they are durable.
+// - Groups become visible and are acknowledged in their order, and only once they are durable;
+//   deferred ones once they are written.
+// - A flush makes the deferred groups durable that were visible when it was issued, on all devices
+//   that they were written to.
 // - `durable_upto` in a record is the last group that was durable before the record was written.
 // - A failed write or flush ends all writing at once, until the pool is opened again: no flush that
 //   ends later acknowledges anything. Nothing is retried.
@@ -49,7 +58,8 @@ class Committer {
         uint64_t next_epoch = 1;
     };
     struct Counters {
-        Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;
+        Counter groups, empty_groups, deferred_groups, deferred_flushes, transactions, blocks, runs,
+            record_bytes, journal_waits;
     };
 
     Committer(const Environment& env, std::vector<device::BlockDevice*> devices, Cores& cores,
@@ -71,9 +81,19 @@ class Committer {
         std::shared_ptr<Group> group;
         size_t index = 0;
     };
-    Ticket join(TransactionRecord&& transaction);
+    Ticket join(TransactionRecord&& transaction, bool deferred = false);
     // join(), and waits until the group is published. Errors: those of the group's I/O.
-    Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr);
+    Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr,
+                                        bool deferred = false);
+
+    // Waits until all groups up to this visible one are durable. Errors: io (some never will be).
+    Task<Result<>> make_durable(uint64_t group);
+    // The same for all that are visible.
+    Task<Result<>> sync(const Call&) { return make_durable(states_.visible()); }
+    [[nodiscard]] const GroupStates& states() const { return states_; }
+    // A deferred group is durable this long after its acknowledgement, if the device is fast
+    // enough.
+    static constexpr Duration deferred_max = std::chrono::seconds(1);
 
     // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
     // group in progress could.
@@ -138,6 +158,11 @@ class Committer {
     Task<> write_record(Group& group, ConstBytes record);
     Task<> flush_device(Group& group, device::BlockDevice& device);
     Task<> flush(Group& group);
+    Task<> flush_deferred();
+    [[nodiscard]] Time next_flush() const;
+    void wake_flush();
+    void want_durable(uint64_t group);
+    void note_volatile(const Group& group);
     void note_failure(Group& group, const Result<>& failed);
     void learn(bool soon);
     void finish(Group& group);
@@ -171,9 +196,16 @@ class Committer {
     Time sealed_short_{};    // ... and was sealed at this time
     bool stopping_ = false;
     GroupStates states_;
-    uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
     uint64_t filled_ = 0;       // the last visible group that was not empty
     uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
+    // Of the groups that became visible without a flush since the last flush was issued: when the
+    // first one did, and their blocks.
+    std::optional<Time> volatile_since_;
+    uint64_t volatile_blocks_ = 0;
+    std::vector<uint64_t> volatile_on_;  // by device: the last deferred group with blocks there
+    uint64_t wanted_durable_ = 0;        // somebody waits for this group
+    StopSource* flush_pause_ = nullptr;  // while flush_deferred() sleeps
+    bool flush_ends_ = false;
     Cut cut_;
     std::optional<Error> dead_;
     std::string read_only_reason_;
