@@ -196,6 +196,7 @@ void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
 }
 
 Task<> release_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
+    co_await server.borrowed_files().end(handle_of(file));
     reply(request, co_await close(server, node, file));
 }
 void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
