@@ -4,6 +4,8 @@
 #include <sys/ioctl.h>
 
 #include <cerrno>
+#include <tuple>
+#include <utility>
 
 #include "ros2s/fabric/shm/shm.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -86,7 +88,7 @@ Task<Result<>> MountLink::connect(hostlink::LendingSession session) {
 }
 
 MountLink::~MountLink() {
-    run_blocking(reactor_, [this]() -> Task<Result<>> { co_return co_await stack_.close(); });
+    std::ignore = run_blocking(reactor_, [this] { return stack_.close(); });
 }
 
 Result<fs::FileHandle> MountLink::borrow(int fd, int status) {
@@ -94,22 +96,23 @@ Result<fs::FileHandle> MountLink::borrow(int fd, int status) {
         const auto borrowed,
         ask(fd, hostlink::lend,
             hostlink::BorrowedFile{.session = place_.session.value, .mount = place_.mount.value}));
-    const int access = status & O_ACCMODE;
+    return run_blocking(reactor_, [&] { return adopt(borrowed, status & O_ACCMODE); });
+}
+
+Task<fs::FileHandle> MountLink::adopt(hostlink::BorrowedFile file, int access) {
     const fs::OpenFlags flags{.read = access != O_WRONLY, .write = access != O_RDONLY};
-    return run_blocking(reactor_, [&]() -> Task<Result<fs::FileHandle>> {
-        co_return client_->adopt({borrowed.handle}, {borrowed.node}, flags);
-    });
+    co_return client_->adopt({file.handle}, {file.node}, flags);
 }
 
 void MountLink::give_back(fs::FileHandle handle) {
-    run_blocking(reactor_, [&]() -> Task<Result<>> {
-        const Call call;
-        co_return co_await client_->close(call, handle);
-    });
+    const Call call;
+    std::ignore = run_blocking(reactor_, [&] { return client_->close(call, handle); });
 }
 
 bool MountLink::has_ended() {
-    return run_blocking(reactor_, [this]() -> Task<bool> { co_return !channel_->is_connected(); });
+    return run_blocking(reactor_, [this] { return is_disconnected(); });
 }
+
+Task<bool> MountLink::is_disconnected() const { co_return !channel_->is_connected(); }
 
 }  // namespace ros2s::usrbio

@@ -41,6 +41,8 @@ class MountLink {
   private:
     explicit MountLink(OsReactor& reactor) : reactor_(reactor) {}
     Task<Result<>> connect(hostlink::LendingSession session);
+    Task<fs::FileHandle> adopt(hostlink::BorrowedFile file, int access);
+    [[nodiscard]] Task<bool> is_disconnected() const;
 
     OsReactor& reactor_;
     session::MountLocation place_;

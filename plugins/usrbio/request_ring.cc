@@ -20,6 +20,17 @@ int64_t nanoseconds_until(const timespec* until) {
     return std::max<int64_t>(seconds * 1'000'000'000 + until->tv_nsec - now.tv_nsec, 0);
 }
 
+Task<> attach(OsReactor& reactor, api::Queue& queue) {
+    reactor.attach(queue);
+    co_return;
+}
+
+Task<> drain_and_detach(OsReactor& reactor, api::Queue& queue) {
+    queue.take_all();
+    co_await queue.drain();
+    reactor.detach(queue);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<RequestRing>> RequestRing::create(std::shared_ptr<MountLink> link,
@@ -31,20 +42,13 @@ Result<std::unique_ptr<RequestRing>> RequestRing::create(std::shared_ptr<MountLi
     ring->queue_ = std::move(queue);
     ring->slots_.resize(entries);
     for (int each = static_cast<int>(entries); each > 0;) ring->free_.push_back(--each);
-    run_blocking(reactor, [&]() -> Task<> {
-        reactor.attach(*ring->queue_);
-        co_return;
-    });
+    run_blocking(reactor, [&] { return attach(reactor, *ring->queue_); });
     return ring;
 }
 
 RequestRing::~RequestRing() {
     OsReactor& reactor = link_->reactor();
-    run_blocking(reactor, [&]() -> Task<> {
-        queue_->take_all();
-        co_await queue_->drain();
-        reactor.detach(*queue_);
-    });
+    run_blocking(reactor, [&] { return drain_and_detach(reactor, *queue_); });
 }
 
 int RequestRing::prepare(Request request) {

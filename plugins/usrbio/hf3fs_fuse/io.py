@@ -12,6 +12,7 @@ A call that fails raises OSError. One thread at a time prepares and submits in a
 """
 import ctypes
 import datetime
+import itertools
 import multiprocessing.shared_memory
 import os
 import time
@@ -170,7 +171,8 @@ class ioring:
         self._ior = _Ior()
         _check(_library.hf3fs_iorcreate4(self._ior, os.fsencode(mount_point), entries, for_read, io_depth, timeout,
                                          numa, flags))
-        self._prepared = {}  # by index
+        self._numbers = itertools.count(1)
+        self._prepared = {}  # by number: an index is used again while its result is returned
 
     @staticmethod
     def size_for_entries(entries):
@@ -182,8 +184,12 @@ class ioring:
 
     def prepare(self, iov, read, fd, off, userdata=None):
         """The iovec's size is that of the request."""
-        index = _check(_library.hf3fs_prep_io(self._ior, iov._whole, read, iov._address, fd, off, iov._size, None))
-        self._prepared[index] = iov, userdata
+        number = next(self._numbers)
+        self._prepared[number] = iov, userdata  # before: a thread that waits may get its result at once
+        result = _library.hf3fs_prep_io(self._ior, iov._whole, read, iov._address, fd, off, iov._size, number)
+        if result < 0:
+            del self._prepared[number]
+        _check(result)
         return self
 
     def submit(self):
@@ -203,8 +209,8 @@ class ioring:
         count = _check(_library.hf3fs_wait_for_ios(self._ior, cqes, most, min_results, until))
         done = []
         for cqe in cqes[:count]:
-            iov, iov_userdata = self._prepared.pop(cqe.index)
-            iov.result, iov.userdata = cqe.result, iov_userdata
+            iov, userdata = self._prepared.pop(cqe.userdata)
+            iov.result, iov.userdata = cqe.result, userdata
             done.append(iov)
         return done
 
