@@ -56,6 +56,7 @@ Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Set
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
     }
+    if (changes.size) server.borrowed_files().kernel().sets_size(node);
     user.leases.clear();  // the kernel would keep them also after the lease is lost
     reply_attributes(request, user, changed);
 }

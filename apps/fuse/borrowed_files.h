@@ -8,17 +8,16 @@
 // Rights: a borrowed handle is the handle of the descriptor on which it was asked for, and ends
 // with it. So it can read or write as the descriptor can. Tickets are for the user who asked.
 //
-// The kernel may have pages and the size of a file in its caches. They are dropped before a write
-// is acknowledged. Stores to a mapping are written back before a read.
-//
-// Nothing exists until the first program asks. Used on the server's core; close() before
+// Nothing listens until the first program asks. Used on the server's core; close() before
 // destruction.
 #pragma once
 #include <sys/types.h>
 
 #include <memory>
 
+#include "borrowed_table.h"
 #include "fuse_api.h"
+#include "kernel_view.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/hostlink/lending.h"
 #include "ros2s/runtime/sync.h"
@@ -45,18 +44,17 @@ class BorrowedFiles {
     Task<Result<hostlink::BorrowedFile>> lend(hostlink::BorrowedFile asked, Program program,
                                               fs::NodeId node, fs::FileHandle handle);
     // Before the handle of a descriptor is closed. Returns when nothing uses it.
-    Task<> end(fs::FileHandle handle);
-    // The kernel may wait for pages that this process must provide.
-    [[nodiscard]] bool drops_pages() const noexcept;
+    Task<> end(fs::FileHandle handle) { return table_.end(handle); }
+    [[nodiscard]] KernelView& kernel() noexcept { return kernel_; }
     // Programs lose their files.
     Task<> close();
 
   private:
-    class Table;
     struct Link;
     Server& server_;
+    KernelView kernel_;
+    BorrowedTable table_;
     Semaphore turn_;  // of beginning
-    std::unique_ptr<Table> table_;
     std::unique_ptr<Link> link_;
 };
 

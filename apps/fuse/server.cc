@@ -268,6 +268,7 @@ void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
 }
 
 void Server::note_attributes(const fs::Attributes& attributes, bool by_name, uint64_t acl_changes) {
+    borrowed_files_.kernel().gets_attributes(attributes.node);
     if (options_.access_lists && !takes_leases() && acl_changes == acl_changes_) {
         if (acl_flags_.size() >= acl_flags_max) acl_flags_.clear();
         acl_flags_[attributes.node.value] = {attributes.flags, reactor_.now()};
@@ -431,7 +432,7 @@ Task<> Server::serve() {
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
                 if (!drops_pages_ && !kernel_caches_.drops_pages() &&
-                    !borrowed_files_.drops_pages())
+                    !borrowed_files_.kernel().drops_pages())
                     break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
