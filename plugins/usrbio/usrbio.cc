@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -22,6 +23,17 @@ using namespace ros2s;
 using namespace ros2s::usrbio;
 
 namespace {
+
+// As in programs that were compiled for 3FS on 64-bit Linux.
+static_assert(sizeof(hf3fs_iov) == 312 && offsetof(hf3fs_iov, id) == 16);
+static_assert(offsetof(hf3fs_iov, mount_point) == 32 && offsetof(hf3fs_iov, size) == 288);
+static_assert(offsetof(hf3fs_iov, block_size) == 296 && offsetof(hf3fs_iov, numa) == 304);
+static_assert(sizeof(hf3fs_ior) == 600 && offsetof(hf3fs_ior, iorh) == 312);
+static_assert(offsetof(hf3fs_ior, mount_point) == 320 && offsetof(hf3fs_ior, for_read) == 576);
+static_assert(offsetof(hf3fs_ior, io_depth) == 580 && offsetof(hf3fs_ior, priority) == 584);
+static_assert(offsetof(hf3fs_ior, timeout) == 588 && offsetof(hf3fs_ior, flags) == 592);
+static_assert(sizeof(hf3fs_cqe) == 24 && offsetof(hf3fs_cqe, result) == 8);
+static_assert(offsetof(hf3fs_cqe, userdata) == 16);
 
 template <size_t bytes>
 bool keep_text(char (&into)[bytes], const char* text) {

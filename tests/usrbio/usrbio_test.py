@@ -551,21 +551,6 @@ def other_users_need_no_certificate(scheme):
         pool.unmount(pid)
 
 
-@test
-def hostile_programs_get_nothing():
-    runner.need_root()
-    with Pool() as pool:
-        os.chmod(pool.top, 0o755)
-        pid = pool.mount("--allow-other")
-        write(pool.path("file"), pattern(10000))
-        attack = f"{os.path.abspath(sys.argv[1])}/tests/usrbio/usrbio_attack"
-        done = subprocess.run([attack, pool.mount_point, pool.path("file")], capture_output=True, text=True,
-                              timeout=CALLS_SECONDS, check=False)
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
-        assert read(pool.path("file")) == pattern(10000)
-        pool.unmount(pid)
-
-
 # ---- the calls of programs, in their order, as their public sources have them
 
 class Raw:

@@ -1,37 +1,50 @@
-// A hostile program on a mount that lends its files. usrbio_test.py runs it as root on a mount
-// (argument 1) that others may use, with a file in it (argument 2).
+// A mount that lends files, and hostile programs on it. The mount runs on a thread of its own.
+#include "borrowed_files.h"
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <functional>
 #include <string>
+#include <thread>
 
+#include "mount_point.h"
 #include "ros2s/fabric/shm/shm.h"
-#include "ros2s/hostlink/lending.h"
+#include "ros2s/fs/dfs.h"
 #include "ros2s/hostlink/link_client.h"
+#include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/stack.h"
+#include "ros2s/runtime/thread_pool.h"
 #include "ros2s/session/test_support/fixed_mount.h"
+#include "server.h"
 
-namespace ros2s {
+namespace ros2s::fuse {
 namespace {
 
 using hostlink::BorrowedFile;
 using hostlink::LendingSession;
 
-std::string mount_point, file_name;
-constexpr uid_t nobody = 65534;
+std::unique_ptr<OsReactor> make_reactor(RingChoice ring) {
+    Report report;
+    auto made = OsReactor::create({.ring = ring}, report);
+    EXPECT_TRUE(made) << report.text();
+    return std::move(*made);
+}
 
+// A descriptor of a file in the mount.
 class File {
   public:
-    explicit File(int flags, const std::string& path = file_name)
-        : fd_(::open(path.c_str(), flags)) {
+    File(const std::string& path, int flags) : fd_(::open(path.c_str(), flags, 0644)) {
         EXPECT_GE(fd_, 0) << path;
     }
     ~File() { close(); }
@@ -44,6 +57,58 @@ class File {
 
   private:
     int fd_;
+};
+
+class Lending : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        if (::access("/dev/fuse", R_OK | W_OK) != 0) GTEST_SKIP() << "cannot mount";
+        char name[] = "/tmp/ros2store-fuse.XXXXXX";
+        directory_ = ::mkdtemp(name);
+        ASSERT_EQ(::chmod(directory_.c_str(), 0755), 0);
+        mounting_ = std::thread([this] { reactor_->run(serve(*this)); });
+        while (!is_ready_) std::this_thread::yield();
+        const File file(path(), O_WRONLY | O_CREAT);
+        const std::string text(10'000, 'x');
+        ASSERT_EQ(::write(file.get(), text.data(), text.size()), 10'000);
+    }
+    void TearDown() override {
+        if (!mounting_.joinable()) return;
+        EXPECT_TRUE(unmount_cleanly(directory_));
+        mounting_.join();
+        ::rmdir(directory_.c_str());
+    }
+    [[nodiscard]] const std::string& mount_point() const { return directory_; }
+    [[nodiscard]] std::string path() const { return directory_ + "/file"; }
+
+  private:
+    static Task<> serve(Lending& self) {
+        OsReactor& reactor = *self.reactor_;
+        object::MemoryStore store(reactor, {});
+        Report report;
+        const auto container = co_await store.create_container({}, {.label = "main"});
+        EXPECT_TRUE(container);
+        EXPECT_TRUE(co_await fs::Dfs::format({}, store, container->id, reactor, {}, report));
+        auto files = co_await fs::Dfs::mount({}, store, container->id, reactor, {}, report);
+        EXPECT_TRUE(files) << report.text();
+        Server server(**files, reactor, self.blocking_,
+                      {.mount_point = self.directory_,
+                       .source = "test",
+                       .sharing = Sharing::exclusive,
+                       .allow_other = ::geteuid() == 0});
+        EXPECT_TRUE(server.mount(report)) << report.text();
+        Nursery nursery(reactor, 1);
+        co_await nursery.spawn(server.serve());
+        co_await server.ready();
+        self.is_ready_ = true;
+        co_await nursery.join();
+        co_await (*files)->close_all();
+    }
+    std::string directory_;
+    std::unique_ptr<OsReactor> reactor_ = make_reactor(RingChoice::automatic);
+    ThreadPool blocking_{2};
+    std::atomic<bool> is_ready_ = false;
+    std::thread mounting_;
 };
 
 // errno of the ioctl; 0: it succeeded.
@@ -104,13 +169,6 @@ struct Program {
     hostlink::LinkClient* client = nullptr;
 };
 
-std::unique_ptr<OsReactor> make_reactor() {
-    Report report;
-    auto made = OsReactor::create({.ring = RingChoice::threads}, report);
-    EXPECT_TRUE(made) << report.text();
-    return std::move(*made);
-}
-
 // Connects, calls `use`, and disconnects. Returns the error of connecting.
 template <class... Facts, class... Given>
 Task<Result<>> use_program(Program& program, Task<> (*use)(hostlink::LinkClient&, Facts...),
@@ -123,7 +181,7 @@ Task<Result<>> use_program(Program& program, Task<> (*use)(hostlink::LinkClient&
 template <class... Facts, class... Given>
 Result<> with_program(const LendingSession& session, Task<> (*use)(hostlink::LinkClient&, Facts...),
                       Given&&... facts) {
-    const auto reactor = make_reactor();
+    const auto reactor = make_reactor(RingChoice::threads);
     Program program(*reactor, session);
     return reactor->run(use_program(program, use, facts...));
 }
@@ -150,14 +208,14 @@ Task<> reads(hostlink::LinkClient& client, uint64_t handle) {
 // In a child with another user.
 void as_nobody(const std::function<bool()>& check) {
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(::setuid(nobody) == 0 && check() ? 0 : 1);
+    if (child == 0) ::_exit(::setuid(fs::nobody) == 0 && check() ? 0 : 1);
     int status = 0;
     ASSERT_EQ(::waitpid(child, &status, 0), child);
     EXPECT_EQ(status, 0);
 }
 
-TEST(Ticket, WorksOnce) {
-    const File file(O_RDONLY);
+TEST_F(Lending, TicketWorksOnce) {
+    const File file(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     const BorrowedFile borrowed = lend(session, file.get());
     EXPECT_TRUE(with_program(session, reads, borrowed.handle));
@@ -166,8 +224,8 @@ TEST(Ticket, WorksOnce) {
     EXPECT_EQ(again.error().code, Code::denied);
 }
 
-TEST(Ticket, WithAnotherSecretIsRefused) {
-    const File file(O_RDONLY);
+TEST_F(Lending, TicketWithAnotherSecretIsRefused) {
+    const File file(path(), O_RDONLY);
     LendingSession session = begin(file.get());
     session.ticket.bytes.back() ^= 1;
     EXPECT_FALSE(with_program(session, nothing));
@@ -175,15 +233,16 @@ TEST(Ticket, WithAnotherSecretIsRefused) {
     EXPECT_TRUE(with_program(session, nothing));
 }
 
-TEST(Ticket, OfAnotherClientIsRefused) {
-    const File file(O_RDONLY);
+TEST_F(Lending, TicketOfAnotherClientIsRefused) {
+    const File file(path(), O_RDONLY);
     LendingSession session = begin(file.get());
     session.client = Uuid::make(Secrets());
     EXPECT_FALSE(with_program(session, nothing));
 }
 
-TEST(Ticket, OfAnotherUserIsRefused) {
-    const File file(O_RDONLY);
+TEST_F(Lending, TicketOfAnotherUserIsRefused) {
+    if (::geteuid() != 0) GTEST_SKIP() << "it needs root";
+    const File file(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     as_nobody([&] {
         const auto stolen = with_program(session, nothing);
@@ -191,8 +250,9 @@ TEST(Ticket, OfAnotherUserIsRefused) {
     });
 }
 
-TEST(Session, OfAnotherUserDoesNotExist) {
-    const File file(O_RDONLY);
+TEST_F(Lending, SessionOfAnotherUserDoesNotExist) {
+    if (::geteuid() != 0) GTEST_SKIP() << "it needs root";
+    const File file(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     as_nobody([&] {
         BorrowedFile body{.session = session.session, .mount = session.mount};
@@ -205,8 +265,8 @@ Task<> only_reads(hostlink::LinkClient& client, uint64_t handle) {
     EXPECT_TRUE(co_await read_some(client, handle));
 }
 
-TEST(Handle, ForReadingDoesNotWrite) {
-    const File file(O_RDONLY);
+TEST_F(Lending, HandleForReadingDoesNotWrite) {
+    const File file(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     EXPECT_TRUE(with_program(session, only_reads, lend(session, file.get()).handle));
 }
@@ -215,8 +275,8 @@ Task<> does_not_read(hostlink::LinkClient& client, uint64_t handle) {
     EXPECT_FALSE(co_await read_some(client, handle));
 }
 
-TEST(Handle, ForWritingDoesNotRead) {
-    const File file(O_WRONLY);
+TEST_F(Lending, HandleForWritingDoesNotRead) {
+    const File file(path(), O_WRONLY);
     const LendingSession session = begin(file.get());
     EXPECT_TRUE(with_program(session, does_not_read, lend(session, file.get()).handle));
 }
@@ -232,9 +292,9 @@ Task<> loses_first(hostlink::LinkClient& client, File& first, std::array<uint64_
     EXPECT_TRUE(co_await read_some(client, handles[1]));
 }
 
-TEST(Handle, EndsWithItsDescriptor) {
-    File file(O_RDONLY);
-    const File other(O_RDONLY);
+TEST_F(Lending, HandleEndsWithItsDescriptor) {
+    File file(path(), O_RDONLY);
+    const File other(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     const std::array<uint64_t, 2> handles{lend(session, file.get()).handle,
                                           lend(session, other.get()).handle};
@@ -249,8 +309,8 @@ Task<> finds_none(hostlink::LinkClient& client, uint64_t others) {
     }
 }
 
-TEST(Handle, OfAnotherSessionIsStale) {
-    const File file(O_RDONLY);
+TEST_F(Lending, HandleOfAnotherSessionIsStale) {
+    const File file(path(), O_RDONLY);
     const LendingSession first = begin(file.get()), second = begin(file.get());
     EXPECT_TRUE(with_program(second, finds_none, lend(first, file.get()).handle));
 }
@@ -277,21 +337,21 @@ Task<> has_no_names(hostlink::LinkClient& client, fs::NodeId node) {
     EXPECT_FALSE(co_await client.pread(call, by_node->handle, window, 0));
 }
 
-TEST(Names, AreNotThere) {
-    const File file(O_RDWR);
+TEST_F(Lending, NamesAreRefused) {
+    const File file(path(), O_RDWR);
     const LendingSession session = begin(file.get());
     EXPECT_TRUE(with_program(session, has_no_names, fs::NodeId{lend(session, file.get()).node}));
 }
 
-TEST(Lending, OfADirectoryIsRefused) {
-    const File directory(O_RDONLY | O_DIRECTORY, mount_point);
+TEST_F(Lending, DirectoryIsRefused) {
+    const File directory(mount_point(), O_RDONLY | O_DIRECTORY);
     const LendingSession session = begin(directory.get());
     BorrowedFile body{.session = session.session, .mount = session.mount};
     EXPECT_EQ(ask(directory.get(), hostlink::lend, body), EINVAL);
 }
 
-TEST(Lending, WithInventedSessionIsRefused) {
-    const File file(O_RDONLY);
+TEST_F(Lending, InventedSessionIsRefused) {
+    const File file(path(), O_RDONLY);
     const LendingSession session = begin(file.get());
     for (const BorrowedFile& each :
          {BorrowedFile{}, BorrowedFile{.session = session.session + 1, .mount = session.mount},
@@ -302,8 +362,9 @@ TEST(Lending, WithInventedSessionIsRefused) {
 }
 
 // Each user has room of its own.
-TEST(Lending, OfTooManySessionsIsRefused) {
-    const File file(O_RDONLY);
+TEST_F(Lending, TooManySessionsOfAUserAreRefused) {
+    if (::geteuid() != 0) GTEST_SKIP() << "it needs root";
+    const File file(path(), O_RDONLY);
     as_nobody([&] {
         int refused = 0;
         for (int i = 0; i < 200 && refused == 0; ++i) {
@@ -315,13 +376,25 @@ TEST(Lending, OfTooManySessionsIsRefused) {
     EXPECT_TRUE(with_program(begin(file.get()), nothing));
 }
 
-}  // namespace
-}  // namespace ros2s
-
-int main(int count, char** arguments) {
-    ::testing::InitGoogleTest(&count, arguments);
-    if (count != 3) return 2;
-    ros2s::mount_point = arguments[1];
-    ros2s::file_name = arguments[2];
-    return RUN_ALL_TESTS();
+Task<> writes_past_end(hostlink::LinkClient& client, uint64_t handle) {
+    std::string text = "last";
+    const Call call;
+    const auto file = client.adopt({handle}, {1}, {.write = true});
+    const fs::Window window = fs::Window::local(Bytes(std::as_writable_bytes(std::span(text))));
+    EXPECT_EQ(co_await client.pwrite(call, file, window, 9'998), 4u);
 }
+
+// It knows the file's end from its own writes.
+TEST_F(Lending, KernelAppendsBehindWhatWasWrittenPastIt) {
+    const File file(path(), O_RDWR), log(path(), O_WRONLY | O_APPEND);
+    char text[20];
+    EXPECT_EQ(::pread(file.get(), text, sizeof text, 9'990), 10);
+    const LendingSession session = begin(file.get());
+    EXPECT_TRUE(with_program(session, writes_past_end, lend(session, file.get()).handle));
+    EXPECT_EQ(::write(log.get(), "more", 4), 4);
+    EXPECT_EQ(::pread(file.get(), text, sizeof text, 9'990), 16);
+    EXPECT_EQ(std::string_view(text, 16), "xxxxxxxxlastmore");
+}
+
+}  // namespace
+}  // namespace ros2s::fuse
