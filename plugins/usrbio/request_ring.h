@@ -25,7 +25,7 @@ class RequestRing {
     RequestRing& operator=(const RequestRing&) = delete;
 
     [[nodiscard]] bool in_forked_child() const noexcept { return mark_.in_forked_child(); }
-    [[nodiscard]] const MountLink& link() const noexcept { return *link_; }
+    [[nodiscard]] MountLink& link() const noexcept { return *link_; }
     [[nodiscard]] uint32_t entries() const noexcept { return static_cast<uint32_t>(slots_.size()); }
 
     struct Request {

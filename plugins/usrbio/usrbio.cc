@@ -327,7 +327,9 @@ int hf3fs_prep_io(const hf3fs_ior* ior, const hf3fs_iov* iov, bool read, void* p
     }
     auto file = (*process)->file(fd < 0 ? -fd : fd);
     if (file == nullptr) return -EBADF;
-    if (file->link.get() != &ring->link()) return file->link->has_ended() ? -ENOTCONN : -EXDEV;
+    if (file->link.get() != &ring->link()) {
+        return file->link->has_ended() || ring->link().has_ended() ? -ENOTCONN : -EXDEV;
+    }
     const int access = file->status & O_ACCMODE;
     if (access == (read ? O_WRONLY : O_RDONLY)) return -EACCES;
     const int index = ring->prepare({.is_read = read,

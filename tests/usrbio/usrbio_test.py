@@ -146,6 +146,28 @@ def many_in_flight(mount):
             assert each.result == 16384 and bytes(each) == data[each.userdata:][:16384]
 
 
+def large_requests(mount):
+    size, count = 32 * MIB, 6
+    data = pattern(size * 2)
+    rings, fd = Rings(mount, size * count), opened(f"{mount}/f")
+    rings.memory[:2 * size] = data
+    for i in range(2):
+        rings.writes.prepare(rings.iov[i * size:][:size], False, fd, i * size)
+    assert [each.result for each in rings.writes.submit().wait(min_results=2)] == [size] * 2
+    for i in range(count):
+        rings.reads.prepare(rings.iov[i * size:][:size], True, fd, i * 5 * MIB, userdata=i)
+    for each in rings.reads.submit().wait(min_results=count):
+        assert each.result == size and bytes(each) == data[each.userdata * 5 * MIB:][:size]
+
+
+@test
+def requests_may_be_larger_than_a_connections_memory():
+    with Pool(size="512MiB") as pool:
+        pid = pool.mount()
+        calls(large_requests, pool.mount_point)
+        pool.unmount(pid)
+
+
 @test
 def full_rings_complete_in_any_order():
     with Pool() as pool:
@@ -414,14 +436,16 @@ def killed_mount(pool, pid, how):
     with contextlib.suppress(OSError):
         os.close(fd)  # which the kernel reports, too
     io.deregister_fd(fd)
+    return rings
 
 
 def killed_and_mounted_again(pool, pid):
-    killed_mount(pool, pid, lambda pid: os.kill(pid, signal.SIGKILL))
+    old = killed_mount(pool, pid, lambda pid: os.kill(pid, signal.SIGKILL))
     subprocess.run(["umount", "-l", pool.mount_point], check=True)
     pool.mount()
     rings, fd = Rings(pool.mount_point), opened(pool.path("f"), os.O_RDONLY)
     assert rings.read(fd, 0, 10) == pattern(10)
+    raises(errno.ENOTCONN, old.reads.prepare, old.iov[:1], True, fd, 0)
 
 
 @test.each(*SCHEMES)
