@@ -494,6 +494,21 @@ def restart_of_the_engine_delays_requests(scheme):
         pool.unmount(pid)
 
 
+def revoked_mount(pool, certificates):
+    write(pool.path("f"), pattern(MIB))
+    rings, fd = Rings(pool.mount_point), opened(pool.path("f"), os.O_RDONLY)
+    assert rings.read(fd, 0, 4) == pattern(4)
+    pool.run(mounted_pool.CLI, "certs", "revoke", f"{pool.directory}/certs/{certificates}", "client")
+    runner.wait_until(lambda: rings.read(fd, 0, 4) == -errno.EPERM, "the right to end")
+
+
+@test.each(*mounted_pool.SERVED)
+def revocation_of_the_mounts_certificate_ends_requests(scheme):
+    with Pool(scheme=scheme) as pool:
+        pool.mount()
+        calls(revoked_mount, pool, "hosts" if scheme == mounted_pool.OFFLOAD else "storage")
+
+
 def forked_child(mount):
     write(f"{mount}/f", pattern(10000))
     rings, fd = Rings(mount), opened(f"{mount}/f")
