@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 
 namespace ros2s::usrbio {
 
@@ -15,10 +16,22 @@ namespace ros2s::usrbio {
 
 namespace {
 
-std::string name_of(const Uuid& id) {
-    std::string name = "/hf3fs-iov-";
-    for (const uint8_t byte : id.bytes) name += fmt::format("{:02x}", byte);
-    return name;
+// The contents of an id: a descriptor of the process that made the memory, and a random number,
+// which is in the memory's name.
+struct Place {
+    int32_t process = 0, descriptor = 0;
+    uint64_t number = 0;
+};
+static_assert(sizeof(Place) == sizeof(Uuid));
+
+std::string name_of(uint64_t number) { return fmt::format("hf3fs-iov-{:016x}", number); }
+
+bool is_memory(int fd, uint64_t number) {
+    const std::string link = fmt::format("/proc/self/fd/{}", fd);
+    char target[64];
+    const ssize_t length = ::readlink(link.c_str(), target, sizeof target);
+    return length > 0 && std::string_view(target, static_cast<size_t>(length)) ==
+                             fmt::format("/memfd:{} (deleted)", name_of(number));
 }
 
 }  // namespace
@@ -29,29 +42,36 @@ Result<std::shared_ptr<Memory>> Memory::map(int fd, size_t bytes) {
     return std::shared_ptr<Memory>(new Memory(static_cast<std::byte*>(base), bytes));
 }
 
-Result<std::shared_ptr<Memory>> Memory::make(const Uuid& id, size_t bytes) {
-    const std::string name = name_of(id);
-    const fabric::Descriptor fd(
-        ::shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+Result<std::shared_ptr<Memory>> Memory::make(const Secrets& secrets, size_t bytes) {
+    const uint64_t number = secrets.next();
+    fabric::Descriptor fd(::memfd_create(name_of(number).c_str(), MFD_CLOEXEC));
     if (!fd.open()) return fail_errno(errno);
-    // Otherwise a full /dev/shm would end the program with SIGBUS, later.
+    // Otherwise a machine without memory would end the program with SIGBUS, later.
     const int failed = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
-    auto made = failed == 0 ? map(fd.get(), bytes) : fail_errno(failed);
-    if (!made) unlink(id);
+    if (failed != 0) return fail_errno(failed);
+    ROS2S_TRY_ASSIGN(auto made, map(fd.get(), bytes));
+    const Place place{::getpid(), fd.get(), number};
+    std::memcpy(made->id_.bytes.data(), &place, sizeof place);
+    made->descriptor_ = std::move(fd);
     return made;
 }
 
 Result<std::shared_ptr<Memory>> Memory::open(const Uuid& id, size_t bytes) {
-    const fabric::Descriptor fd(::shm_open(name_of(id).c_str(), O_RDWR | O_CLOEXEC, 0));
+    Place place;
+    std::memcpy(&place, id.bytes.data(), sizeof place);
+    const std::string path = fmt::format("/proc/{}/fd/{}", place.process, place.descriptor);
+    const fabric::Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
-    if (!fd.open() || ::fstat(fd.get(), &status) != 0) return fail_errno(errno);
-    if (static_cast<uint64_t>(status.st_size) < bytes) return fail(Code::invalid);
-    return map(fd.get(), bytes);
+    if (!fd.open() || !is_memory(fd.get(), place.number)) return fail(Code::not_found);
+    if (::fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < bytes) {
+        return fail(Code::invalid);
+    }
+    ROS2S_TRY_ASSIGN(auto opened, map(fd.get(), bytes));
+    opened->id_ = id;
+    return opened;
 }
 
 Memory::~Memory() { ::munmap(base_, bytes_); }
-
-void Memory::unlink(const Uuid& id) { ::shm_unlink(name_of(id).c_str()); }
 
 // ---- the process
 
@@ -101,7 +121,9 @@ Result<int> Process::add_file(int fd) {
     ROS2S_TRY_ASSIGN(auto file, borrow(fd));
     const std::scoped_lock lock(mutex_);
     const int copy = file->duplicate.get();
-    if (!files_.try_emplace(fd, file).second) return fail(Code::invalid);
+    // The program may have closed a registered descriptor, whose number is then used again.
+    if (files_.contains(fd) || files_.contains(copy)) return fail(Code::invalid);
+    files_[fd] = file;
     files_[copy] = std::move(file);
     return copy;
 }

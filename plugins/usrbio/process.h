@@ -32,24 +32,32 @@ struct RegisteredFile {
     const fabric::Descriptor duplicate;
 };
 
-// Memory of an iov that this library has mapped.
+// Memory of an iov that this library has mapped. It has no name in a file system, so nothing is
+// left when its processes end. Its id says where another process of the user finds it: as a
+// descriptor of this one.
 class Memory {
   public:
-    // Makes it, or opens what another process has made. Errors: those of shm_open(3) and mmap(2).
-    static Result<std::shared_ptr<Memory>> make(const Uuid& id, size_t bytes);
+    // Errors: those of memfd_create(2), fallocate(2) and mmap(2).
+    static Result<std::shared_ptr<Memory>> make(const Secrets& secrets, size_t bytes);
+    // What another process has made. Errors: not_found (no such memory, or none of this user),
+    // invalid (it has fewer bytes).
     static Result<std::shared_ptr<Memory>> open(const Uuid& id, size_t bytes);
     ~Memory();
     Memory(const Memory&) = delete;
     Memory& operator=(const Memory&) = delete;
     [[nodiscard]] std::byte* base() const noexcept { return base_; }
     [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
-    static void unlink(const Uuid& id);
+    [[nodiscard]] const Uuid& id() const noexcept { return id_; }
+    // Nobody else can open it any more.
+    void unlink() noexcept { descriptor_.reset(); }
 
   private:
     static Result<std::shared_ptr<Memory>> map(int fd, size_t bytes);
     Memory(std::byte* base, size_t bytes) : base_(base), bytes_(bytes) {}
     std::byte* const base_;
     const size_t bytes_;
+    Uuid id_;
+    fabric::Descriptor descriptor_;  // of the process that made it
 };
 
 class Process {

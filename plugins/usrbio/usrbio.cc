@@ -47,12 +47,6 @@ int negative(const Result<T>& failed) {
     return -to_errno(failed.error());
 }
 
-Uuid id_of(const hf3fs_iov& iov) {
-    Uuid id;
-    std::memcpy(id.bytes.data(), iov.id, sizeof iov.id);
-    return id;
-}
-
 // `memory` null: it is the program's.
 int fill(hf3fs_iov& iov, void* base, const Memory* memory, const uint8_t* id, const char* mount,
          size_t size, size_t block_size, int numa) {
@@ -75,14 +69,19 @@ bool is_name(const char* mount) {
            std::strlen(mount) < sizeof(hf3fs_iov::mount_point);
 }
 
-int fill_mapped(hf3fs_iov& iov, const Result<std::shared_ptr<Memory>>& memory, const Uuid& id,
+int fill_mapped(hf3fs_iov& iov, const Result<std::shared_ptr<Memory>>& memory, Process& process,
                 const char* mount, size_t size, size_t block_size, int numa) {
     if (!memory) return negative(memory);
+    process.add_memory(*memory);
+    return fill(iov, (*memory)->base(), memory->get(), (*memory)->id().bytes.data(), mount, size,
+                block_size, numa);
+}
+
+// Null: it is none that this process has.
+std::shared_ptr<Memory> memory_of(const hf3fs_iov* iov) {
+    if (iov == nullptr || iov->iovh == nullptr) return nullptr;
     const auto process = Process::current();
-    if (!process) return negative(process);
-    (*process)->add_memory(*memory);
-    return fill(iov, (*memory)->base(), memory->get(), id.bytes.data(), mount, size, block_size,
-                numa);
+    return process ? (*process)->memory(iov->base) : nullptr;
 }
 
 RequestRing* ring_of(const hf3fs_ior* ior) {
@@ -191,8 +190,8 @@ int hf3fs_iovcreate(hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size, 
     if (iov == nullptr || !is_name(hf3fs_mount_point) || !is_size(size)) return -EINVAL;
     const auto process = Process::current();
     if (!process) return negative(process);
-    const Uuid id = Uuid::make((*process)->reactor().secrets());
-    return fill_mapped(*iov, Memory::make(id, size), id, hf3fs_mount_point, size, block_size, numa);
+    return fill_mapped(*iov, Memory::make((*process)->reactor().secrets(), size), **process,
+                       hf3fs_mount_point, size, block_size, numa);
 }
 
 int hf3fs_iovopen(hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_point, size_t size,
@@ -200,22 +199,23 @@ int hf3fs_iovopen(hf3fs_iov* iov, const uint8_t id[16], const char* hf3fs_mount_
     if (iov == nullptr || id == nullptr || !is_name(hf3fs_mount_point) || !is_size(size)) {
         return -EINVAL;
     }
+    const auto process = Process::current();
+    if (!process) return negative(process);
     Uuid uuid;
     std::memcpy(uuid.bytes.data(), id, uuid.bytes.size());
-    return fill_mapped(*iov, Memory::open(uuid, size), uuid, hf3fs_mount_point, size, block_size,
-                       numa);
+    return fill_mapped(*iov, Memory::open(uuid, size), **process, hf3fs_mount_point, size,
+                       block_size, numa);
 }
 
 void hf3fs_iovunlink(hf3fs_iov* iov) {
-    if (iov != nullptr && iov->iovh != nullptr) Memory::unlink(id_of(*iov));
+    if (const auto memory = memory_of(iov)) memory->unlink();
 }
 
 void hf3fs_iovdestroy(hf3fs_iov* iov) {
     if (iov == nullptr || iov->iovh == nullptr) return;
-    if (const auto process = Process::current();
-        process && (*process)->memory(iov->base) != nullptr) {
-        Memory::unlink(id_of(*iov));
-        (*process)->remove_memory(iov->base);
+    if (const auto memory = memory_of(iov)) {
+        memory->unlink();
+        (*Process::current())->remove_memory(iov->base);
     }
     iov->iovh = nullptr;
     iov->base = nullptr;

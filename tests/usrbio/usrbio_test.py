@@ -407,6 +407,12 @@ def closed_descriptor(mount):
     assert rings.write(fd, 0, b"kept") == 4
     os.close(fd)
     assert rings.read(fd, 0, 10) == b"kept"
+    other = os.open(f"{mount}/h", os.O_RDWR | os.O_CREAT)  # which gets the number
+    assert other == fd
+    raises(errno.EINVAL, io.register_fd, other)
+    io.deregister_fd(fd)
+    io.register_fd(other)
+    assert rings.read(other, 0, 10) == b""
 
 
 @test

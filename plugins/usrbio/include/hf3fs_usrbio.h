@@ -60,10 +60,10 @@ HF3FS_API bool hf3fs_is_hf3fs(int fd);
  * written if `size` is too small. */
 HF3FS_API int hf3fs_extract_mount_point(char* hf3fs_mount_point, int size, const char* path);
 
-/* POSIX shared memory. `block_size` and `numa` are recorded, and have no effect. */
+/* Shared memory. `block_size` and `numa` are recorded, and have no effect. */
 HF3FS_API int hf3fs_iovcreate(struct hf3fs_iov* iov, const char* hf3fs_mount_point, size_t size,
                               size_t block_size, int numa);
-/* That of another process, by its id. */
+/* That of another process of the user, by its id, while that process has it. */
 HF3FS_API int hf3fs_iovopen(struct hf3fs_iov* iov, const uint8_t id[16],
                             const char* hf3fs_mount_point, size_t size, size_t block_size,
                             int numa);
