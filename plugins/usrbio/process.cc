@@ -18,11 +18,11 @@ namespace {
 
 // The contents of an id: a descriptor of the process that made the memory, and a random number,
 // which is in the memory's name.
-struct Place {
+struct MemoryAddress {
     int32_t process = 0, descriptor = 0;
     uint64_t number = 0;
 };
-static_assert(sizeof(Place) == sizeof(Uuid));
+static_assert(sizeof(MemoryAddress) == sizeof(Uuid));
 
 std::string name_of(uint64_t number) { return fmt::format("hf3fs-iov-{:016x}", number); }
 
@@ -44,25 +44,28 @@ Result<std::shared_ptr<Memory>> Memory::map(int fd, size_t bytes) {
 
 Result<std::shared_ptr<Memory>> Memory::make(const Secrets& secrets, size_t bytes) {
     const uint64_t number = secrets.next();
-    fabric::Descriptor fd(::memfd_create(name_of(number).c_str(), MFD_CLOEXEC));
+    fabric::Descriptor fd(::memfd_create(name_of(number).c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd.open()) return fail_errno(errno);
     // Otherwise a machine without memory would end the program with SIGBUS, later.
     const int failed = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(bytes));
     if (failed != 0) return fail_errno(failed);
+    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        return fail_errno(errno);
+    }
     ROS2S_TRY_ASSIGN(auto made, map(fd.get(), bytes));
-    const Place place{::getpid(), fd.get(), number};
-    std::memcpy(made->id_.bytes.data(), &place, sizeof place);
+    const MemoryAddress address{::getpid(), fd.get(), number};
+    std::memcpy(made->id_.bytes.data(), &address, sizeof address);
     made->descriptor_ = std::move(fd);
     return made;
 }
 
 Result<std::shared_ptr<Memory>> Memory::open(const Uuid& id, size_t bytes) {
-    Place place;
-    std::memcpy(&place, id.bytes.data(), sizeof place);
-    const std::string path = fmt::format("/proc/{}/fd/{}", place.process, place.descriptor);
+    MemoryAddress address;
+    std::memcpy(&address, id.bytes.data(), sizeof address);
+    const std::string path = fmt::format("/proc/{}/fd/{}", address.process, address.descriptor);
     const fabric::Descriptor fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     struct stat status{};
-    if (!fd.open() || !is_memory(fd.get(), place.number)) return fail(Code::not_found);
+    if (!fd.open() || !is_memory(fd.get(), address.number)) return fail(Code::not_found);
     if (::fstat(fd.get(), &status) != 0 || static_cast<uint64_t>(status.st_size) < bytes) {
         return fail(Code::invalid);
     }
