@@ -187,6 +187,7 @@ Task<> open_task(Server& server, fuse_req_t request, fs::NodeId node, fs::OpenFl
         co_return;
     }
     fill_opened(server, user.caller, flags, *opened, file);
+    if (flags.truncate) server.borrowed_files().kernel().sets_size(node);
     // The reply has no attributes.
     if (flags.truncate && !flags.keeps_set_ids) server.set_ids_may_be_gone(node);
     if (fuse_reply_open(request, &file) != 0) std::ignore = co_await close(server, node, file);
@@ -197,6 +198,7 @@ void open(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
 }
 
 Task<> release_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file) {
+    co_await server.borrowed_files().end(handle_of(file));
     reply(request, co_await close(server, node, file));
 }
 void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
@@ -251,9 +253,12 @@ Task<> read_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_
         running =
             co_await server.cached_pages().begin(node, CachedPages::Kind::paged, {offset, bytes});
     }
+    const bool fills = server.caches() || pages;
+    if (fills) server.borrowed_files().kernel().gets_pages(node);
     AlignedBuffer buffer = server.read_buffers().take(bytes);
     const auto got = co_await server.file_system().pread(
         call, handle_of(file), fs::Window::local(buffer.bytes().first(bytes)), offset);
+    if (fills) server.borrowed_files().kernel().gets_pages(node);
     if (got) {
         if (running) server.cached_pages().filled(node, offset, buffer.bytes().first(*got), bytes);
         if (pages) pages->filled(fuse_req_ctx(request)->pid, offset, bytes);
@@ -332,6 +337,7 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
     const Call call;
     fs::FileHandle handle = handle_of(file);
     if (server.caches()) {
+        server.borrowed_files().kernel().gets_pages(node);
         // A page of a mapping, or of a descriptor that lost O_APPEND, would get to the end.
         const bool has_place = file.writepage != 0 || (file.flags & O_APPEND) == 0;
         if (has_place && server.is_append_only(handle)) co_return fs::fail_permission();

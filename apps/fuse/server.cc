@@ -96,7 +96,8 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& bloc
       read_buffers_(16),
       write_handles_(file_system),
       cached_pages_(reactor, options_.cached_pages_bytes_max),
-      kernel_caches_(file_system, reactor, blocking, page_reads_) {}
+      kernel_caches_(file_system, reactor, blocking, page_reads_),
+      borrowed_files_(*this) {}
 
 Server::~Server() {
     unmount();
@@ -235,6 +236,8 @@ ConstBytes Server::current_request() const noexcept {
     return {static_cast<const std::byte*>(current_.get()), current_bytes_};
 }
 
+int Server::kernel_descriptor() const noexcept { return fuse_session_fd(session_); }
+
 bool Server::maps_shared() const noexcept {
     return caches() || (flags_past_libfuse_ & direct_io_allow_mmap) != 0;
 }
@@ -265,6 +268,7 @@ void Server::set_ids_may_be_gone(fs::NodeId node) noexcept {
 }
 
 void Server::note_attributes(const fs::Attributes& attributes, bool by_name, uint64_t acl_changes) {
+    borrowed_files_.kernel().gets_attributes(attributes.node);
     if (options_.access_lists && !takes_leases() && acl_changes == acl_changes_) {
         if (acl_flags_.size() >= acl_flags_max) acl_flags_.clear();
         acl_flags_[attributes.node.value] = {attributes.flags, reactor_.now()};
@@ -427,7 +431,9 @@ Task<> Server::serve() {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
-                if (!drops_pages_ && !kernel_caches_.is_dropping()) break;
+                if (!drops_pages_ && !kernel_caches_.is_dropping() &&
+                    !borrowed_files_.kernel().drops_pages())
+                    break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
             }
@@ -439,6 +445,7 @@ Task<> Server::serve() {
     co_await nursery_.join();
     waits_end_.request_stop();
     co_await waits_.join();
+    co_await borrowed_files_.close();
     co_await kernel_caches_.stop();
     ready_.set();
 }

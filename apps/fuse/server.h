@@ -21,6 +21,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "borrowed_files.h"
 #include "buffers.h"
 #include "cached_pages.h"
 #include "fuse_api.h"
@@ -111,6 +112,10 @@ class Server {
     [[nodiscard]] WriteHandles& write_handles() noexcept { return write_handles_; }
     [[nodiscard]] CachedPages& cached_pages() noexcept { return cached_pages_; }
     [[nodiscard]] PageReads& page_reads() noexcept { return page_reads_; }
+    [[nodiscard]] BorrowedFiles& borrowed_files() noexcept { return borrowed_files_; }
+    [[nodiscard]] BlockingPool& blocking() noexcept { return blocking_; }
+    // Of /dev/fuse, for notifications.
+    [[nodiscard]] int kernel_descriptor() const noexcept;
     [[nodiscard]] SecondCreates& second_creates() noexcept { return second_creates_; }
     // Logs the file, and the position in it, if the error is `corrupt`: the program only gets EIO.
     void note_failure(fs::NodeId node, const Error& error);
@@ -261,6 +266,7 @@ class Server {
     CachedPages cached_pages_;    // used if the kernel's pages are bypassed
     PageReads page_reads_;        // used if others change the file system
     KernelCaches kernel_caches_;  // likewise
+    BorrowedFiles borrowed_files_;
     KnownDirectories directories_;
     SecondCreates second_creates_;
     bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide

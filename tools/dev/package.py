@@ -47,7 +47,7 @@ fi
 """
 PRERM = """#!/bin/sh
 set -e
-rm -rf /usr/lib/python3/dist-packages/ros2store/__pycache__
+rm -rf /usr/lib/python3/dist-packages/ros2store/__pycache__ /usr/lib/ros2store/usrbio/hf3fs_fuse/__pycache__
 if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
     systemctl disable --now ros2store-dpu ros2store-engine
 fi

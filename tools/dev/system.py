@@ -64,7 +64,7 @@ class Sysroot(ThisMachine):
     """Uses the packages in the sysroot of a cross-build for arm64."""
     preset = "arm64"
     targets = ("ros2store", "ros2store-cli", "ros2store-dpu", "ros2store-engine", "ros2store-fio",
-               "ros2store-fuse", "ros2store-daos")
+               "ros2store-fuse", "ros2store-daos", "hf3fs_api_shared")
     architecture = "arm64"
     folder = sysroot.ROOT / "usr/lib/aarch64-linux-gnu"
     runner = ("qemu-aarch64-static", "-L", sysroot.ROOT)

@@ -72,6 +72,8 @@ class LinkClient final : public fs::FileSystem {
     // stopped. If a file cannot be opened, its calls fail with the reason. Call it after each move,
     // unless it still runs: it ends only when nothing has moved meanwhile.
     Task<> reopen_all(const Call& call);
+    // A file that the server opened for this client by other means, at the mount's location.
+    [[nodiscard]] fs::FileHandle adopt(fs::FileHandle there, NodeId node, fs::OpenFlags flags);
 
     AttributesTask lookup(const Call&, NodeId parent, std::string_view name) override;
     AttributesTask get_attributes(const Call&, NodeId node) override;

@@ -80,6 +80,12 @@ Task<Result<fs::Opened>> LinkClient::open_path(const Call& call, std::string_vie
     co_return keep(call, there, how.flags);
 }
 
+fs::FileHandle LinkClient::adopt(fs::FileHandle there, NodeId node, fs::OpenFlags flags) {
+    const OpenedAtServer opened{.opened = {.handle = there, .attributes = {.node = node}},
+                                .place = locator_.location()};
+    return keep(Call{}, opened, flags).handle;
+}
+
 fs::Opened LinkClient::keep(const Call& call, const OpenedAtServer& there, fs::OpenFlags flags) {
     const fs::Caller user = user_of(call);
     const fs::FileHandle handle{++last_handle_};
