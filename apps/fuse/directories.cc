@@ -134,7 +134,7 @@ Task<> readdir_task(Server& server, fuse_req_t request, fs::NodeId node, fs::Fil
     for (const auto& [name, attributes] : entries) {
         fuse_entry_param entry{};
         if (attributes) {
-            entry = to_entry(server, user, node, *attributes);
+            entry = to_entry(server, user, node, name.name, *attributes);
         } else {  // only a name; also if the node was removed meanwhile
             entry.attr.st_ino = name.node.value;
             entry.attr.st_mode = name.type;

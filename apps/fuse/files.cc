@@ -99,7 +99,7 @@ bool is_nameless(const fuse_file_info& file) noexcept {
 Task<> reply_created(Server& server, fuse_req_t request, const UserCall& user, fs::NodeId parent,
                      fs::OpenFlags flags, fs::Opened opened, fuse_file_info file) {
     fill_opened(server, user.caller, flags, opened, file);
-    const fuse_entry_param entry = to_entry(server, user, parent, opened.attributes);
+    const fuse_entry_param entry = to_entry(server, user, parent, {}, opened.attributes);
     if (fuse_reply_create(request, &entry, &file) != 0) {
         // The caller was killed: it has neither the reference nor the handle.
         std::ignore = co_await close(server, opened.attributes.node, file);
@@ -122,6 +122,7 @@ Task<> create_nameless_task(Server& server, fuse_req_t request, fs::NodeId paren
 Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    mode_t mode, fs::OpenFlags flags, fuse_file_info file) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     auto& file_system = server.file_system();
     const pid_t thread = fuse_req_ctx(request)->pid;
     const bool is_second = server.second_creates().take(thread, parent, name);

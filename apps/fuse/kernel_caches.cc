@@ -9,21 +9,26 @@
 namespace ros2s::fuse {
 namespace {
 
-constexpr Duration attributes_most = std::chrono::seconds(1);
-// Others wait for its end, which must be a prompt answer (object/leases.cc).
-constexpr Duration names_most = std::chrono::milliseconds(5);
+constexpr Duration kept_most = std::chrono::seconds(1);
+// Others may wait for the end of names. A tenant for whose hosts others wait longer gets no leases
+// for a while.
+constexpr Duration names_most = std::chrono::milliseconds(400);
+constexpr Duration directories_most = std::chrono::milliseconds(5);
 // The kernel counts in steps of up to 4 ms, and rounds up twice.
 constexpr Duration kernels_step = std::chrono::milliseconds(12);
 // The kernel has long dealt with a reply after this time.
 constexpr Duration reply_taken_within = std::chrono::milliseconds(50);
+// The same for names, with more reserve: a name that is kept by mistake is kept for a second.
+constexpr Duration name_taken_within = std::chrono::milliseconds(250);
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
 
-void KernelCaches::start(fuse_session* session) {
+void KernelCaches::start(fuse_session* session, bool drops_names) {
     if (leases_ == nullptr || is_started_) return;
     session_ = session;
+    drops_names_ = drops_names;
     is_started_ = true;
     leases_->observe(*this);
 }
@@ -32,6 +37,7 @@ Task<> KernelCaches::stop() {
     if (is_started_) leases_->unobserve(*this);
     is_started_ = false;
     while (running_ > 0) co_await idle_;
+    co_await name_drops_.join();
 }
 
 CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
@@ -41,17 +47,29 @@ CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
     if (rest <= Duration{}) return {};
     CacheTimes times;
     if (leases_->held(leases, reply.node) != 0 && !unleased_.contains(reply.node.value)) {
-        const Duration kept = std::min(rest, attributes_most);
-        attributes_until_ = std::max(attributes_until_, now + kept + kernels_step);
+        const Duration kept = std::min(rest, kept_most);
+        kept_until_ = std::max(kept_until_, now + kept + kernels_step);
         times.attributes = seconds(kept);
     }
-    if (reply.is_directory && leases_->held(leases, reply.directory) != 0) {
-        const Duration kept = std::min(rest, names_most);
-        names_until_ = std::max(names_until_, now + kept + kernels_step);
-        times.name = seconds(kept);
+    if (leases_->held(leases, reply.directory) != 0) {
+        times.name = seconds(name_time(reply, now, rest));
     }
     replied_ = now;
     return times;
+}
+
+Duration KernelCaches::name_time(const Reply& reply, Time now, Duration rest) {
+    if (reply.is_directory) {
+        const Duration kept = std::min(rest, directories_most);
+        directories_until_ = std::max(directories_until_, now + kept + kernels_step);
+        kept_until_ = std::max(kept_until_, directories_until_);
+        return kept;
+    }
+    if (reply.name.empty() || !drops_names_) return {};
+    const Duration kept =
+        names_.note(now, reply.directory, reply.name, std::min(rest, names_most), reply.unchanged);
+    kept_until_ = std::max(kept_until_, now + kept + kernels_step);
+    return kept;
 }
 
 // A negative offset: attributes only. The kernel then waits for no page.
@@ -110,17 +128,62 @@ Task<> KernelCaches::unleased_gone(fs::NodeId node) {
     }
 }
 
+struct KernelCaches::NameDrop {
+    std::vector<LeasedNames::Taken> directories;
+    StopSource done;
+};
+
+Task<> KernelCaches::drop_names(std::span<const Leased> leases) {
+    auto drop = std::make_shared<NameDrop>();
+    const Time now = reactor_.now();
+    Time until{};
+    for (const Leased& each : leases) {
+        auto taken = names_.take(now, {each.node});
+        const Time ends = taken.until + kernels_step;
+        if (taken.names.empty() || ends <= now) continue;
+        until = std::max(until, ends);
+        drop->directories.push_back(std::move(taken));
+    }
+    if (drop->directories.empty()) co_return;
+    // Without room for one more, their time ends by itself.
+    const StopToken done = drop->done.token();
+    std::ignore = name_drops_.try_spawn(run(drop));
+    std::ignore = co_await sleep_until(reactor_, until, done);
+}
+
+Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
+    ++dropping_;
+    co_await name_turns_.acquire();
+    const SemaphoreHold turn(name_turns_);
+    const Time now = reactor_.now();
+    std::ignore = co_await blocking_.run(reactor_, [&]() -> Result<> {
+        for (const auto& [directory, names, until] : drop->directories) {
+            for (const auto& [text, told] : names) {
+                const bool is_new = now - told < name_taken_within;
+                std::ignore = fuse_lowlevel_notify_expire_entry(
+                    session_, directory.value, text.data(), text.size(),
+                    is_new ? fuse_expire_flags{} : FUSE_LL_EXPIRE_ONLY);
+            }
+        }
+        return {};
+    });
+    --dropping_;
+    drop->done.request_stop();
+}
+
 Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
     std::vector<fs::NodeId> paged;
     co_await drop_attributes(leases);
+    co_await drop_names(leases);
     for (const Leased& each : leases) {
         if (pages_.take_leased({each.node})) paged.push_back({each.node});
     }
     co_await drop_files(paged);
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
-    const Time again = std::max(names_until_, is_late ? now : now + std::chrono::milliseconds(5));
+    const Time again =
+        std::max(directories_until_, is_late ? now : now + std::chrono::milliseconds(5));
     if (again > now) {
         co_await sleep_until(reactor_, again);
         co_await drop_attributes(leases);
@@ -132,7 +195,8 @@ Task<> KernelCaches::lost(std::span<const Leased> leases) {
 Task<> KernelCaches::lost_all() {
     ++running_;
     co_await drop_files(pages_.take_all_leased());
-    co_await sleep_until(reactor_, std::max(attributes_until_, names_until_));
+    names_.clear();
+    co_await sleep_until(reactor_, kept_until_);
     if (--running_ == 0) idle_.wake_all();
 }
 

@@ -1,8 +1,8 @@
 // KernelCaches: what the kernel may keep of a file system that others change, too. It keeps
-// attributes under leases (fs/leases.h) for a second at most, and names of directories for 5 ms.
-// Then it asks again, and is answered without a request to a server. So nothing old is shown
-// longer, even if this process is stopped. When a lease is lost, the server is answered after the
-// kernel has dropped the attributes and the time of the names is over.
+// attributes under leases (fs/leases.h) for a second at most, names for 0.4 s, and names of
+// directories for 5 ms. Then it asks again, and is answered without a request to a server. So
+// nothing old is shown longer, even if this process is stopped. When a lease is lost, the server is
+// answered after the kernel has dropped the attributes and the names, or their time is over.
 //
 // Pages of files stay as long as the lease is held. They have no time limit, but the kernel asks
 // for the attributes before it reads them, and drops them if the file has changed. A mapping asks
@@ -13,20 +13,26 @@
 // for inodes that it does not know yet. If it got something to keep lately, it is told once more a
 // little later. Attributes that were set have no number, and are not to be kept.
 //
-// Names are not dropped. `inval_entry` and `expire_entry` wait for requests in their directory,
-// which may wait for the very change that needs the answer. A new epoch (Linux 6.16) makes the
-// kernel invalidate entries that are in use: it detaches what is mounted below them, and an overlay
-// fails with ESTALE.
+// Names of files, and absent names, are dropped one by one (leased_names.h; Linux 6.2, earlier
+// kernels keep none). That waits for changes of the directory by this mount, which may wait for the
+// very change that needs the answer; then the names' time ends the wait. A name that the kernel got
+// just now is removed, because its reply may be on its way; others expire, and keep their inodes.
+// Names of directories are not dropped, since removal detaches what is mounted on them. So does a
+// new epoch (Linux 6.16), and overlays fail with ESTALE.
 //
 // Used on the server's core.
 #pragma once
+#include <memory>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 
+#include "leased_names.h"
 #include "page_reads.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/sync.h"
 
@@ -51,22 +57,37 @@ class KernelCaches final : public fs::LeaseObserver {
           pages_(pages),
           leases_(file_system.leases()),
           drop_turns_(reactor, drops_at_once),
+          name_turns_(reactor, 1),
+          name_drops_(reactor, name_drops_max),
           idle_(reactor) {}
     ~KernelCaches() override { ROS2S_CHECK(!is_started_ && running_ == 0); }
     KernelCaches(const KernelCaches&) = delete;
     KernelCaches& operator=(const KernelCaches&) = delete;
 
-    // Without this nothing is kept.
-    void start(fuse_session* session);
+    // Without this nothing is kept. `drops_names`: the kernel can make a name expire.
+    void start(fuse_session* session, bool drops_names);
     // Returns when no call of the leases' owner runs here.
     Task<> stop();
     [[nodiscard]] bool is_used() const { return is_started_; }
     // For a reply about a node, and its name in the directory, that came with these leases.
     struct Reply {
         fs::NodeId directory{}, node{};
+        std::string_view name{};    // of the node, or an absent one, in the directory; empty: none
         bool is_directory = false;  // the node
+        Duration unchanged{};       // the directory, as far as its modification time tells
     };
     [[nodiscard]] CacheTimes times(Reply reply, std::span<const Leased> leases);
+
+    // Around a change of names in the directory by this mount.
+    void change_begins(fs::NodeId directory) {
+        if (is_started_) names_.change_begins(reactor_.now(), directory);
+    }
+    void change_ends(fs::NodeId directory) {
+        if (is_started_) names_.change_ends(reactor_.now(), directory);
+    }
+    void name_moves(LeasedNames::Entry from, LeasedNames::Entry to, bool is_exchange) {
+        if (is_started_) names_.move(reactor_.now(), from, to, is_exchange);
+    }
 
     // ---- pages
     // The lease of the file that is held; 0: none.
@@ -87,8 +108,8 @@ class KernelCaches final : public fs::LeaseObserver {
     Task<> drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes);
     // Waits until they are gone, but not for long: it may be a read here that keeps them.
     Task<> unleased_gone(fs::NodeId node);
-    // The kernel may wait for pages that this process must provide.
-    [[nodiscard]] bool drops_pages() const { return dropping_ > 0; }
+    // A thread drops pages or names. The kernel may wait for replies of this process.
+    [[nodiscard]] bool is_dropping() const { return dropping_ > 0; }
 
     // This mount has changed attributes in a way that the kernel does not notice.
     void attributes_changed(fs::NodeId node) const noexcept {
@@ -101,6 +122,8 @@ class KernelCaches final : public fs::LeaseObserver {
   private:
     // A read that a drop waits for may need a thread, too.
     static constexpr size_t drops_at_once = 2;
+    static constexpr size_t name_drops_max = 1024;
+    [[nodiscard]] Duration name_time(const Reply& reply, Time now, Duration rest);
     void drop_attributes(fs::NodeId node) const noexcept;
     Task<> drop_attributes(std::span<const Leased> leases);
     void forget_unleased(fs::NodeId node) {
@@ -108,18 +131,24 @@ class KernelCaches final : public fs::LeaseObserver {
     }
     Task<> drop_pages(std::vector<PageReads::Read> pages);
     Task<> drop_files(const std::vector<fs::NodeId>& nodes);
+    Task<> drop_names(std::span<const Leased> leases);
+    struct NameDrop;
+    Task<> run(std::shared_ptr<NameDrop> drop);
 
     Reactor& reactor_;
     BlockingPool& blocking_;
     PageReads& pages_;
     fs::LeaseSet* const leases_;
     fuse_session* session_ = nullptr;
-    bool is_started_ = false;
-    Time replied_{};                           // when the kernel last got something to keep
-    Time attributes_until_{}, names_until_{};  // when it has none any more
+    bool is_started_ = false, drops_names_ = false;
+    Time replied_{};            // when the kernel last got something to keep
+    Time kept_until_{};         // when it has nothing any more, apart from pages
+    Time directories_until_{};  // when it has no names of directories any more
+    LeasedNames names_;
     size_t running_ = 0, dropping_ = 0, reads_ = 0;
     std::unordered_map<uint64_t, size_t> unleased_;  // reads and drops of such pages, by node
-    Semaphore drop_turns_;
+    Semaphore drop_turns_, name_turns_;
+    Nursery name_drops_;
     Event idle_;
 };
 

@@ -49,6 +49,12 @@ class KnownDirectories {
         attributes.links = 0;
         return attributes;
     }
+    // When its names were changed last, as far as it is known.
+    [[nodiscard]] std::optional<WallTime> changed(fs::NodeId node) const {
+        const Directory* const directory = find(node);
+        if (directory == nullptr) return std::nullopt;
+        return directory->attributes.modified;
+    }
     void forget(fs::NodeId node) {
         newer_.erase(node.value);
         older_.erase(node.value);

@@ -15,13 +15,14 @@ Task<> lookup_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
         server, user.call, parent, co_await server.file_system().lookup(user.call, parent, name));
     if (!result && result.error().code == Code::not_found) {
         fuse_entry_param absent{};  // node 0: the kernel remembers that the name does not exist
-        absent.entry_timeout = server.cache_times({.directory = parent}, user.leases).name;
+        absent.entry_timeout =
+            server.cache_times({.directory = parent, .name = name}, user.leases).name;
         if (absent.entry_timeout > 0) {
             fuse_reply_entry(request, &absent);
             co_return;
         }
     }
-    reply_entry(request, user, parent, result);
+    reply_entry(request, user, parent, name, result);
 }
 void lookup(fuse_req_t request, fuse_ino_t parent, const char* name) {
     run(request, lookup_task, node_of(parent), name);
@@ -41,9 +42,10 @@ void forget_multi(fuse_req_t request, size_t count, fuse_forget_data* forgotten)
 Task<> mknod_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode, dev_t device) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     const auto made = co_await server.file_system().mknod(user.call, parent, name, mode, device,
                                                           owner_of(request, parent));
-    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, name, co_await named_in(server, user.call, parent, made));
 }
 void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode, dev_t device) {
     run(request, mknod_task, node_of(parent), name, mode, device);
@@ -52,10 +54,11 @@ void mknod(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
 Task<> mkdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                   mode_t mode) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     if (server.inherited_group(parent)) mode |= S_ISGID;
     const auto made = co_await server.file_system().mkdir(user.call, parent, name, mode,
                                                           owner_of(request, parent));
-    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, name, co_await named_in(server, user.call, parent, made));
 }
 void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode) {
     run(request, mkdir_task, node_of(parent), name, mode);
@@ -63,6 +66,7 @@ void mkdir(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode)
 
 Task<> unlink_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     const auto done = co_await server.file_system().unlink(user.call, parent, name);
     reply(request, co_await named_in(server, user.call, parent, done));
 }
@@ -72,6 +76,7 @@ void unlink(fuse_req_t request, fuse_ino_t parent, const char* name) {
 
 Task<> rmdir_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     const auto done = co_await server.file_system().rmdir(user.call, parent, name);
     reply(request, co_await named_in(server, user.call, parent, done));
 }
@@ -82,9 +87,10 @@ void rmdir(fuse_req_t request, fuse_ino_t parent, const char* name) {
 Task<> symlink_task(Server& server, fuse_req_t request, std::string target, fs::NodeId parent,
                     std::string name) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     const auto made = co_await server.file_system().symlink(user.call, parent, name, target,
                                                             owner_of(request, parent));
-    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, name, co_await named_in(server, user.call, parent, made));
 }
 void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const char* name) {
     run(request, symlink_task, target, node_of(parent), name);
@@ -93,9 +99,10 @@ void symlink(fuse_req_t request, const char* target, fuse_ino_t parent, const ch
 Task<> link_task(Server& server, fuse_req_t request, fs::NodeId node, fs::NodeId parent,
                  std::string name) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent);
     const auto made = co_await server.file_system().link(user.call, node, parent, name);
     user.leases.clear();  // the kernel would keep the attributes also after the lease is lost
-    reply_entry(request, user, parent, co_await named_in(server, user.call, parent, made));
+    reply_entry(request, user, parent, name, co_await named_in(server, user.call, parent, made));
 }
 void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* name) {
     run(request, link_task, node_of(node), node_of(parent), name);
@@ -104,6 +111,8 @@ void link(fuse_req_t request, fuse_ino_t node, fuse_ino_t parent, const char* na
 Task<> rename_task(Server& server, fuse_req_t request, fs::NodeId parent, std::string name,
                    fs::NodeId new_parent, std::string new_name, fs::FileSystem::RenameFlags flags) {
     const UserCall user(server, request);
+    const NamesChange change(server, parent), new_change(server, new_parent);
+    server.kernel_caches().name_moves({parent, name}, {new_parent, new_name}, flags.exchange);
     auto result =
         co_await server.file_system().rename(user.call, parent, name, new_parent, new_name, flags);
     for (const fs::NodeId directory : {parent, new_parent}) {

@@ -57,23 +57,23 @@ struct stat to_stat(const Server& server, const fs::Attributes& attributes) noex
 }  // namespace
 
 fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId directory,
-                          const fs::Attributes& attributes) {
+                          std::string_view name, const fs::Attributes& attributes) {
     server.note_attributes(attributes, true, user.acl_changes);
     fuse_entry_param entry{};
     entry.ino = attributes.node.value;  // never reused: no generation needed
     entry.attr = to_stat(server, attributes);
-    const CacheTimes times =
-        server.cache_times({directory, attributes.node, S_ISDIR(attributes.mode)}, user.leases);
+    const CacheTimes times = server.cache_times(
+        {directory, attributes.node, name, S_ISDIR(attributes.mode)}, user.leases);
     entry.attr_timeout = times.attributes;
     entry.entry_timeout = times.name;
     return entry;
 }
 
 void reply_entry(fuse_req_t request, const UserCall& user, fs::NodeId directory,
-                 const Result<fs::Attributes>& result) {
+                 std::string_view name, const Result<fs::Attributes>& result) {
     if (!result) return reply_error(request, result.error());
     Server& server = server_of(request);
-    const fuse_entry_param entry = to_entry(server, user, directory, *result);
+    const fuse_entry_param entry = to_entry(server, user, directory, name, *result);
     // Not delivered (the caller was killed): the kernel has no reference, either.
     if (fuse_reply_entry(request, &entry) != 0) server.file_system().forget(result->node, 1);
 }

@@ -1,6 +1,7 @@
 // Shared by all operations: the conversion of libfuse's request to ours, and the common replies.
 #pragma once
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/fs/caller.h"
@@ -49,6 +50,22 @@ struct UserCall {
     const Call call;
 };
 
+// A change of names in the directory, to the end of its reply.
+class NamesChange {
+  public:
+    NamesChange(Server& server, fs::NodeId directory)
+        : caches_(server.kernel_caches()), directory_(directory) {
+        caches_.change_begins(directory_);
+    }
+    ~NamesChange() { caches_.change_ends(directory_); }
+    NamesChange(const NamesChange&) = delete;
+    NamesChange& operator=(const NamesChange&) = delete;
+
+  private:
+    KernelCaches& caches_;
+    const fs::NodeId directory_;
+};
+
 // The attributes of a directory that was removed while a program has it as working directory, if
 // `error` means that (known_directories.h).
 [[nodiscard]] std::optional<fs::Attributes> removed_directory(Server& server, fs::NodeId node,
@@ -65,13 +82,13 @@ void reply_error(fuse_req_t request, const Error& error) noexcept;
 void reply(fuse_req_t request, const Result<>& result) noexcept;
 // Replies with the node of a name in the directory. The kernel gets one more reference to it.
 void reply_entry(fuse_req_t request, const UserCall& user, fs::NodeId directory,
-                 const Result<fs::Attributes>& result);
+                 std::string_view name, const Result<fs::Attributes>& result);
 void reply_attributes(fuse_req_t request, const UserCall& user,
                       const Result<fs::Attributes>& result);
 // To FUSE_STATX.
 void reply_statx(fuse_req_t request, const UserCall& user, const fs::Attributes& attributes);
 [[nodiscard]] fuse_entry_param to_entry(Server& server, const UserCall& user, fs::NodeId directory,
-                                        const fs::Attributes& attributes);
+                                        std::string_view name, const fs::Attributes& attributes);
 
 // The parts of the table, one per file.
 void add_name_operations(fuse_lowlevel_ops& table) noexcept;       // names.cc

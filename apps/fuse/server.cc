@@ -191,7 +191,7 @@ void Server::connected(fuse_conn_info& connection) noexcept {
         }
     };
     if (options_.sharing == Sharing::shared && options_.caching) {
-        kernel_caches_.start(session_);
+        kernel_caches_.start(session_, (connection.capable & FUSE_CAP_EXPIRE_ONLY) != 0);
     }
     connection.max_write = transfer_bytes_max;
     connection.max_read = transfer_bytes_max;
@@ -431,9 +431,9 @@ Task<> Server::serve() {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
-                if (!drops_pages_ && !kernel_caches_.drops_pages() &&
-                    !borrowed_files_.kernel().drops_pages())
-                    break;
+                const bool drops = drops_pages_ || kernel_caches_.is_dropping() ||
+                                   borrowed_files_.kernel().drops_pages();
+                if (!drops) break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
             }

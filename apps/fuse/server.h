@@ -145,6 +145,9 @@ class Server {
     [[nodiscard]] CacheTimes cache_times(KernelCaches::Reply reply,
                                          std::span<const Leased> leases) {
         if (caches()) return KernelCaches::always;
+        if (const auto changed = directories_.changed(reply.directory)) {
+            reply.unchanged = reactor_.wall_time() - *changed;
+        }
         CacheTimes times = kernel_caches_.times(reply, leases);
         if (is_written(reply.node)) times.attributes = 0;
         return times;

@@ -226,8 +226,8 @@ Task<> ContainerClient::update(Run& run) {
         history_.passed(commit->epoch);
         co_await apply_update();
     } else if (const Code code = commit.error().code;
-               known || (code != Code::no_space && code != Code::no_memory &&
-                         !(dies && code == Code::not_found))) {
+               (known && is_named_) || (code != Code::no_space && code != Code::no_memory &&
+                                        !(dies && code == Code::not_found))) {
         history_.problem(fmt::format("an update of a container failed without a crash: {}",
                                      describe(commit.error())));
     }

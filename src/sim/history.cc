@@ -135,6 +135,47 @@ bool History::abandon(size_t number) {
     return true;
 }
 
+// ---- what was deferred and is lost ---------------------------------------------------------
+
+Task<> History::forget_lost(ObjectStore& store, ContainerId container, bool none) {
+    Epoch last = durable_;
+    std::vector<Epoch> witnesses;
+    for (const Client& client : clients_) {
+        const AkeyAddress& at = client.witness;
+        FetchItem item{.object = at.object, .dkey = {at.dkey}, .akey = {at.akey}};
+        const auto fetched = co_await store.fetch(no_call, container, {&item, 1});
+        if (!fetched) problem("a witness cannot be read");
+        witnesses.push_back(item.epoch);
+        last = std::max(last, item.epoch);
+    }
+    // check() reports what is missing and should be there.
+    if (none) co_return;
+    forget_after(last);
+    for (size_t i = 0; i < clients_.size(); ++i) {
+        if (clients_[i].last <= last) continue;
+        clients_[i].last = witnesses[i];
+        clients_[i].time = {};  // its stored reply is an older one
+    }
+}
+
+void History::forget_after(Epoch last) {
+    std::erase_if(happened_, [&](const auto& issued) {
+        if (issued->epoch <= last) return false;
+        issued->epoch = {};
+        return true;
+    });
+    // A key may have been absent because of what is lost.
+    std::erase_if(reads_, [&](const SeenRead& read) { return !read.exists || read.epoch > last; });
+    std::erase_if(times_, [&](const auto& each) { return each.first > last; });
+    acknowledged_ = std::min(acknowledged_, last);
+    seen_ = std::min(seen_, last);
+    for (Client& client : clients_) {
+        if (client.pending == nullptr) continue;
+        Epoch& before = client.pending->acknowledged_before;
+        before = std::min(before, last);
+    }
+}
+
 // ---- the check -----------------------------------------------------------------------------
 
 Task<> History::check(ObjectStore& store, ContainerId container, uint64_t used_elsewhere) {

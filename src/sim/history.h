@@ -16,6 +16,9 @@
 //   read, before the read began. It contains nothing that did not happen.
 // - A repeated update name happened once. Its reply is kept for the lease of its client. Later it
 //   is refused, and its result is read from the store.
+// - With deferred transactions: all acknowledged ones up to an epoch are there, and none of the
+// later
+//   ones. Those that a sync covered, or that another process has seen, are among them.
 // - A transaction's time is the machine's, between its call and its return, even if the clock was
 //   set back. Queries return the same time, after restarts too.
 #pragma once
@@ -105,7 +108,17 @@ class History {
     void problem(std::string text);
 
     // Another update was acknowledged at this epoch, in another container of the pool.
-    void passed(object::Epoch epoch) { acknowledged_ = std::max(acknowledged_, epoch); }
+    void passed(object::Epoch epoch) {
+        acknowledged_ = std::max(acknowledged_, epoch);
+        durable(epoch);
+    }
+
+    // What has this epoch survives from now on, and so does what has a smaller one. The others, of
+    // deferred transactions, may be lost.
+    void durable(object::Epoch epoch) { durable_ = std::max(durable_, epoch); }
+    // After a restart: finds which of them are lost, and forgets these. What survives is all up to
+    // an epoch. `none`: nothing may be lost.
+    Task<> forget_lost(object::ObjectStore& store, object::ContainerId container, bool none);
 
     // After a restart, while no client works: checks everything since the last check.
     // `used_elsewhere`: the bytes that the pool's other containers use.
@@ -135,6 +148,7 @@ class History {
         SnapshotEntry entry;
     };
 
+    void forget_after(object::Epoch last);
     void judge_time(const std::string& who, const Issued& issued, const object::Commit& commit);
     void judge_witness(size_t number, const Snapshot& snapshot);
     Task<> apply_happened();
@@ -165,6 +179,7 @@ class History {
     uint64_t clock_steps_ = 0;
     object::Epoch acknowledged_{};
     object::Epoch seen_{};                           // the greatest epoch that a read returned
+    object::Epoch durable_{};                        // all up to it are
     object::Epoch checked_{};                        // the greatest epoch of the last check
     std::vector<std::shared_ptr<Issued>> happened_;  // since the last check
     std::vector<SeenRead> reads_;

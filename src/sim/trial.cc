@@ -20,15 +20,17 @@ constexpr int openings_max = 12;
 
 class Trial {
   public:
-    Trial(World& world, uint64_t seed, const RigFactory& factory, size_t cores, TrialReport& report)
+    Trial(World& world, uint64_t seed, const RigFactory& factory, const TrialOptions& options,
+          TrialReport& report)
         : world_(world),
           random_(seed),
           report_(report),
           rig_(factory(world, random_)),
           workload_(draw_workload(random_, rig_->repeats_requests())),
           history_(world.core(), workload_witnesses(workload_), workload_columns(workload_)) {
+        workload_.deferred = options.deferred;
         container_client_.emplace(world.core(), seed, history_);
-        for (size_t i = 0; i < cores; ++i) cores_.push_back(&world.core(i));
+        for (size_t i = 0; i < options.cores; ++i) cores_.push_back(&world.core(i));
         for (size_t i = 0; i < workload_.clients; ++i) {
             clients_.emplace_back(i, seed, workload_, history_);
         }
@@ -60,6 +62,8 @@ class Trial {
     ContainerId container_{};
     uint64_t total_bytes_ = 0;  // of the store, as it last reported
     bool growing_ = false;      // from the call of grow until its result is known
+    // Since the last check power was lost, or a device has reported an error.
+    bool may_have_lost_ = false;
 };
 
 Task<> Trial::run(size_t rounds) {
@@ -101,6 +105,7 @@ void Trial::note_point(bool in_recovery) {
     point.in_growth = !in_recovery && growing_;
     point.in_container_change = !in_recovery && container_client_->is_changing();
     point.after_error = rig_->failing();
+    may_have_lost_ = may_have_lost_ || point.kind == CrashKind::power;
     report_.points.push_back(std::move(point));
 }
 
@@ -117,12 +122,18 @@ Task<bool> Trial::round(bool last) {
         ++report_.clean_closes;
     }
     if (rig_->failing()) ++report_.device_errors;
+    may_have_lost_ = may_have_lost_ || rig_->failing();
     co_await rig_->close();
     const bool recovered = co_await recover();
     if (!recovered) co_return false;
     // Checking takes time, in which the store may do background work. So the clients sometimes
-    // continue at once, and the check comes after the next crash.
-    if (!last && random_.one_in(2)) co_return !is_condemned();
+    // continue at once, and the check comes after the next crash. Epochs of lost transactions are
+    // given again: these are sorted out first.
+    if (!last && random_.one_in(2) && !workload_.deferred) co_return !is_condemned();
+    if (workload_.deferred) {
+        co_await history_.forget_lost(*store_, container_, !may_have_lost_);
+        may_have_lost_ = false;
+    }
     const uint64_t used_elsewhere = co_await container_client_->check(*store_, container_);
     co_await history_.check(*store_, container_, used_elsewhere);
     co_return !is_condemned();
@@ -132,6 +143,7 @@ Task<> Trial::work(bool crash, uint64_t requests) {
     Run run{.reactor = world_.core(),
             .cores = cores_,
             .store = *store_,
+            .served = rig_->served(),
             .container = container_,
             .crashed = rig_->crashed(),
             .failing = rig_->failing(),
@@ -214,6 +226,7 @@ Task<bool> Trial::recover() {
         if (rig_->failing()) {
             // Whether it opened or not: the device is replaced, and the store opened again.
             ++report_.device_errors;
+            may_have_lost_ = true;
             co_await rig_->close();
             continue;
         }
@@ -235,7 +248,7 @@ Task<bool> Trial::recover() {
 TrialReport run_trial(uint64_t seed, const RigFactory& factory, const TrialOptions& options) {
     TrialReport report{.seed = seed};
     World world(seed, options.cores);
-    Trial trial(world, seed, factory, options.cores, report);
+    Trial trial(world, seed, factory, options, report);
     world.run(trial.run(options.rounds));
     return report;
 }

@@ -18,6 +18,8 @@ using RigFactory = std::function<std::unique_ptr<Rig>(World& world, Random& rand
 struct TrialOptions {
     size_t rounds = 6;  // of work; each ends with a crash or, rarely, with a clean close
     size_t cores = 1;   // of the world
+    // Most transactions are deferred, some reads come from another process, and clients sync.
+    bool deferred = false;
 };
 
 struct TrialReport {

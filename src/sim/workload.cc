@@ -85,6 +85,7 @@ Task<> WorkloadClient::work(Run& run, uint64_t requests) {
 }
 
 Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
+    if (last_ != nullptr && last_->epoch == Epoch{}) last_ = nullptr;  // it was lost
     if (history_.pending(number_) != nullptr) co_await resolve_pending(run);
     if (history_.pending(number_) != nullptr) co_return;
     for (uint64_t i = 0; i < requests && !run.crashed && !run.wind_down; ++i) {
@@ -96,6 +97,8 @@ Task<> WorkloadClient::work_here(Run& run, uint64_t requests) {
             }
         } else if (kind == 4 && last_ != nullptr) {
             co_await repeat_last(run);
+        } else if (kind == 5 && options_.deferred) {
+            co_await sync(run);
         } else {
             history_.issue(number_, make_transaction());
             co_await send(run);
@@ -174,6 +177,7 @@ Task<> WorkloadClient::send(Run& run) {
     if (commit && run.crashed) commit->replayed = commit->replayed && !issued->sent_fresh;
     if (commit) {
         history_.acknowledge(number_, issued, *commit);
+        if (!transaction.deferred) history_.durable(commit->epoch);
         last_ = issued;
     } else if (error && refuses(error->code)) {
         // It is certainly refused only if no other copy of it can still happen.
@@ -246,7 +250,9 @@ Task<> WorkloadClient::read(Run& run) {
                          .window = Window::local(item.memory.bytes().subspan(unaligned))});
         seen.visible_before = history_.visible();
     }
-    const auto fetched = co_await run.store.fetch(no_call, run.container, items);
+    const bool elsewhere = options_.deferred && random_.one_in(2);
+    ObjectStore& store = elsewhere ? *run.served : run.store;
+    const auto fetched = co_await store.fetch(no_call, run.container, items);
     if (run.crashed) co_return;
     for (size_t i = 0; i < items.size(); ++i) {
         const FetchItem& item = items[i];
@@ -265,7 +271,20 @@ Task<> WorkloadClient::read(Run& run) {
         const uint64_t length = item.is_value ? item.size : seen.extent.length;
         seen.crc = crc32c(item.window.bytes().first(length));
         known_[seen.place] = {item.epoch, item.size};
+        if (elsewhere) history_.durable(item.epoch);
         history_.saw(std::move(seen));
+    }
+}
+
+// What was acknowledged before the call is durable when it returns.
+Task<> WorkloadClient::sync(Run& run) {
+    const Epoch before = history_.acknowledged();
+    const Result<> done = co_await run.store.sync(no_call);
+    if (run.crashed) co_return;
+    if (done) {
+        history_.durable(before);
+    } else if (!run.failing) {
+        history_.problem(fmt::format("a sync failed without a crash: {}", describe(done.error())));
     }
 }
 
@@ -358,6 +377,7 @@ void WorkloadClient::add_condition(Batch& batch) {
 Batch WorkloadClient::make_transaction() {
     Batch batch;
     batch.id({id_, 0, ++sequence_});
+    if (options_.deferred && !random_.one_in(8)) batch.deferred();
     if (is_plain()) {
         batch.write(witness_, offset(), fast_noise(random_, length()));
         return batch;

@@ -18,6 +18,7 @@ struct WorkloadOptions {
     bool long_array = false;        // one shared array has more segments than are looked up singly
     uint64_t hot_percent = 30;      // of the transactions write whole blocks of a few hot arrays
     uint64_t abandon_percent = 10;  // of the transactions that a crash left open are not sent again
+    bool deferred = false;          // TrialOptions::deferred
 };
 
 // Drawn from the seed like everything else. If connections are lost there is no long array: a
@@ -34,6 +35,7 @@ struct Run {
     Reactor& reactor;
     std::vector<Reactor*> cores;  // for the clients, in turn; `reactor` is the first
     object::ObjectStore& store;
+    object::ObjectStore* served = nullptr;  // Rig::served()
     object::ContainerId container;
     const bool& crashed;
     const bool& failing;                    // Rig::failing()
@@ -65,6 +67,7 @@ class WorkloadClient {
     Task<> repeat_last(Run& run);
     Task<> look_what_came(Run& run, const std::shared_ptr<Issued>& issued);
     Task<> read(Run& run);
+    Task<> sync(Run& run);
 
     // Every second client only writes its own array, mostly whole blocks, in single operations.
     [[nodiscard]] bool is_plain() const { return number_ % 2 == 1; }

@@ -40,13 +40,13 @@ TrialReport run(uint64_t seed, const SetUp& in, const NamedRule* removed) {
     if (removed != nullptr) rig.rules.*(removed->rule) = false;
     return run_trial(
         seed, [&](World& world, Random& random) { return make_engine_rig(world, random, rig); },
-        {.cores = in.cores});
+        {.cores = in.cores, .deferred = in.deferred});
 }
 
 std::string to_string(const SetUp& in) {
-    return fmt::format("{} group{}{}{}", in.groups, in.groups == 1 ? "" : "s",
+    return fmt::format("{} group{}{}{}{}", in.groups, in.groups == 1 ? "" : "s",
                        in.cores == 1 ? "" : fmt::format(", {} cores", in.cores),
-                       in.errors ? ", errors" : "");
+                       in.errors ? ", errors" : "", in.deferred ? ", deferred" : "");
 }
 
 struct Detection {

@@ -33,6 +33,7 @@ struct Options {
     bool memory = false;
     bool errors = false;
     bool cleaner = false;
+    bool deferred = false;
     uint32_t cores = 1;
     std::string remove_rule;
     bool progress = isatty(STDERR_FILENO) == 1;
@@ -41,12 +42,13 @@ struct Options {
 constexpr const char* usage =
     "usage: crash_suite [--points N] [--seed S] [--groups G] [--index ordered|rocksdb]\n"
     "                   [--remote yes|no] [--memory yes|no] [--errors yes|no] [--cleaner yes|no]\n"
-    "                   [--cores N] [--remove-rule NAME]\n"
+    "                   [--deferred yes|no] [--cores N] [--remove-rule NAME]\n"
     "Crashes the engine on simulated disks at N points of its device operations, trial by trial\n"
     "from seed S on, and judges what it recovers. With --remote yes the clients reach it over a\n"
     "simulated network that loses connections; with --memory yes the first disk is persistent\n"
     "memory, with --errors yes devices report errors and are slow, with --cleaner yes blocks are\n"
-    "moved between the updates, with --cores N the store is spread over N cores. --remove-rule "
+    "moved between the updates, with --deferred yes most updates need not be durable, with --cores "
+    "N the store is spread over N cores. --remove-rule "
     "switches one rule of the commit protocol off\n"
     "(docs/crash-rules.md names them): then a failure is what should be found.\n";
 
@@ -69,12 +71,13 @@ std::optional<Options> parse(int argc, char** argv) {
         } else if (name == "--cores" && n && *n > 0 && *n <= 16) {
             options.cores = static_cast<uint32_t>(*n);
         } else if ((name == "--remote" || name == "--memory" || name == "--errors" ||
-                    name == "--cleaner") &&
+                    name == "--cleaner" || name == "--deferred") &&
                    (std::string_view(value) == "yes" || std::string_view(value) == "no")) {
-            bool& option = name == "--remote"   ? options.remote
-                           : name == "--memory" ? options.memory
-                           : name == "--errors" ? options.errors
-                                                : options.cleaner;
+            bool& option = name == "--remote"     ? options.remote
+                           : name == "--memory"   ? options.memory
+                           : name == "--errors"   ? options.errors
+                           : name == "--deferred" ? options.deferred
+                                                  : options.cleaner;
             option = value[0] == 'y';
         } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
             options.remove_rule = value;
@@ -87,13 +90,14 @@ std::optional<Options> parse(int argc, char** argv) {
 }
 
 std::string command(const Options& options, uint64_t seed) {
-    return fmt::format("crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}{}{}{}", seed,
-                       options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
-                       options.remote ? " --remote yes" : "", options.memory ? " --memory yes" : "",
-                       options.errors ? " --errors yes" : "",
-                       options.cleaner ? " --cleaner yes" : "",
-                       options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
-                       options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
+    return fmt::format(
+        "crash_suite --seed {} --points 1 --groups {} --index {}{}{}{}{}{}{}{}", seed,
+        options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
+        options.remote ? " --remote yes" : "", options.memory ? " --memory yes" : "",
+        options.errors ? " --errors yes" : "", options.cleaner ? " --cleaner yes" : "",
+        options.deferred ? " --deferred yes" : "",
+        options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
+        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
 }
 
 int run(const Options& options) {
@@ -122,7 +126,8 @@ int run(const Options& options) {
     for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
         const std::string replay = command(options, seed);
         say_on_abort(replay);
-        const TrialReport report = run_trial(seed, factory, {.cores = options.cores});
+        const TrialReport report =
+            run_trial(seed, factory, {.cores = options.cores, .deferred = options.deferred});
         ++trials;
         for (const CrashPoint& point : report.points) distribution.add(point);
         transactions += report.transactions;

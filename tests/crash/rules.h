@@ -14,7 +14,8 @@ namespace ros2s::sim {
 struct SetUp {
     uint32_t groups = 1;  // in flight
     uint32_t cores = 1;
-    bool errors = false;  // devices report some
+    bool errors = false;    // devices report some
+    bool deferred = false;  // most transactions are deferred
 };
 inline constexpr SetUp by_crashes[] = {{.groups = 1}, {.groups = 3}};
 inline constexpr SetUp by_three_groups[] = {{.groups = 3}};
@@ -22,11 +23,13 @@ inline constexpr SetUp by_errors[] = {{.groups = 3, .errors = true},
                                       {.groups = 3, .cores = 2, .errors = true}};
 inline constexpr SetUp by_cores[] = {{.groups = 3, .cores = 2}, {.groups = 3, .cores = 4}};
 inline constexpr SetUp by_many_cores[] = {{.groups = 3, .cores = 4}};
+inline constexpr SetUp by_deferred[] = {{.groups = 1, .deferred = true},
+                                        {.groups = 3, .deferred = true}};
 inline constexpr SetUp by_errors_on_cores[] = {{.groups = 3, .cores = 4, .errors = true}};
 
-inline constexpr SetUp all_set_ups[] = {by_crashes[0],        by_crashes[1], by_errors[0],
-                                        by_errors[1],         by_cores[0],   by_cores[1],
-                                        by_errors_on_cores[0]};
+inline constexpr SetUp all_set_ups[] = {by_crashes[0],         by_crashes[1],  by_errors[0],
+                                        by_errors[1],          by_cores[0],    by_cores[1],
+                                        by_errors_on_cores[0], by_deferred[0], by_deferred[1]};
 
 struct NamedRule {
     std::string_view name;
@@ -34,11 +37,14 @@ struct NamedRule {
     std::span<const SetUp> set_ups = by_crashes;
 };
 
-inline constexpr std::array<NamedRule, 48> named_rules = {{
+inline constexpr std::array<NamedRule, 51> named_rules = {{
     {"flush-groups", &engine::CommitRules::flush_groups},
     {"flush-all-devices", &engine::CommitRules::flush_all_devices, by_three_groups},
     {"flush-after-writes", &engine::CommitRules::flush_after_writes},
     {"await-writes-ahead", &engine::CommitRules::await_writes_ahead, by_three_groups},
+    {"cover-what-came-before", &engine::CommitRules::cover_what_came_before, by_deferred},
+    {"flush-before-index", &engine::CommitRules::flush_before_index, by_deferred},
+    {"show-durable-only", &engine::CommitRules::show_durable_only, by_deferred},
     {"verify-tail-data", &engine::CommitRules::verify_tail_data},
     {"verify-only-unproven", &engine::CommitRules::verify_only_unproven},
     {"replay-once", &engine::CommitRules::replay_once, by_three_groups},

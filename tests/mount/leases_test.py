@@ -322,6 +322,49 @@ def changes_by_the_other_mount_are_seen_at_once(schemes):
             assert sorted(os.listdir(pool.mount_point)) == sorted(os.listdir(second))
 
 
+@test.each((DIRECT, DIRECT), (OFFLOAD, OFFLOAD), (OFFLOAD, DIRECT))
+def names_kept_by_the_kernel_end_with_the_change(schemes):
+    """The kernel keeps names of a directory that nobody has changed for a second."""
+    with two_mounts(schemes[0], second=schemes[1]) as (pool, _, second):
+        first = pool.mount_point
+        tops = [f"d{i}" for i in range(24)]
+        for top in tops:
+            os.mkdir(f"{second}/{top}")
+            for name in ("gone", "moved", "replaced", "stays"):
+                write(f"{second}/{top}/{name}", name.encode())
+        time.sleep(1.3)
+        names = ("gone", "moved", "replaced", "stays", "new", "target")
+        times = []
+        for top in tops:
+            for _ in range(2):
+                before = {name: shown(f"{first}/{top}/{name}") for name in names}
+            assert [name for name in names if before[name]] == list(names[:4]), before
+            times.append(seconds_of(lambda: os.unlink(f"{second}/{top}/gone")))  # noqa: B023
+            assert shown(f"{first}/{top}/gone") is None
+            os.rename(f"{second}/{top}/moved", f"{second}/{top}/target")
+            write(f"{second}/{top}/new", b"n")
+            os.rename(f"{second}/{top}/new", f"{second}/{top}/replaced")
+            for name in names:
+                assert shown(f"{first}/{top}/{name}") == shown(f"{second}/{top}/{name}"), (top, name)
+        assert sorted(times)[len(times) // 2] < 0.5, times
+
+
+@test.each(*SERVED)
+def name_moved_here_and_removed_there_is_gone(scheme):
+    with two_mounts(scheme) as (pool, _, second):
+        for i in range(8):
+            os.makedirs(pool.path(f"from{i}"))
+            os.makedirs(pool.path(f"to{i}"))
+            write(pool.path(f"from{i}/a"), b"a")
+        time.sleep(1.3)
+        for i in range(8):
+            old, new = pool.path(f"from{i}/a"), pool.path(f"to{i}/b")
+            assert shown(old) and shown(old) and not shown(new)
+            os.rename(old, new)
+            os.unlink(f"{second}/to{i}/b")
+            assert shown(new) is None and shown(old) is None
+
+
 @test.each(*SERVED)
 def own_changes_are_seen_at_once(scheme):
     seed = random.randrange(1 << 32)

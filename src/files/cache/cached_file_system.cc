@@ -211,7 +211,10 @@ CachedFileSystem::Old CachedFileSystem::old_of(NodeId parent, std::string_view n
 }
 
 void CachedFileSystem::touch(Change& change, NodeId node) {
-    if (Node* const kept = nodes_.find(node.value)) kept->has_attributes = false;
+    if (Node* const kept = nodes_.find(node.value)) {
+        kept->has_attributes = false;
+        kept->absent_xattrs.clear();
+    }
     change.touch(node);
 }
 

@@ -123,7 +123,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     AttributesTask get_attributes(const Call&, NodeId node) override;
     AttributesTask set_attributes(const Call&, NodeId node,
                                   const fs::SetAttributes& changes) override;
-    // That a node has no access list is known from its attributes.
+    // Only absence is kept.
     Task<Result<std::string>> get_xattr(const Call& call, NodeId node,
                                         std::string_view name) override;
     Task<Result<>> set_xattr(const Call&, NodeId node, std::string_view name, ConstBytes value,
@@ -185,6 +185,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         Moment kept = 0;  // the attributes
         Attributes attributes{};
         std::string target;  // of a symbolic link; empty: not kept
+        // Extended attributes that it does not have. Its flags tell about access lists.
+        std::vector<std::string> absent_xattrs;
         [[nodiscard]] uint64_t key() const { return node.value; }
     };
     struct NameKey {
@@ -220,6 +222,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     using LazyFile = std::shared_ptr<Lazy>;
     // A file that is read more often under a lease is opened below: then a read costs less there.
     static constexpr uint32_t leased_reads_max = 16;
+    static constexpr size_t absent_xattrs_max = 4;
     static constexpr uint64_t lazy_bit = uint64_t{1} << 62;
 
     // A call to the file system below whose reply may be kept. It passes the leases on to the
@@ -271,6 +274,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // Of a reply that counts as a look-up.
     void keep_found(Request& request, NodeId parent, std::string_view name,
                     const Result<Attributes>& found, bool is_whole);
+    Task<Result<std::string>> xattr_of(const Call& call, NodeId node, std::string_view name);
+    [[nodiscard]] static bool lacks_xattr(const Node& node, std::string_view name);
     void drop(NodeId node);
     // A reference of the cache is not needed any more.
     void release(NodeId node);

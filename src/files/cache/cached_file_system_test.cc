@@ -78,6 +78,7 @@ class CachedUse : public Caches {
     Task<> expires();
     Task<> checks_rights();
     Task<> knows_lists();
+    Task<> knows_absent_attributes();
     Task<> balances_references();
     Task<> stays_small(CacheClient& small);
 };
@@ -341,6 +342,30 @@ Task<> CachedUse::knows_lists() {
     EXPECT_EQ(code(co_await a.cached->lookup(as_named, top->node, "f")), Code::denied);
 }
 TEST_F(CachedUse, AccessListsOfOthersCountAtOnce) { world.run(knows_lists()); }
+
+Task<> CachedUse::knows_absent_attributes() {
+    const NodeId node = co_await file(a, root_node, "f");
+    const std::string_view label = "security.label", hidden = "trusted.a";
+    EXPECT_EQ(code(co_await a.cached->get_xattr(call, node, label)), Code::no_attribute);
+    a.lending.requests = 0;
+    EXPECT_EQ(code(co_await a.cached->get_xattr(call, node, label)), Code::no_attribute);
+    EXPECT_EQ(a.lending.requests, 0U);
+    for (const uint64_t requests : {1U, 2U}) {
+        EXPECT_EQ(code(co_await a.cached->get_xattr(call, node, hidden)), Code::no_attribute);
+        EXPECT_EQ(a.lending.requests, requests) << "whether it is seen depends on the user";
+    }
+    const auto set = [&](CacheClient& client) {
+        return client.cached->set_xattr(call, node, label, as_bytes(std::string_view("x")),
+                                        fs::SetXattr::any);
+    };
+    for (CacheClient* const client : {&b, &a}) {
+        EXPECT_EQ(code(co_await set(*client)), fine);
+        EXPECT_EQ(co_await a.cached->get_xattr(call, node, label), Result<std::string>("x"));
+        EXPECT_EQ(code(co_await client->cached->remove_xattr(call, node, label)), fine);
+        EXPECT_EQ(code(co_await a.cached->get_xattr(call, node, label)), Code::no_attribute);
+    }
+}
+TEST_F(CachedUse, AbsentAttributeIsKeptUntilItIsSet) { world.run(knows_absent_attributes()); }
 
 Task<> CachedUse::balances_references() {
     counts_references = true;

@@ -382,13 +382,38 @@ CachedFileSystem::AttributesTask CachedFileSystem::change_attributes(
 
 Task<Result<std::string>> CachedFileSystem::get_xattr(const Call& call, NodeId node,
                                                       std::string_view name) {
-    const Node* const kept = leases_ != nullptr && fs::is_acl(name) ? held(node) : nullptr;
-    const bool has_none = kept != nullptr && kept->has_rights &&
-                          (kept->attributes.flags & fs::flag_of_acl(name)) == 0;
-    if (!has_none) co_return co_await below_.get_xattr(call, node, name);
-    cover(call, *kept);
-    metrics_.hits.add();
-    co_return fail(Code::no_attribute);
+    if (leases_ == nullptr) return below_.get_xattr(call, node, name);
+    return xattr_of(call, node, name);
+}
+
+// Programs look for labels and access lists of each file that they list.
+Task<Result<std::string>> CachedFileSystem::xattr_of(const Call& call, NodeId node,
+                                                     std::string_view name) {
+    if (const Node* const kept = held(node); kept != nullptr && lacks_xattr(*kept, name)) {
+        cover(call, *kept);
+        metrics_.hits.add();
+        co_return fail(Code::no_attribute);
+    }
+    metrics_.misses.add();
+    Request request(*this, call);
+    auto value = co_await below_.get_xattr(request.call(), node, name);
+    const bool is_absent = !value && value.error().code == Code::no_attribute;
+    // Others may not see all of "trusted.".
+    if (!is_absent || !(name.starts_with("security.") || name.starts_with("user."))) {
+        co_return value;
+    }
+    const uint64_t lease = request.lease_of(node);
+    if (lease == 0 || !request.is_newest(node)) co_return value;
+    Node& kept = entry(node, lease);
+    if (kept.absent_xattrs.size() < absent_xattrs_max) kept.absent_xattrs.emplace_back(name);
+    co_return value;
+}
+
+bool CachedFileSystem::lacks_xattr(const Node& node, std::string_view name) {
+    if (fs::is_acl(name)) {
+        return node.has_rights && (node.attributes.flags & fs::flag_of_acl(name)) == 0;
+    }
+    return std::ranges::find(node.absent_xattrs, name) != node.absent_xattrs.end();
 }
 
 // An access list may change the mode.

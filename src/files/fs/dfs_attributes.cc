@@ -74,12 +74,17 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
     }
     const bool others = changes.mode || changes.uid || changes.gid || changes.accessed ||
                         changes.modified || changes.flags || changes.clears_set_ids;
-    if (others) ROS2S_CO_TRY(co_await change_inode(call, node, changes, 1));
+    std::optional<Attributes> after;
+    if (others) {
+        ROS2S_CO_TRY_ASSIGN(after, co_await change_inode(call, node, changes, 1));
+    }
+    if (after) co_return *after;
     co_return co_await get_attributes(call, node);
 }
 
-Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAttributes& changes,
-                                      uint32_t part) {
+Task<Result<std::optional<Attributes>>> DfsMount::change_inode(const Call& call, NodeId node,
+                                                               const SetAttributes& changes,
+                                                               uint32_t part) {
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_known(call, node));
         InodeRecord& record = whole.inode.record;
@@ -91,7 +96,8 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
                                               : 0;
         if (const auto may = check_flags(record, forbidden); !may) {
             ROS2S_CO_TRY_ASSIGN(const auto before, co_await done_before(call, part));
-            co_return before ? Result<>() : may;
+            if (!before) co_return fail(may.error());
+            co_return std::nullopt;
         }
         // As in Linux: a new owner must not inherit the old owner's set-id program.
         if (changes.uid || changes.gid || changes.clears_set_ids) {
@@ -124,7 +130,7 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             NodeState* const state = nodes_.find(node);
             if (state == nullptr || state->directory == nullptr) co_return fail(Code::stale);
             *state->directory = record;
-            co_return Result<>();
+            co_return std::nullopt;
         }
 
         co_await slots_.wait();
@@ -143,8 +149,9 @@ Task<Result<>> DfsMount::change_inode(const Call& call, NodeId node, const SetAt
             // Of a repetition it is not known which mode it left.
             const mode_t any = S_IFREG | S_ISUID | S_ISGID;
             if (state != nullptr) state->set_id_mode = done->replayed ? any : record.mode;
-            if (state != nullptr && !done->replayed) state->flags = record.flags;
-            co_return Result<>();
+            if (done->replayed) co_return std::nullopt;
+            if (state != nullptr) state->flags = record.flags;
+            co_return attributes_of(node, record, contents, chunk_bytes_);
         }
         if (!co_await conflicted(done.error(), attempt)) co_return fail(done.error());
     }

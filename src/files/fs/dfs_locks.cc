@@ -56,7 +56,9 @@ Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, c
                                           LockHow how) {
     if (!store_.features().locks) co_return fail(Code::unsupported);
     if (how != LockHow::wait) co_return co_await lock_once(call, handle, lock, how);
-    co_return co_await wait_for_lock(reactor_, call, how,
+    const OpenFile* const file = handles_.find(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    co_return co_await wait_for_lock(lock_waits_, file->node.node, reactor_, call, how,
                                      [&] { return lock_once(call, handle, lock, LockHow::now); });
 }
 
@@ -113,6 +115,7 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     if (!done || done->has_value()) co_return done;
     set_own(locks, lock);
     if (!unlocks) note_owner(file, locks, owner);
+    if (lock.mode != LockMode::exclusive) lock_waits_.lock_ends(state.node);
     co_return done;
 }
 

@@ -21,6 +21,7 @@
 #include "dfs.h"
 #include "handle_table.h"
 #include "listing.h"
+#include "lock_wait.h"
 #include "node_table.h"
 #include "operation_slots.h"
 #include "record_chain.h"
@@ -380,8 +381,10 @@ class DfsMount final : public Dfs {
     }
     // Each is a part of a named call.
     Task<Result<>> set_size(const Call& call, NodeId node, uint64_t size, uint32_t part);
-    Task<Result<>> change_inode(const Call& call, NodeId node, const SetAttributes& changes,
-                                uint32_t part);
+    // Returns the attributes after the change; nothing if it was done before, or the node is gone.
+    Task<Result<std::optional<Attributes>>> change_inode(const Call& call, NodeId node,
+                                                         const SetAttributes& changes,
+                                                         uint32_t part);
     // Adds to a transaction that programs must know this feature from then on. `superblock` must
     // exist until it is committed.
     Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
@@ -528,6 +531,7 @@ class DfsMount final : public Dfs {
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
+    LockWaits lock_waits_{reactor_};
     Nursery letting_go_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()

@@ -168,8 +168,8 @@ TEST_F(DfsMounts, AccessListCostsOneRequestWhereItIsUsed) {
     ASSERT_TRUE(without && with);
     EXPECT_EQ(without->flags, 0u);
     EXPECT_EQ(with->flags, node_flags::has_access_acl);
-    EXPECT_EQ(counted(fs_->set_attributes(call_, without->node, {.mode = 0600})), 3u);
-    EXPECT_EQ(counted(fs_->set_attributes(call_, with->node, {.mode = 0600})), 4u);
+    EXPECT_EQ(counted(fs_->set_attributes(call_, without->node, {.mode = 0600})), 2u);
+    EXPECT_EQ(counted(fs_->set_attributes(call_, with->node, {.mode = 0600})), 3u);
     unmount();
 }
 

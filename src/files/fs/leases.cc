@@ -76,8 +76,11 @@ Task<> LeaseSet::lose_all() {
 }
 
 Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
-    constexpr Duration pause = std::chrono::milliseconds(100);
+    // A server that has just begun has leases a moment later.
+    constexpr Duration shortest = std::chrono::milliseconds(5);
+    constexpr Duration longest = std::chrono::milliseconds(100);
     constexpr Duration least = std::chrono::milliseconds(1);  // between two requests without news
+    Duration pause = shortest;
     bool begins = true;
     uint64_t beginnings = 0;
     while (!stop.stop_requested()) {
@@ -88,8 +91,10 @@ Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
             co_await lose_all();
             begins = true;
             (void)co_await sleep_for(reactor_, pause, stop);
+            pause = std::min(2 * pause, longest);
             continue;
         }
+        pause = shortest;
         if (begins) co_await begin(++beginnings);
         begins = false;
         extend(beginnings, news.until);

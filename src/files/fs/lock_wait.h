@@ -1,11 +1,16 @@
 // Waiting for a lock. No server keeps a waiting request: a caller that waits asks again after a
-// while, as clients of NFS do. So it holds nothing there, and can be stopped at any time.
+// while, as clients of NFS do. So it holds nothing there, and can be stopped at any time. A lock
+// that ends in the same client is not waited for longer.
 #pragma once
 #include <algorithm>
+#include <map>
 #include <optional>
+#include <tuple>
+#include <utility>
 
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/reactor.h"
+#include "ros2s/runtime/stop.h"
 
 namespace ros2s::fs {
 
@@ -20,20 +25,81 @@ namespace ros2s::fs {
     }
 }
 
+// The calls of one client that wait, in order of arrival. Used on its core.
+class LockWaits {
+  public:
+    explicit LockWaits(Reactor& reactor) : reactor_(reactor) {}
+
+    // A call that waits for a lock of the node.
+    class Wait {
+      public:
+        Wait(LockWaits& waits, NodeId node)
+            : waits_(waits), entry_(waits.waits_.try_emplace({node, ++waits.last_}).first) {}
+        ~Wait() { waits_.waits_.erase(entry_); }
+        Wait(const Wait&) = delete;
+        Wait& operator=(const Wait&) = delete;
+        // Returns after `pause`, or when a lock of the node ends. False: stopped.
+        Task<bool> pause(Duration pause, StopToken stop) {
+            StopSource ended;
+            entry_->second = &ended;
+            {
+                const ForwardedStop stopped(stop, ended);
+                std::ignore = co_await sleep_for(waits_.reactor_, pause, ended.token());
+            }
+            entry_->second = nullptr;
+            co_return !stop.stop_requested();
+        }
+
+      private:
+        LockWaits& waits_;
+        std::map<std::pair<NodeId, uint64_t>, StopSource*>::iterator entry_;
+    };
+    void lock_ends(NodeId node) {
+        for (auto each = waits_.lower_bound({node, 0});
+             each != waits_.end() && each->first.first == node; ++each) {
+            if (each->second != nullptr) each->second->request_stop();
+        }
+    }
+
+  private:
+    Reactor& reactor_;
+    uint64_t last_ = 0;
+    std::map<std::pair<NodeId, uint64_t>, StopSource*> waits_;  // null: it asks
+};
+
 // For a mount's process: `once` sets or tests the lock, and returns a lock in the way. Its error
-// `busy` means that the store has just been opened and awaits other mounts.
-template <class Once>
+// `busy` means that the store has just been opened and awaits other mounts. `pause` is false if the
+// call was stopped.
+template <class Once, class Pause>
 Task<Result<std::optional<object::Lock>>> wait_for_lock(Reactor& reactor, const Call& call,
-                                                        LockHow how, Once once) {
+                                                        LockHow how, Once once, Pause pause) {
     constexpr Duration longest = std::chrono::milliseconds(64);
-    for (Duration pause = std::chrono::milliseconds(1);; pause = std::min(2 * pause, longest)) {
+    for (Duration time = std::chrono::milliseconds(1);; time = std::min(2 * time, longest)) {
         const auto done = co_await once();
         const bool waits =
             done ? done->has_value() && how == LockHow::wait : done.error().code == Code::busy;
         if (!waits) co_return done;
-        if (!co_await sleep_for(reactor, pause, call.stop)) co_return fail(Code::cancelled);
+        if (!co_await pause(time)) co_return fail(Code::cancelled);
         ROS2S_CO_TRY(call.check(reactor));
     }
+}
+template <class Once>
+Task<Result<std::optional<object::Lock>>> wait_for_lock(Reactor& reactor, const Call& call,
+                                                        LockHow how, Once once) {
+    co_return co_await wait_for_lock(reactor, call, how, std::move(once), [&](Duration time) {
+        return sleep_for(reactor, time, call.stop);
+    });
+}
+// For a file system, which sees the locks of all its callers end.
+template <class Once>
+Task<Result<std::optional<object::Lock>>> wait_for_lock(LockWaits& waits, NodeId node,
+                                                        Reactor& reactor, const Call& call,
+                                                        LockHow how, Once once) {
+    std::optional<LockWaits::Wait> wait;
+    co_return co_await wait_for_lock(reactor, call, how, std::move(once), [&](Duration time) {
+        if (!wait) wait.emplace(waits, node);
+        return wait->pause(time, call.stop);
+    });
 }
 
 }  // namespace ros2s::fs

@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "ros2s/fs/file_system.h"
+#include "ros2s/fs/lock_wait.h"
 #include "ros2s/hostlink/wire.h"
 #include "ros2s/rpc/channel.h"
 #include "ros2s/runtime/nursery.h"
@@ -247,6 +248,7 @@ class LinkClient final : public fs::FileSystem {
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     std::map<std::pair<NodeId, LockOwner>, std::vector<object::Lock>> locked_;
+    fs::LockWaits lock_waits_{reactor_};
     std::set<std::pair<NodeId, LockOwner>> lost_;  // those that have lost locks
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;

@@ -15,7 +15,8 @@ using object::LockMode;
 Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHandle handle,
                                                    const Lock& lock, fs::LockHow how) {
     const auto once = how == fs::LockHow::test ? how : fs::LockHow::now;
-    co_return co_await fs::wait_for_lock(reactor_, call, how,
+    ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
+    co_return co_await fs::wait_for_lock(lock_waits_, file->node, reactor_, call, how,
                                          [&] { return lock_once(call, handle, lock, once); });
 }
 
@@ -55,6 +56,7 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     } else if (!done) {
         for (const Lock& each : before) set_own(node, each);
     }
+    if (done && lock.mode != LockMode::exclusive) lock_waits_.lock_ends(node);
     if (!done || unlocks || done->has_value()) co_return done;
     const auto still = opened(handle);
     if (!still) co_return done;
@@ -96,6 +98,7 @@ bool LinkClient::has_lost_lock(const Open& file) const {
 
 // The handle is closed, or was opened again at another place.
 void LinkClient::end_locks(const Open& file, bool are_lost) {
+    if (!file.lock_owners.empty()) lock_waits_.lock_ends(file.node);
     for (const LockOwner& owner : file.lock_owners) {
         const bool had = locked_.erase({file.node, owner}) > 0;
         if (had && are_lost) lost_.insert({file.node, owner});

@@ -5,7 +5,8 @@
 //   index.flush ─ slot ─ flush ─ trim
 //
 // Invariants
-// - The index holds exactly the state after some group X: the batch is atomic and contains X.
+// - The index holds exactly the state after some group X: the batch is atomic and contains X. X is
+//   durable.
 // - A slot is written only when the index is durable up to it. The journal is trimmed only when the
 //   slot is durable.
 //

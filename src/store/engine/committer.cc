@@ -25,6 +25,10 @@ constexpr Duration gather_quiet_most = std::chrono::microseconds(50);
 constexpr uint32_t gather_turns_least = 4;
 constexpr uint32_t gather_turns_max = 200;
 
+// With more deferred blocks than this the next flush does not wait: it would take long, and those
+// that wait for it with it.
+constexpr uint64_t volatile_blocks_max = (16 << 20) / block_bytes;
+
 // A huge page if sixteen fit for each device. A group takes at least one on each device that it
 // uses.
 size_t chunk_bytes_for(const EngineOptions& options, size_t devices) {
@@ -54,9 +58,9 @@ Committer::Committer(const Environment& env, std::vector<device::BlockDevice*> d
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
       quiet_max_(gather_quiet_least),
-      durable_(journal_end.last_sequence),
-      proven_(journal_end.last_sequence),
+      states_(journal_end.last_sequence),
       flushed_max_(journal_end.last_sequence),
+      volatile_on_(devices_.size()),
       cut_{journal.head(), journal_end.last_id, journal_end.next_id, journal_end.incarnation},
       read_only_reason_(std::move(read_only_reason)),
       wake_(env.reactor),
@@ -92,6 +96,7 @@ void Committer::add_device(device::BlockDevice* device) {
     devices_.push_back(device);
     choose_discards(static_cast<uint32_t>(devices_.size() - 1));
     open_->devices.resize(devices_.size());
+    volatile_on_.resize(devices_.size());
 }
 
 // ---- joining -------------------------------------------------------------------------------
@@ -110,10 +115,11 @@ Task<Result<>> Committer::admit(size_t record_bytes_more, uint64_t blocks) {
     co_return Result<>();
 }
 
-Committer::Ticket Committer::join(TransactionRecord&& transaction) {
+Committer::Ticket Committer::join(TransactionRecord&& transaction, bool deferred) {
     // A write ahead that fails at once gives up this group and opens another one.
     const std::shared_ptr<Group> joined = open_;
     Group& group = *joined;
+    group.waits_for_flush = group.waits_for_flush || !deferred;
     place_blocks(transaction);
     group.record.add(transaction);
     group.transactions.push_back(std::move(transaction));
@@ -123,9 +129,10 @@ Committer::Ticket Committer::join(TransactionRecord&& transaction) {
     return {joined, group.transactions.size() - 1};
 }
 
-Task<Result<object::Commit>> Committer::commit(TransactionRecord&& transaction, Trace* trace) {
+Task<Result<object::Commit>> Committer::commit(TransactionRecord&& transaction, Trace* trace,
+                                               bool deferred) {
     if (trace != nullptr) open_->traced = true;  // joining may begin to write
-    const Ticket ticket = join(std::move(transaction));
+    const Ticket ticket = join(std::move(transaction), deferred);
     co_await ticket.group->done;
     if (trace != nullptr) {
         for (const Group::Step& step : ticket.group->steps) {
@@ -143,21 +150,21 @@ bool Committer::advance_proof() {
     if (in_flight_ > 0 || !open_->is_empty() || want_empty_) return true;
     const uint64_t oldest = state_.space.oldest_quarantined();
     if (oldest == 0) return false;
-    if (oldest <= proven_) return true;  // a read prevents it
+    if (oldest <= states_.proven()) return true;  // a read prevents it
     want_empty_ = true;
     wake_.wake_all();
     return true;
 }
 
 void Committer::prove_last() {
-    if (dead_ || in_flight_ > 0 || !open_->is_empty() || filled_ <= proven_) return;
+    if (dead_ || in_flight_ > 0 || !open_->is_empty() || filled_ <= states_.proven()) return;
     want_empty_ = true;
     wake_.wake_all();
 }
 
 void Committer::release_space() {
     if (state_.space.oldest_quarantined() == 0) return;
-    const uint64_t proven = rules.two_generations ? proven_ : state_.applied;
+    const uint64_t proven = rules.two_generations ? states_.proven() : state_.applied;
     const uint64_t unread = rules.await_reads ? publisher_.unread_upto() : proven;
     if (!state_.space.release(std::min(proven, unread), set_apart_)) return;
     discarder_.take(set_apart_);
@@ -175,6 +182,8 @@ bool Committer::can_seal() const {
 bool Committer::is_large() const { return open_->blocks >= large_group_blocks_; }
 
 Task<> Committer::run() {
+    Nursery flushing(env_.reactor, 1);
+    co_await flushing.spawn(flush_deferred());
     while (true) {
         if (stopping_ && in_flight_ == 0 && (dead_ || open_->is_empty())) break;
         if (!can_seal()) {
@@ -198,6 +207,9 @@ Task<> Committer::run() {
     }
     co_await nursery_.join();
     co_await ahead_.join();
+    flush_ends_ = true;
+    wake_flush();
+    co_await flushing.join();
     co_await discarder_.stop();
 }
 
@@ -249,12 +261,12 @@ std::shared_ptr<Group> Committer::seal() {
     header.incarnation = journal_end_.incarnation;
     header.id = journal_end_.next_id;
     header.previous_id = journal_end_.last_id;
-    header.sequence = ++journal_end_.last_sequence;
+    header.durable_upto = rules.acknowledge_in_order ? states_.durable() : flushed_max_;
+    header.sequence = states_.order(header.durable_upto);
     header.next_id = rules.fresh_ids ? env_.reactor.secrets().next() : header.sequence + 1;
     // Epochs follow the order of the records.
     header.first_epoch = journal_end_.next_epoch;
     journal_end_.next_epoch += group->transactions.size();
-    header.durable_upto = rules.acknowledge_in_order ? durable_ : flushed_max_;
     // From the machine's clock, also if it was set back: the epochs define the order.
     header.wall_time_ns = env_.reactor.wall_time().time_since_epoch().count();
     if (!rules.follow_clock) {
@@ -264,6 +276,7 @@ std::shared_ptr<Group> Committer::seal() {
     journal_end_.next_id = header.next_id;
     counters.groups.add();
     counters.empty_groups.add(group->is_empty() ? 1 : 0);
+    counters.deferred_groups.add(group->is_deferred() ? 1 : 0);
     counters.transactions.add(group->transactions.size());
     counters.blocks.add(group->blocks);
     for (const Group::PerDevice& device : group->devices) counters.runs.add(device.runs.size());
@@ -303,6 +316,9 @@ ConstBytes Committer::place_record(Group& group) {
 
 Task<> Committer::write(std::shared_ptr<Group> group) {
     const RecordHeader& header = group->header;
+    const auto shown =
+        group->is_deferred() ? GroupStates::Shown::written : GroupStates::Shown::durable;
+    const bool flushes = rules.flush_groups && !group->is_deferred();
     const ConstBytes record = place_record(*group);
     {
         Nursery io(env_.reactor, group_io_max);
@@ -312,7 +328,7 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
                 co_await io.spawn(write_piece(*group, piece));
             }
         }
-        if (!rules.flush_after_writes && rules.flush_groups) co_await io.spawn(flush(*group));
+        if (!rules.flush_after_writes && flushes) co_await io.spawn(flush(*group));
         co_await io.spawn(write_record(*group, record));
         look_ahead(*group);
         co_await io.join();
@@ -320,14 +336,25 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
             co_await group->writes_ended;
         }
     }
-    if (group->io && rules.flush_after_writes && rules.flush_groups) co_await flush(*group);
+    if (group->io) {
+        states_.wrote(header.sequence);
+        if (rules.flush_after_writes && flushes) co_await flush(*group);
+    }
     if (!group->io) {
         if (!rules.fail_at_once) die(group->io.error(), "");
     } else {
+        if (!dead_ && !group->is_deferred()) {
+            states_.flushed_upto(group->flush_covers);
+            states_.flushed(header.sequence);
+        }
         flushed_max_ = std::max(flushed_max_, header.sequence);
         if (!rules.acknowledge_in_order) group->done.set();
     }
-    while (!dead_ && durable_ + 1 != header.sequence) co_await ordered_;
+    while (!dead_ && !states_.may_show(header.sequence, shown)) {
+        // A deferred group before it may have been written after its flush was issued.
+        if (!group->is_deferred()) want_durable(header.sequence);
+        co_await ordered_;
+    }
     if (dead_) {
         // It may be durable all the same. The caller would rely on an error which states that
         // nothing happened, for example no_space of the index. The next opening shows the outcome.
@@ -342,9 +369,9 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
 }
 
 void Committer::finish(Group& group) {
-    durable_ = group.header.sequence;
-    if (!group.is_empty()) filled_ = durable_;
-    proven_ = std::max(proven_, group.header.durable_upto);
+    states_.show(group.header.sequence);
+    if (group.is_deferred()) note_volatile(group);
+    if (!group.is_empty()) filled_ = group.header.sequence;
     cut_ = {group.end_position, group.header.id, group.header.next_id, group.header.incarnation};
     release_space();
     ordered_.wake_all();
@@ -374,6 +401,7 @@ void Committer::die(const Error& error, std::string reason) {
     opened_.wake_all();
     progress_.wake_all();
     wake_.wake_all();
+    wake_flush();
     if (want_checkpoint) want_checkpoint();
 }
 
@@ -452,13 +480,76 @@ void Committer::note_failure(Group& group, const Result<>& failed) {
 }
 
 Task<> Committer::flush(Group& group) {
+    group.flush_covers = states_.visible();
+    volatile_since_.reset();
+    volatile_blocks_ = 0;
     Nursery others(env_.reactor, pool_devices_max);
     for (uint32_t d = 1; d < group.devices.size(); ++d) {
-        if (group.devices[d].blocks == 0 || !rules.flush_all_devices) continue;
+        const bool touched = group.devices[d].blocks > 0 || volatile_on_[d] > states_.durable();
+        if (!touched || !rules.flush_all_devices) continue;
         co_await others.spawn(flush_device(group, *devices_[d]));
     }
     co_await flush_device(group, *devices_[0]);
     co_await others.join();
+    if (!rules.cover_what_came_before) group.flush_covers = states_.visible();
+}
+
+// ---- deferred groups -----------------------------------------------------------------------
+
+void Committer::note_volatile(const Group& group) {
+    const bool is_first = !volatile_since_;
+    if (is_first) volatile_since_ = env_.reactor.now();
+    volatile_blocks_ += group.blocks;
+    for (uint32_t d = 0; d < group.devices.size(); ++d) {
+        if (group.devices[d].blocks > 0) volatile_on_[d] = group.header.sequence;
+    }
+    if (is_first || next_flush() <= env_.reactor.now()) wake_flush();
+}
+
+void Committer::want_durable(uint64_t group) {
+    wanted_durable_ = std::max(wanted_durable_, group);
+    wake_flush();
+}
+
+void Committer::wake_flush() {
+    if (flush_pause_ != nullptr) flush_pause_->request_stop();
+}
+
+Task<Result<>> Committer::make_durable(uint64_t group) {
+    while (states_.durable() < group) {
+        if (dead_) co_return fail(Code::io);
+        want_durable(group);
+        co_await progress_;
+    }
+    co_return Result<>();
+}
+
+Time Committer::next_flush() const {
+    if (!states_.has_volatile()) return Time::max();
+    const bool now = flush_ends_ || wanted_durable_ > states_.durable() ||
+                     volatile_blocks_ >= volatile_blocks_max;
+    if (now) return env_.reactor.now();
+    return volatile_since_ ? *volatile_since_ + deferred_max : Time::max();
+}
+
+Task<> Committer::flush_deferred() {
+    while (!dead_ && !(flush_ends_ && !states_.has_volatile())) {
+        if (const Time next = next_flush(); next > env_.reactor.now()) {
+            StopSource pause;
+            flush_pause_ = &pause;
+            (void)co_await sleep_until(env_.reactor, next, pause.token());
+            flush_pause_ = nullptr;
+            continue;
+        }
+        counters.deferred_flushes.add();
+        const std::shared_ptr<Group> none = make_group();
+        co_await flush(*none);
+        if (dead_ || !none->io) break;
+        states_.flushed_upto(none->flush_covers);
+        release_space();
+        ordered_.wake_all();
+        progress_.wake_all();
+    }
 }
 
 }  // namespace ros2s::engine

@@ -1,4 +1,5 @@
 // Committer: makes groups of transactions durable and visible, one journal record each.
+// group_states.h has the states of a group.
 //
 //   update() stages into the open group ─┐ join: its blocks get their places
 //                                        │ data is written as it comes, in pieces worth a write
@@ -11,9 +12,17 @@
 //
 // While a group is in flight the open one grows. A large group does not wait for the one in flight.
 //
+// A group is deferred if all its transactions are (Transaction::deferred). It is applied and
+// acknowledged without its flush. The next flush makes it durable: that of a later group that waits
+// for one, or that of flush_deferred(), which comes when somebody waits for it (make_durable),
+// when much is deferred, and after deferred_max at the latest.
+//
 // Invariants (each a rule of docs/formats/journal.md; tests switch them off, rules/commit_rules.h)
 // - A flush is issued only when every write it must cover has completed.
-// - Groups become visible and are acknowledged in their order, and only once they are durable.
+// - Groups become visible and are acknowledged in their order, and only once they are durable;
+//   deferred ones once they are written.
+// - A flush makes the deferred groups durable that were visible when it was issued, on all devices
+//   that they were written to.
 // - `durable_upto` in a record is the last group that was durable before the record was written.
 // - A failed write or flush ends all writing at once, until the pool is opened again: no flush that
 //   ends later acknowledges anything. Nothing is retried.
@@ -26,6 +35,7 @@
 
 #include "discarder.h"
 #include "group.h"
+#include "group_states.h"
 #include "journal.h"
 #include "options.h"
 #include "publisher.h"
@@ -42,13 +52,14 @@ class Committer {
     struct JournalEnd {
         Uuid pool;
         uint64_t incarnation = 0;
-        uint64_t last_sequence = 0;  // durable
+        uint64_t last_sequence = 0;  // durable and visible
         uint64_t last_id = 0;
         uint64_t next_id = 0;
         uint64_t next_epoch = 1;
     };
     struct Counters {
-        Counter groups, empty_groups, transactions, blocks, runs, record_bytes, journal_waits;
+        Counter groups, empty_groups, deferred_groups, deferred_flushes, transactions, blocks, runs,
+            record_bytes, journal_waits;
     };
 
     Committer(const Environment& env, std::vector<device::BlockDevice*> devices, Cores& cores,
@@ -70,9 +81,19 @@ class Committer {
         std::shared_ptr<Group> group;
         size_t index = 0;
     };
-    Ticket join(TransactionRecord&& transaction);
+    Ticket join(TransactionRecord&& transaction, bool deferred = false);
     // join(), and waits until the group is published. Errors: those of the group's I/O.
-    Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr);
+    Task<Result<object::Commit>> commit(TransactionRecord&& transaction, Trace* trace = nullptr,
+                                        bool deferred = false);
+
+    // Waits until all groups up to this visible one are durable. Errors: io (some never will be).
+    Task<Result<>> make_durable(uint64_t group);
+    // The same for all that are visible.
+    Task<Result<>> sync(const Call&) { return make_durable(states_.visible()); }
+    [[nodiscard]] const GroupStates& states() const { return states_; }
+    // A deferred group is durable this long after its acknowledgement, if the device is fast
+    // enough.
+    static constexpr Duration deferred_max = std::chrono::seconds(1);
 
     // Commits an empty group if that would free blocks in quarantine. False: it would not, and no
     // group in progress could.
@@ -81,7 +102,7 @@ class Committer {
     // progress. Damage to that update's group would otherwise look like a torn tail.
     void prove_last();
     // The last group that was sealed.
-    [[nodiscard]] uint64_t last_sequence() const { return journal_end_.last_sequence; }
+    [[nodiscard]] uint64_t last_sequence() const { return states_.ordered(); }
     // Signalled when a group is done or blocks become available.
     Event& progress() { return progress_; }
     // A read has ended: blocks may be released.
@@ -137,6 +158,11 @@ class Committer {
     Task<> write_record(Group& group, ConstBytes record);
     Task<> flush_device(Group& group, device::BlockDevice& device);
     Task<> flush(Group& group);
+    Task<> flush_deferred();
+    [[nodiscard]] Time next_flush() const;
+    void wake_flush();
+    void want_durable(uint64_t group);
+    void note_volatile(const Group& group);
     void note_failure(Group& group, const Result<>& failed);
     void learn(bool soon);
     void finish(Group& group);
@@ -169,10 +195,17 @@ class Committer {
     bool is_short_ = false;  // the last group had less than the expected size ...
     Time sealed_short_{};    // ... and was sealed at this time
     bool stopping_ = false;
-    uint64_t durable_ = 0;      // every group up to it is durable and visible
-    uint64_t proven_ = 0;       // the greatest durable_upto of a durable record
-    uint64_t filled_ = 0;       // the last durable group that was not empty
+    GroupStates states_;
+    uint64_t filled_ = 0;       // the last visible group that was not empty
     uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
+    // Of the groups that became visible without a flush since the last flush was issued: when the
+    // first one did, and their blocks.
+    std::optional<Time> volatile_since_;
+    uint64_t volatile_blocks_ = 0;
+    std::vector<uint64_t> volatile_on_;  // by device: the last deferred group with blocks there
+    uint64_t wanted_durable_ = 0;        // somebody waits for this group
+    StopSource* flush_pause_ = nullptr;  // while flush_deferred() sleeps
+    bool flush_ends_ = false;
     Cut cut_;
     std::optional<Error> dead_;
     std::string read_only_reason_;

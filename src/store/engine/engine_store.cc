@@ -154,7 +154,8 @@ object::Features EngineStore::features() const {
             .caps = true,
             .seals = true,
             .locks = true,
-            .leases = true};
+            .leases = true,
+            .deferred = true};
 }
 
 std::string EngineStore::path() const {
@@ -279,6 +280,9 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
     return at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder,
                    request);
 }
+Task<Result<>> EngineStore::sync(const Call& call) {
+    return at_home(pool_->base->cores, pool_->committer, &Committer::sync, call);
+}
 Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call, object::ContainerId container,
                                                     const object::Holder& holder,
                                                     const object::Listening& listening) {
@@ -381,6 +385,13 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_groups_total", "Groups committed.", c.groups);
     counter("ros2store_engine_empty_groups_total", "Groups committed to prove earlier ones.",
             c.empty_groups);
+    counter("ros2store_engine_deferred_groups_total",
+            "Groups acknowledged before their flush (durability=fsync).", c.deferred_groups);
+    counter("ros2store_engine_deferred_flushes_total", "Flushes for these alone.",
+            c.deferred_flushes);
+    const GroupStates& states = pool_->committer.states();
+    visit("ros2store_engine_volatile_groups", "Acknowledged groups that await their flush.",
+          states.visible() - std::min(states.visible(), states.durable()));
     counter("ros2store_engine_transactions_total", "Transactions committed.", c.transactions);
     counter("ros2store_engine_blocks_total", "Data blocks written.", c.blocks);
     counter("ros2store_engine_runs_total", "Contiguous runs that they were written in.", c.runs);

@@ -10,7 +10,7 @@
 // Requests may be made on any of these. Index calls that may block run on helper threads.
 //
 // Invariants: those of ObjectStore, and
-// - An update that returned is on the media, and survives loss of power.
+// - An update that returned is on the media, and survives loss of power, unless it was deferred.
 // - fetch returns only bytes that match the CRC32C stored at their write.
 #pragma once
 #include <map>
@@ -126,6 +126,7 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
+    Task<Result<>> sync(const Call& call) override;
     Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
                                            const object::Holder& holder,
                                            const object::Listening& listening) override;

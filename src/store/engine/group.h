@@ -108,12 +108,14 @@ struct Group {
     std::vector<TransactionRecord> transactions;
     std::vector<Node*> pins;  // nodes that must be in memory to apply it
     RecordBuilder record;
-    uint64_t blocks = 0;  // staged on all devices
+    uint64_t blocks = 0;           // staged on all devices
+    bool waits_for_flush = false;  // one of its transactions is acknowledged only when durable
 
     // Set when sealed.
     RecordHeader header;
     uint64_t end_position = 0;    // of its record in the journal
     Result<> io;                  // of its writes and its flush
+    uint64_t flush_covers = 0;    // its flush also makes groups up to this one durable
     size_t writes_under_way = 0;  // those begun before it was sealed
     Event writes_ended;           // signalled when all of these have ended
 
@@ -130,6 +132,8 @@ struct Group {
     Result<> outcome;  // valid once done
 
     [[nodiscard]] bool is_empty() const { return transactions.empty(); }
+    // Visible when it is written. An empty group is only there to be durable.
+    [[nodiscard]] bool is_deferred() const { return !is_empty() && !waits_for_flush; }
     // Nodes that must be in memory for the transaction that joins next. Its caller keeps them
     // pinned until `done`.
     void hold(std::span<Node* const> nodes) { pins.insert(pins.end(), nodes.begin(), nodes.end()); }
@@ -165,6 +169,8 @@ struct Group {
             device.placed = device.sent = {};
         }
         blocks = 0;
+        waits_for_flush = false;
+        flush_covers = 0;
         io = outcome = {};
         traced = false;
         steps.clear();

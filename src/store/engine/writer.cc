@@ -460,7 +460,8 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    auto commit = co_await committer_.commit(std::move(draft.record()), update.call.trace);
+    auto commit = co_await committer_.commit(std::move(draft.record()), update.call.trace,
+                                             update.transaction.deferred);
     leases_.end(update.container, update.transaction);
     co_return commit;
 }

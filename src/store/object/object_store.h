@@ -11,8 +11,13 @@
 // - A transaction is atomic: all of it takes effect or nothing. When update() returns, it is
 //   durable: an acknowledged write survives a crash. Its Epoch is greater than the epochs of all
 //   transactions that had returned before it was called.
+// - A deferred transaction (Features::deferred) is durable after the next sync(), or after a
+// second.
+//   Until then a loss of power may take it back, with all transactions that have a greater epoch.
+//   The end of the store's process takes nothing back.
 // - fetch, list and query see every transaction that had returned when they were called. They see
-//   nothing of a transaction that is not durable yet. Items of one fetch may see different epochs.
+//   nothing of a transaction that is not durable yet, other than of deferred ones. Items of one
+//   fetch may see different epochs.
 // - Bytes that fail their checksum are never returned: the item's error is `corrupt`.
 #pragma once
 #include <cstdint>
@@ -131,6 +136,8 @@ struct Transaction {
     // repetition, because it may have been done. It does not do so for a new one.
     bool is_new = false;
     Holder holder{};  // the holder for conditions about pins
+    // update() need not wait until it is durable. A store without Features::deferred waits.
+    bool deferred = false;
     std::vector<Condition> conditions;
     std::vector<Operation> operations;
 };
@@ -276,6 +283,7 @@ struct Features {
     bool seals = false;           // Operation::seals are kept; else such a write is `unsupported`
     bool locks = false;           // lock()
     bool leases = false;          // listen(), and Link::wants_lease
+    bool deferred = false;        // Transaction::deferred has an effect
     // Set by a store that several clients open at once: what does not hold across these clients.
     bool own_epochs = false;  // epochs of different clients are ordered only within an object
     bool own_pins = false;    // a pin is visible only to the users of this instance
@@ -366,6 +374,9 @@ class ObjectStore {
                                                    const LockRequest& /*request*/) {
         co_return fail(Code::unsupported);
     }
+    // Waits until every transaction that had returned is durable. Errors: io (some are lost, and
+    // the store accepts no updates any more).
+    virtual Task<Result<>> sync(const Call& /*call*/) { co_return Result<>(); }
     // Leases (leases.h): a holder that listens may get leases with fetch_chain(). It hears here
     // which of them others wait for, drops what it keeps under these, and gives them back with its
     // next call. The reply comes after listening_max at the latest. What the holder keeps is valid

@@ -16,6 +16,12 @@ struct CommitRules {
     bool flush_after_writes = true;
     // ... including those that began before it was sealed.
     bool await_writes_ahead = true;
+    // A flush makes durable what was visible when it was issued, and not what came meanwhile.
+    bool cover_what_came_before = true;
+    // Deferred groups are durable before a checkpoint has them ...
+    bool flush_before_index = true;
+    // ... and before another process learns of them.
+    bool show_durable_only = true;
     // Recovery compares the data of unproven records with the CRCs in them ...
     bool verify_tail_data = true;
     // ... and not the data of proven ones: their blocks may have been reused since.

@@ -26,6 +26,10 @@ class Batch {
     Batch(Batch&&) = default;
     Batch& operator=(Batch&&) = default;
 
+    auto&& deferred(this auto&& self) {
+        self.transaction_.deferred = true;
+        return std::forward<decltype(self)>(self);
+    }
     auto&& write(this auto&& self, const AkeyAddress& address, uint64_t offset, std::string bytes) {
         Operation& operation = self.add(Operation::Kind::write, address);
         operation.extent = {offset, bytes.size()};
