@@ -287,9 +287,16 @@ void add_container(CLI::App& app, Arguments& arguments) {
         command.app.add_option("--files", command.options->files,
                                "cap on its number of files: 10M; 0: no cap");
     };
+    const auto with_durability = [](const Command<ContainerOptions>& command) {
+        command.app.add_option("--durability", command.options->durability,
+                               "when changes are durable: durable (when they return), or fsync (at "
+                               "fsync and within a second, if the program itself opens the pool)");
+    };
     with_caps(create);
-    auto set = add("set", "change a container's caps or owner", container_set, uri);
+    with_durability(create);
+    auto set = add("set", "change a container's caps, owner or durability", container_set, uri);
     with_caps(set);
+    with_durability(set);
     set.app.add_option(
         "--owner", set.options->owner,
         "the new owner: a tenant, or the subject of a certificate; '': administrators");
@@ -298,7 +305,7 @@ void add_container(CLI::App& app, Arguments& arguments) {
     rekey.app.add_option("--key", rekey.options->key, "the new key, as for create")->required();
     add("list", "list the containers of a pool", container_list,
         "a pool directory, or a URI of the pool: ros2s+dpu://HOST/POOL");
-    add("query", "show a container's id, owner, use and caps", container_query, uri);
+    add("query", "show a container's id, owner, durability, use and caps", container_query, uri);
     auto check = add("check", "find space and keys that belong to no file", container_check, uri);
     check.app.add_flag("--free", check.options->free, "free the space and remove the keys");
     auto destroy =

@@ -97,7 +97,8 @@ struct ContainerOptions {
     bool yes = false;
     bool free = false;  // check
     std::string encryption = "none";
-    std::string key;  // its name among those of ROS2STORE_KEYS
+    std::string key;                        // its name among those of ROS2STORE_KEYS
+    std::optional<std::string> durability;  // create, set
     // create, set: caps, as a tenant's; set: the owner. Options that are not given change nothing.
     std::optional<std::string> space, files, owner;
 };

@@ -364,7 +364,13 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
 // `received` is the request's own memory, which contains `data`.
 Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   bool keeps_set_ids, ReceiveBuffer received, ConstBytes data, uint64_t offset) {
-    const auto written = co_await write_bytes(server, node, file, data, offset, keeps_set_ids);
+    auto written = co_await write_bytes(server, node, file, data, offset, keeps_set_ids);
+    // O_SYNC, O_DSYNC, and RWF_DSYNC of this write alone.
+    if (written && (file.flags & O_DSYNC) != 0 && server.file_system().is_deferred()) {
+        const Call call;
+        const auto durable = co_await server.file_system().fsync(call, handle_of(file));
+        if (!durable) written = fail(durable.error());
+    }
     if (written) {
         if (!keeps_set_ids) server.set_ids_may_be_gone(node);
         fuse_reply_write(request, *written);

@@ -7,17 +7,18 @@ namespace ros2s::fuse {
 namespace {
 
 // For mount(8) and systemd, or what every mount does: it is nosuid and nodev, makes each operation
-// durable, and changes no access times.
-constexpr std::array<std::string_view, 19> without_effect{
-    "rw",      "defaults", "auto",  "noauto",  "nofail",    "_netdev", "user",
-    "users",   "nouser",   "owner", "group",   "nosuid",    "nodev",   "sync",
-    "dirsync", "async",    "exec",  "noatime", "nodiratime"};
+// durable (or the container says otherwise), and changes no access times.
+constexpr std::array<std::string_view, 17> without_effect{
+    "rw",    "defaults", "auto",   "noauto", "nofail", "_netdev", "user",    "users",     "nouser",
+    "owner", "group",    "nosuid", "nodev",  "async",  "exec",    "noatime", "nodiratime"};
 
 // Empty: it has no effect here.
 Result<std::string> argument_for(std::string_view option, Report& report) {
     if (option == "ro") return "--read-only";
     if (option == "allow_other") return "--allow-other";
     if (option == "no_cache") return "--no-cache";
+    if (option == "sync" || option == "dirsync") return "--durability=durable";
+    if (option.starts_with("durability=")) return "--" + std::string(option);
     const bool is_for_others = option.empty() || option.starts_with("x-") ||
                                option.starts_with("X-") || option.starts_with("comment=") ||
                                option.starts_with("user=");
@@ -25,7 +26,8 @@ Result<std::string> argument_for(std::string_view option, Report& report) {
         return "";
     }
     return report.fail(Code::invalid,
-                       "the mount option '{}' is not supported; ro, allow_other and no_cache are",
+                       "the mount option '{}' is not supported; ro, allow_other, no_cache and "
+                       "durability=durable are",
                        option);
 }
 

@@ -31,6 +31,10 @@ TEST(MountHelper, ProgramIsKnownByItsName) {
 TEST(MountHelper, OptionsAreTranslated) {
     EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "ro,allow_other,no_cache"}),
                 ElementsAre("m", "uri", "/mnt", "--read-only", "--allow-other", "--no-cache"));
+    for (const char* option : {"sync", "dirsync", "durability=durable"}) {
+        EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", option}),
+                    ElementsAre("m", "uri", "/mnt", "--durability=durable"));
+    }
 }
 
 TEST(MountHelper, OptionsForOtherProgramsAreIgnored) {

@@ -17,6 +17,9 @@ constexpr const char* more = R"(
 DURABILITY
   A write(2), and every change of a name or an attribute, is durable when the call returns, also
   without fsync. What a program stores through a shared memory mapping is durable after msync.
+  With ros2s+local and a container that has durability=fsync, a change is durable at the next fsync
+  of any file or directory (also `sync MOUNT_POINT`, not sync(2)), at unmounting, and within a
+  second. A loss of power before takes back the last changes; a killed mount loses none.
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages
@@ -62,6 +65,10 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
     bool no_cache = false;
     app.add_flag("--no-cache", no_cache, "disable the kernel's caches");
+    std::string durability;
+    app.add_option("--durability", durability,
+                   "durable: each change is durable when it returns, also if the container has "
+                   "durability=fsync");
     app.add_flag("--print-pid", options.print_pid,
                  "write the number of the process that serves the mount to standard output");
     app.set_version_flag("--version", "ros2store-fuse " ROS2STORE_VERSION);
@@ -92,7 +99,14 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
         exit_status = 2;
         return std::nullopt;
     }
+    if (!durability.empty() && durability != "durable") {
+        std::cerr << "ros2store-fuse: a mount can only ask for --durability durable; set less for "
+                     "the container: ros2store container set --durability\n";
+        exit_status = 2;
+        return std::nullopt;
+    }
     options.uri = std::move(*parsed);
+    if (!durability.empty()) options.uri.is_durable = true;
     // The background process must not depend on its starting directory.
     options.uri.make_absolute();
     return options;

@@ -60,6 +60,12 @@
  * long as it has users. Calls wait for it. One process may open a pool many times.
  *
  * DURABILITY. A write or a namespace operation is durable when its call returns. fsync is cheap.
+ * A container with durability=fsync (`ros2store container set URI --durability fsync`) asks for
+ * less, and gets it while this process has its pool open itself (ros2s+local): a change is durable
+ * at the next ros2s_fsync of any file, at ros2s_close, and within a second. A loss of power takes
+ * back the changes since then, all after one point in their order; the end of the process takes
+ * nothing back. ?durability=durable refuses that for one program, and O_SYNC or O_DSYNC for one
+ * file. If the disk fails meanwhile, each ros2s_fsync fails with -EIO, and changes with -EROFS.
  *
  * PATHS. UTF-8 or any bytes except NUL. A path with a leading '/' starts at the container's root,
  * any other path at the URI's path. Symbolic links are followed within the container. Permission
@@ -136,8 +142,8 @@ ROS2S_API int ros2s_close(ros2s_fs* fs);
 typedef struct ros2s_file ros2s_file;
 
 /* `flags` as in open(2): O_RDONLY, O_WRONLY, O_RDWR with O_CREAT, O_EXCL, O_TRUNC, O_APPEND,
- * O_NOFOLLOW. O_CLOEXEC, O_DIRECT, O_SYNC, O_DSYNC and O_NOCTTY are allowed and ignored. Others are
- * -EINVAL. Regular files only (-EISDIR). */
+ * O_NOFOLLOW. O_SYNC and O_DSYNC: see DURABILITY. O_CLOEXEC, O_DIRECT and O_NOCTTY are allowed and
+ * ignored. Others are -EINVAL. Regular files only (-EISDIR). */
 ROS2S_API int ros2s_file_open(ros2s_fs* fs, const char* path, int flags, mode_t mode,
                               ros2s_file** file);
 /* -EBUSY while requests of a queue use the file. After any other error the file is closed. */

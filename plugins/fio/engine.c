@@ -170,7 +170,9 @@ static void iomem_free(struct thread_data* td) {
 static int open_file(struct thread_data* td, struct fio_file* file) {
     struct job* const job = td->io_ops_data;
     const int writes = td_write(td) || td_trim(td);
-    const int flags = !writes ? O_RDONLY : O_RDWR | (td->o.allow_create ? O_CREAT : 0);
+    const int flags = !writes ? O_RDONLY
+                              : O_RDWR | (td->o.allow_create ? O_CREAT : 0) |
+                                    (td->o.sync_io & (O_SYNC | O_DSYNC));
     ros2s_file* opened;
     const int result = ros2s_file_open(job->opened->fs, file->file_name, flags, 0644, &opened);
 

@@ -3,6 +3,8 @@ watch, which counts losses under load, notices missing data.
 
 usage: kill_test.py BIN_DIRECTORY DEV_DIRECTORY"""
 
+import ctypes
+import os
 import shutil
 import struct
 import subprocess
@@ -53,6 +55,18 @@ def the_watch_counts(uri):
     return found == list(range(len(false) + 1))
 
 
+def durability_shown(uri):
+    """Returns whether the library says that it defers, to a program that asks how its file is reached."""
+    library = ctypes.CDLL(BIN.parent / "lib" / "libros2store.so")
+    library.ros2s_path_report.restype = ctypes.c_ssize_t
+    fs, file, text = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.create_string_buffer(1 << 16)
+    assert library.ros2s_open(uri.encode(), None, ctypes.byref(fs), text, ctypes.c_size_t(len(text))) == 0, text.value
+    assert library.ros2s_file_open(fs, b"asked", os.O_RDWR | os.O_CREAT, 0o600, ctypes.byref(file)) == 0
+    assert library.ros2s_path_report(file, 0, text, ctypes.c_size_t(len(text))) > 0
+    assert library.ros2s_fsync(file) == library.ros2s_file_close(file) == library.ros2s_close(fs) == 0
+    return b"durable at fsync" in text.value
+
+
 def main():
     scratch = Path(tempfile.mkdtemp(prefix="ros2store-kill-"))
     pool = scratch / "pool"
@@ -60,18 +74,27 @@ def main():
         subprocess.run([BIN / "ros2store", "up", "--no-daemons", pool, "--size", "512M"], check=True,
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         uri = f"ros2s+local:///pool/main/{{}}?dir={pool}"
+        deferred = f"ros2s+local:///pool/deferred{{}}?dir={pool}"
+        subprocess.run([BIN / "ros2store", "container", "create", deferred.format(""), "--durability", "fsync"],
+                       check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         for name in ("killed", "control", "watched"):
             subprocess.run([BIN / "ros2store", "mkdir", uri.format(name)], check=True,
                            stdin=subprocess.DEVNULL)
         intact = [kept for _, kept in
                   kill.rounds(BIN / "kill_writer", uri.format("killed"), ROUNDS, LEAST)]
+        # The end of the process takes nothing back of what was written.
+        intact += [kept for _, kept in
+                   kill.rounds(BIN / "kill_writer", deferred.format("/"), ROUNDS, LEAST)]
+        shown = [durability_shown(f"ros2s+local:///pool/deferred?dir={pool}{more}")
+                 for more in ("", "&durability=durable")]
         caught = any(not kept for _, kept in
                      kill.rounds(BIN / "kill_writer_control", uri.format("control"), CONTROL_ROUNDS, LEAST))
         counts = the_watch_counts(uri.format("watched"))
     finally:
         shutil.rmtree(scratch)
-    print(f"intact after each kill: {intact}; control caught: {caught}; the watch counts: {counts}")
-    return 0 if all(intact) and caught and counts else 1
+    print(f"intact after each kill: {intact}; control caught: {caught}; the watch counts: {counts}; "
+          f"says that it defers, and that it does not: {shown}")
+    return 0 if all(intact) and caught and counts and shown == [True, False] else 1
 
 
 sys.exit(main())

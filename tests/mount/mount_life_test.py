@@ -86,9 +86,12 @@ class Writer(threading.Thread):
             assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
 
 
-@test.each(*SCHEMES)
+@test.each(*SCHEMES, "fsync")
 def killed_mount_loses_nothing_acknowledged(scheme):
-    with Pool(scheme=scheme) as pool:
+    deferred = scheme == "fsync"
+    with Pool(scheme=LOCAL if deferred else scheme) as pool:
+        if deferred:
+            pool.run(mounted_pool.CLI, "container", "set", pool.uri, "--durability", "fsync")
         for round_number in range(3):
             pid = pool.mount()
             os.makedirs(pool.path(f"d{round_number}/deep"))

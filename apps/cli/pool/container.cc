@@ -31,13 +31,35 @@ Task<std::string> encryption_of(CommandContext context, PoolAccess& pool,
     co_return keys.error().code == Code::not_found ? "none" : "unknown";
 }
 
+// "durable", "fsync", or "unknown": the caller may not read the container, or a DPU keeps it from
+// them, which makes each change durable.
+Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
+                                const object::ContainerRecord& container) {
+    auto* const store = (co_await pool.store()).value_or(nullptr);
+    if (store == nullptr) co_return "unknown";
+    const auto found = co_await fs::durability_of(context.call, *store, container.id);
+    co_return std::string(found ? fs::to_string(*found) : "unknown");
+}
+
+// What the container's file system says about itself.
+struct Properties {
+    std::string encryption, durability;
+};
+Task<Properties> properties_of(CommandContext context, PoolAccess& pool,
+                               const object::ContainerRecord& container) {
+    Properties found{.encryption = co_await encryption_of(context, pool, container)};
+    found.durability = co_await durability_of(context, pool, container);
+    co_return found;
+}
+
 Json value_of(const object::ContainerRecord& container, const std::string& uri,
-              const std::string& encryption) {
+              const Properties& properties) {
     return Json::object({{"container", container.properties.label},
                          {"uri", uri},
                          {"id", container.id.uuid.to_string()},
                          {"chunk_bytes", container.properties.chunk_bytes},
-                         {"encryption", encryption},
+                         {"encryption", properties.encryption},
+                         {"durability", properties.durability},
                          {"owner", container.properties.owner},
                          {"used_bytes", container.used.bytes},
                          {"used_values", container.used.values},
@@ -46,8 +68,9 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri,
                          {"created_ns", container.created.time_since_epoch().count()}});
 }
 
-std::string encryption_text(const std::string& encryption) {
-    return encryption == "none" ? "plain" : encryption;
+std::string text_of(const Properties& properties) {
+    return (properties.encryption == "none" ? "plain" : properties.encryption) +
+           (properties.durability == "fsync" ? ", fsync" : "");
 }
 
 // "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
@@ -94,6 +117,26 @@ Result<> check_encryption(const ContainerOptions& options, Report& report) {
     return report.fail(Code::invalid, options.key.empty()
                                           ? "an encrypted container needs a key: give --key NAME"
                                           : "a key is used with --encryption aes-256-gcm only");
+}
+
+Result<std::optional<fs::Durability>> durability_in(const ContainerOptions& options,
+                                                    const api::Uri& uri, Report& report) {
+    if (!options.durability) return std::nullopt;
+    if (uri.transport == api::Uri::Transport::dpu) {
+        return report.fail(Code::unsupported,
+                           "'{}' is behind a DPU, which makes each change durable: leave "
+                           "--durability out",
+                           uri.container);
+    }
+    ROS2S_TRY_ASSIGN(const auto durability, fs::parse_durability(*options.durability, report));
+    return durability;
+}
+
+Task<Result<>> set_durability(CommandContext context, PoolAccess& pool,
+                              const object::ContainerRecord& container, fs::Durability durability) {
+    ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
+    co_return co_await fs::set_durability(context.call, context.environment.reactor, *store,
+                                          container, durability, context.report);
 }
 
 constexpr Duration undoing_max = std::chrono::seconds(10);
@@ -180,6 +223,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto durability, durability_in(options, uri, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri, true));
     const auto made = co_await create_in(
         context, *pool,
@@ -187,13 +231,19 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
          .chunk_bytes = chunk,
          .caps = {.bytes = caps.bytes.value_or(0), .values = caps.values.value_or(0)}},
         options);
+    // If this fails, the container is durable, which is safe.
+    Result<> set;
+    if (made && durability) set = co_await set_durability(context, *pool, *made, *durability);
     co_await pool->close();
     ROS2S_CO_TRY(made);
+    ROS2S_CO_TRY(set);
     context.console.say("container '{}' is ready: {}", uri.container, uri.to_string());
     // A DPU's settings can encrypt what hosts create.
     const bool by_dpu = uri.transport == api::Uri::Transport::dpu;
-    context.console.answer(
-        value_of(*made, uri.to_string(), by_dpu ? "unknown" : options.encryption));
+    const std::string_view shown = fs::to_string(durability.value_or(fs::Durability::durable));
+    context.console.answer(value_of(*made, uri.to_string(),
+                                    {.encryption = by_dpu ? "unknown" : options.encryption,
+                                     .durability = std::string(by_dpu ? "unknown" : shown)}));
     co_return Result<>{};
 }
 
@@ -214,18 +264,25 @@ Task<Result<>> container_rekey(CommandContext context, ContainerOptions options)
 Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto change, change_of(options, context.report));
-    if (!change.owner && !change.bytes && !change.values) {
-        co_return context.report.fail(Code::invalid,
-                                      "nothing to change: give --space, --files or --owner");
+    ROS2S_CO_TRY_ASSIGN(const auto durability, durability_in(options, uri, context.report));
+    const bool changes = change.owner || change.bytes || change.values;
+    if (!changes && !durability) {
+        co_return context.report.fail(
+            Code::invalid, "nothing to change: give --space, --files, --owner or --durability");
     }
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
-    const auto now = co_await pool->set(context.call, uri.container, change);
-    std::string encryption;
-    if (now) encryption = co_await encryption_of(context, *pool, *now);
+    const auto now = changes ? co_await pool->set(context.call, uri.container, change)
+                             : co_await pool->find(context.call, uri.container);
+    Result<> set;
+    if (now && durability) set = co_await set_durability(context, *pool, *now, *durability);
+    Properties properties;
+    if (now) properties = co_await properties_of(context, *pool, *now);
     co_await pool->close();
     ROS2S_CO_TRY(now);
-    context.console.say("container '{}': {}", uri.container, use_text(*now));
-    context.console.answer(value_of(*now, uri.to_string(), encryption));
+    ROS2S_CO_TRY(set);
+    context.console.say("container '{}': {}, durability {}", uri.container, use_text(*now),
+                        properties.durability);
+    context.console.answer(value_of(*now, uri.to_string(), properties));
     co_return Result<>{};
 }
 
@@ -233,10 +290,10 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
     ROS2S_CO_TRY_ASSIGN(api::Uri shown, pool_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, shown));
     const auto containers = co_await pool->containers(context.call);
-    std::vector<std::string> encryptions;
+    std::vector<Properties> properties;
     if (containers) {
         for (const auto& container : *containers) {
-            encryptions.push_back(co_await encryption_of(context, *pool, container));
+            properties.push_back(co_await properties_of(context, *pool, container));
         }
     }
     co_await pool->close();
@@ -254,8 +311,8 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
         }
         context.console.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
                             time_text(container.created), use_text(container),
-                            encryption_text(encryptions[i]), uri);
-        values.push_back(value_of(container, uri, encryptions[i]));
+                            text_of(properties[i]), uri);
+        values.push_back(value_of(container, uri, properties[i]));
     }
     context.console.answer(Json::object({{"containers", Json::array(values)}}));
     co_return Result<>{};
@@ -265,18 +322,19 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
     const auto container = co_await pool->find(context.call, uri.container);
-    std::string encryption;
-    if (container) encryption = co_await encryption_of(context, *pool, *container);
+    Properties properties;
+    if (container) properties = co_await properties_of(context, *pool, *container);
     co_await pool->close();
     ROS2S_CO_TRY(container);
     const std::string& owner = container->properties.owner;
     context.console.say(
-        "container   {}\nid          {}\nchunks      {}\ncreated     {}\nencryption  {}\nowner     "
-        "  {}\nused        {}",
+        "container   {}\nid          {}\nchunks      {}\ncreated     {}\nencryption  {}\n"
+        "durability  {}\nowner       {}\nused        {}",
         container->properties.label, container->id.uuid.to_string(),
-        human_bytes(container->properties.chunk_bytes), time_text(container->created), encryption,
-        owner.empty() ? "administrators" : owner, use_text(*container));
-    context.console.answer(value_of(*container, uri.to_string(), encryption));
+        human_bytes(container->properties.chunk_bytes), time_text(container->created),
+        properties.encryption, properties.durability, owner.empty() ? "administrators" : owner,
+        use_text(*container));
+    context.console.answer(value_of(*container, uri.to_string(), properties));
     co_return Result<>{};
 }
 

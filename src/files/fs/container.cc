@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "records.h"
+#include "ros2s/object/lease_wait.h"
 
 namespace ros2s::fs {
 
@@ -114,6 +115,83 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     co_return fail(formatted.error());
 }
 
+namespace {
+
+struct FoundSuperblock {
+    Superblock record;
+    object::Epoch epoch{};
+};
+
+Task<Result<FoundSuperblock>> find_superblock(const Call& call, object::ObjectStore& store,
+                                              object::ContainerId container) {
+    FoundSuperblock found;
+    FetchItem item =
+        record_item(object_of(root_node), record_dkey(), superblock_akey(), found.record);
+    ROS2S_CO_TRY(co_await store.fetch(call, container, {&item, 1}));
+    ROS2S_CO_TRY_ASSIGN(found.record, record_of(item, found.record));
+    found.epoch = item.epoch;
+    co_return found;
+}
+
+// Puts the record, if nobody has replaced it since it was found.
+object::Transaction replace_superblock(const FoundSuperblock& found) {
+    object::Transaction transaction;
+    transaction.conditions.push_back({.kind = object::Condition::Kind::epoch_equals,
+                                      .object = object_of(root_node),
+                                      .dkey = record_dkey(),
+                                      .akey = superblock_akey(),
+                                      .value = found.epoch.value});
+    transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                      .object = object_of(root_node),
+                                      .dkey = record_dkey(),
+                                      .akey = superblock_akey(),
+                                      .window = object::Window::local(object_bytes(found.record))});
+    return transaction;
+}
+
+}  // namespace
+
+std::string_view to_string(Durability durability) {
+    return durability == Durability::fsync ? "fsync" : "durable";
+}
+
+Result<Durability> parse_durability(std::string_view text, Report& report) {
+    if (text == "durable") return Durability::durable;
+    if (text == "fsync") return Durability::fsync;
+    return report.fail(Code::invalid, "there is no durability '{}': give durable or fsync", text);
+}
+
+Task<Result<Durability>> durability_of(const Call& call, object::ObjectStore& store,
+                                       object::ContainerId container) {
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await find_superblock(call, store, container));
+    const bool at_fsync = (found.record.features_needed & Superblock::durable_on_fsync) != 0;
+    co_return at_fsync ? Durability::fsync : Durability::durable;
+}
+
+Task<Result<>> set_durability(const Call& call, Reactor& reactor, object::ObjectStore& store,
+                              const object::ContainerRecord& record, Durability durability,
+                              Report& report) {
+    constexpr int attempts_max = 16;
+    Result<> done = fail(Code::busy);
+    for (int i = 0; i < attempts_max; ++i) {
+        auto found = co_await find_superblock(call, store, record.id);
+        done = found ? Result<>() : fail(found.error());
+        if (!done) break;
+        uint32_t& features = found->record.features_needed;
+        features &= ~Superblock::durable_on_fsync;
+        if (durability == Durability::fsync) features |= Superblock::durable_on_fsync;
+        const object::Transaction transaction = replace_superblock(*found);
+        const auto put =
+            co_await object::await_leases(store, reactor, call, record.id, transaction,
+                                          co_await store.update(call, record.id, transaction));
+        done = put ? Result<>() : fail(put.error());
+        if (done || done.error().code != Code::condition_failed) break;
+    }
+    if (done) co_return done;
+    co_return report.fail(done.error(), "the durability of the container '{}' cannot be set: {}",
+                          record.properties.label, describe(done.error()));
+}
+
 Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
                                   const object::ContainerRecord& record, object::Operation also,
                                   Report& report) {
@@ -121,13 +199,9 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
     const auto cannot = [&](const Error& error) {
         return report.fail(error, "{} cannot be encrypted: {}", shown, describe(error));
     };
-    Superblock superblock;
-    FetchItem item =
-        record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
-    if (const auto done = co_await store.fetch(call, record.id, {&item, 1}); !done) {
-        co_return cannot(done.error());
-    }
-    if (const auto known = record_of(item, superblock); !known) co_return cannot(known.error());
+    auto found = co_await find_superblock(call, store, record.id);
+    if (!found) co_return cannot(found.error());
+    Superblock& superblock = found->record;
     if ((superblock.features_needed & Superblock::needs_decryption) != 0) {
         co_return report.fail(Code::exists, "{} is encrypted already", shown);
     }
@@ -137,20 +211,10 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
             shown, superblock.chunk_bytes, encrypted_chunk_bytes_max);
     }
     superblock.features_needed |= Superblock::needs_decryption;
-    object::Transaction transaction;
-    transaction.conditions.push_back({.kind = object::Condition::Kind::epoch_equals,
-                                      .object = object_of(root_node),
-                                      .dkey = record_dkey(),
-                                      .akey = superblock_akey(),
-                                      .value = item.epoch.value});
+    object::Transaction transaction = replace_superblock(*found);
     transaction.conditions.push_back({.kind = object::Condition::Kind::no_dkeys,
                                       .object = object_of(root_node),
                                       .akey = entry_akey()});
-    transaction.operations.push_back({.kind = object::Operation::Kind::put,
-                                      .object = object_of(root_node),
-                                      .dkey = record_dkey(),
-                                      .akey = superblock_akey(),
-                                      .window = object::Window::local(object_bytes(superblock))});
     transaction.operations.push_back(std::move(also));
     const auto done = co_await store.update(call, record.id, transaction);
     if (done) co_return Result<>();

@@ -36,6 +36,24 @@ namespace ros2s::fs {
     object::ContainerProperties properties, Owner owner, Report& report,
     const object::Operation* keys = nullptr);
 
+// When changes of a container are durable.
+enum class Durability : uint8_t {
+    durable,  // when they return
+    fsync,    // at fsync, or within a second; the store must be in the program's process
+};
+[[nodiscard]] std::string_view to_string(Durability durability);
+// Errors: invalid, with a sentence.
+[[nodiscard]] Result<Durability> parse_durability(std::string_view text, Report& report);
+// Errors: those of fetch and of the superblock.
+[[nodiscard]] Task<Result<Durability>> durability_of(const Call& call, object::ObjectStore& store,
+                                                     object::ContainerId container);
+// Counts for those who open the container from now on. Errors, with a sentence: those of fetch,
+// update and the superblock.
+[[nodiscard]] Task<Result<>> set_durability(const Call& call, Reactor& reactor,
+                                            object::ObjectStore& store,
+                                            const object::ContainerRecord& record,
+                                            Durability durability, Report& report);
+
 // Declares that the file system, which has no files yet, needs a decrypting store layer
 // (DfsOptions::layers). `also` is part of the same transaction. Programs without such a layer then
 // refuse the container. Errors: not_empty, exists (it is declared already), those of update; each

@@ -48,6 +48,9 @@ struct DfsOptions {
     bool takes_leases = false;
     // False: a mount for reading only. It never punches anything.
     bool reaps = true;
+    // Changes of a container with durability=fsync are deferred, if the store can. Else each is
+    // durable when it returns. Only for a program that ends together with the store.
+    bool defers = false;
     // For the names that open directories keep. Null: the mount's own.
     ListingMemory* listings = nullptr;
     // Interval for checking files without names that other mounts have open.

@@ -128,10 +128,11 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     co_return Result<>();
 }
 
-// An update is durable when the store returns from it, so there is nothing left to do.
-Task<Result<>> DfsMount::fsync(const Call&, FileHandle handle) {
+// Makes everything durable, in one flush: of names that lead to the file, and of a rename over it.
+Task<Result<>> DfsMount::fsync(const Call& call, FileHandle handle) {
     if (handles_.find(handle) == nullptr) co_return fail(Code::stale);
-    co_return Result<>();
+    if (!is_deferred_) co_return Result<>();  // everything is
+    co_return co_await store_.sync(call);
 }
 
 Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, FileHandle handle,
@@ -185,7 +186,7 @@ Task<Result<std::vector<DirectoryEntry>>> DfsMount::read_names(const Call& call,
 Result<PathReport> DfsMount::path_report(FileHandle handle) const {
     const OpenFile* file = handles_.find(handle);
     if (file == nullptr) return fail(Code::stale);
-    return PathReport{.path = store_.path(),
+    return PathReport{.path = store_.path() + (is_deferred_ ? ", durable at fsync" : ""),
                       .reads = file->reads.value(),
                       .read_bytes = file->read_bytes.value(),
                       .writes = file->writes.value(),

@@ -237,6 +237,7 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     }
     state.writers.release(units);
     if (!written) co_return written;
+    if (file->flags.sync && is_deferred_) ROS2S_CO_TRY(co_await store_.sync(call));
     file->writes.add();
     file->written_bytes.add(*written);
     metrics_.writes.add();

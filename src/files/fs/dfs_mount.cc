@@ -172,7 +172,9 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       chunk_bytes_(superblock.chunk_bytes),
       punch_chunks_max_(static_cast<uint32_t>(std::clamp<uint64_t>(
           options.punch_bytes_max / chunk_bytes_, 1, options.punch_chunks_max))),
-      slots_(reactor, container.uuid, options.slots),
+      is_deferred_(options.defers && store.features().deferred &&
+                   (superblock.features_needed & Superblock::durable_on_fsync) != 0),
+      slots_(reactor, container.uuid, options.slots, is_deferred_),
       nodes_(reactor),
       listings_(options.listings == nullptr ? own_listings_ : *options.listings),
       node_lease_(reactor, 1),

@@ -54,6 +54,7 @@ class DfsMount final : public Dfs {
              DfsOptions options, const Superblock& superblock);
     ~DfsMount() override;
     Task<> close_all() override;
+    bool is_deferred() const override { return is_deferred_; }
     LeaseSet* leases() override { return takes_leases() ? &leases_ : nullptr; }
     Task<Result<Leaks>> check(const Call& call, bool free) override;
     void visit_metrics(const MetricVisitor& visit) const override;
@@ -498,6 +499,7 @@ class DfsMount final : public Dfs {
     DfsOptions options_;
     uint64_t chunk_bytes_;
     const uint32_t punch_chunks_max_;  // of one transaction
+    const bool is_deferred_;
     OperationSlots slots_;
     NodeTable nodes_;
     ListingMemory own_listings_;

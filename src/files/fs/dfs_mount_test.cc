@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "ros2s/fs/container.h"
 #include "test_support/counted_dfs.h"
 
 namespace ros2s::fs {
@@ -42,9 +43,10 @@ TEST_F(DfsMounts, UnknownFormatOrFeatureIsRefused) {
     put_record(root_node, superblock_akey(), Superblock{.format = 2, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
     EXPECT_NE(report_.text().find("format 2"), std::string::npos) << report_.text();
-    put_record(root_node, superblock_akey(), Superblock{.features_needed = 8, .chunk_bytes = 8192});
+    put_record(root_node, superblock_akey(),
+               Superblock{.features_needed = 16, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
-    EXPECT_NE(report_.text().find("0x8"), std::string::npos) << report_.text();
+    EXPECT_NE(report_.text().find("0x10"), std::string::npos) << report_.text();
     put_record(root_node, superblock_akey(), Superblock{.version = 9, .chunk_bytes = 8192});
     EXPECT_EQ(mount(), Code::bad_version);
     put_record(root_node, superblock_akey(), Superblock{.chunk_bytes = 1000});
@@ -54,6 +56,41 @@ TEST_F(DfsMounts, UnknownFormatOrFeatureIsRefused) {
     put_record(root_node, superblock_akey(), Superblock{.chunk_bytes = 8192});
     EXPECT_EQ(mount(), std::nullopt);
     unmount();
+}
+
+// The property, the mount's option and the store must agree before a change is deferred.
+TEST_F(DfsMounts, ChangesAreDeferredOnlyIfAllAgree) {
+    struct Row {
+        bool property, option, store, deferred;
+    };
+    for (const Row& row : {Row{true, true, true, true}, Row{false, true, true, false},
+                           Row{true, false, true, false}, Row{true, true, false, false}}) {
+        store_.claimed.deferred = row.store;
+        ASSERT_EQ(format(), std::nullopt);
+        const object::ContainerRecord record{.id = container_, .properties = {.label = "c"}};
+        const auto wanted = row.property ? Durability::fsync : Durability::durable;
+        ASSERT_TRUE(
+            world_.run(set_durability(call_, world_.core(), store_, record, wanted, report_)))
+            << report_.text();
+        EXPECT_EQ(*world_.run(durability_of(call_, store_, container_)), wanted);
+        ASSERT_EQ(mount({.defers = row.option}), std::nullopt);
+        EXPECT_EQ(fs_->is_deferred(), row.deferred);
+        store_.deferred = store_.syncs = 0;
+        const auto made =
+            world_.run(fs_->create(call_, root_node, "f", 0644, {.write = true, .sync = true}, {}));
+        ASSERT_TRUE(made);
+        EXPECT_EQ(store_.deferred > 0, row.deferred);
+        EXPECT_EQ(store_.syncs, 0);
+        std::string bytes = "x";
+        ASSERT_TRUE(world_.run(fs_->pwrite(
+            call_, made->handle, Window::local(std::as_writable_bytes(std::span(bytes))), 0)));
+        EXPECT_EQ(store_.syncs, row.deferred ? 1 : 0);
+        EXPECT_TRUE(world_.run(fs_->fsync(call_, made->handle)));
+        EXPECT_EQ(store_.syncs, row.deferred ? 2 : 0);
+        unmount();
+        ASSERT_TRUE(world_.run(store_.destroy_container(call_, container_)));
+        world_.run(make_container());
+    }
 }
 
 TEST_F(DfsMounts, InvalidInodeRecordIsRefused) {

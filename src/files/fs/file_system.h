@@ -142,6 +142,7 @@ struct OpenFlags {
     bool write = false;
     bool append = false;  // each write goes to the current end of the file, atomically
     bool truncate = false;
+    bool sync = false;       // each write is durable when it returns
     bool exclusive = false;  // create only: `exists` if the name is taken
     // Of create(), which needs `write` and an empty name: the new file has no name. It ends with
     // its last handle, unless link() gives it a name. With `exclusive` that is not_found.
@@ -372,13 +373,18 @@ class FileSystem : public Namespace {
                                          uint64_t offset) = 0;
     // All or nothing per chunk. Returns the bytes written: less than the window only if the rest
     // failed after the beginning was written. A call with the rest returns its error. Durable on
-    // return, if the file system promises that (LocalFs: on fsync). If the call has checksums,
-    // another process sent the bytes with them. Bytes that differ from them are refused
+    // return, if the file system promises that (LocalFs, or is_deferred(): on fsync). If the call
+    // has checksums, another process sent the bytes with them. Bytes that differ from them are
+    // refused
     // (`corrupt`): by the store, which compares its copy, or else here.
     virtual Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                           uint64_t offset) = 0;
-    // Makes everything durable that was acknowledged for this file, and the file's creation.
+    // Makes everything durable that was acknowledged for this file, and the file's creation; if
+    // is_deferred(), everything that was acknowledged. Errors also: io (some of it is lost).
     virtual Task<Result<>> fsync(const Call&, FileHandle handle) = 0;
+    // Changes are acknowledged before they are durable (durability=fsync). Until fsync(), or for a
+    // second, a loss of power takes back the last of them.
+    [[nodiscard]] virtual bool is_deferred() const { return false; }
     // The range becomes a hole and reads as zeros (trim). The size does not change.
     virtual Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                                       uint64_t length) = 0;

@@ -215,7 +215,8 @@ TEST_F(NamesCheck, ContainerWithoutFileSystemIsNotFound) {
     NamesCheckOptions options;
     EXPECT_EQ(outcome_of(world_.run(check_names(call_, store_, made->id, options))),
               Code::not_found);
-    put_record(root_node, superblock_akey(), Superblock{.features_needed = 8, .chunk_bytes = 8192});
+    put_record(root_node, superblock_akey(),
+               Superblock{.features_needed = 16, .chunk_bytes = 8192});
     EXPECT_EQ(outcome_of(world_.run(check_names(call_, store_, container_, options))),
               Code::bad_version);
 }

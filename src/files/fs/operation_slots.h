@@ -19,12 +19,13 @@ class OperationSlots {
     // stored reply to another client's request is therefore never taken for a reply to one of
     // these. `owner` names the reply space that they use. It is the container's, so mounts of other
     // containers in the same process lose no replies.
-    OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count)
+    // `deferred`: all transactions are (object::Transaction).
+    OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count, bool deferred = false)
         : OperationSlots(reactor,
                          {.client = Uuid::make(reactor.secrets()),
                           .owner = owner,
                           .digest = Digest().add(reactor.secrets().next()).value()},
-                         count) {}
+                         count, deferred) {}
 
     // A borrowed slot with an empty transaction. The destructor returns it.
     class [[nodiscard]] HeldSlot {
@@ -71,11 +72,14 @@ class OperationSlots {
     }
 
   private:
-    OperationSlots(Reactor& reactor, const UpdateName& first, uint32_t count)
+    OperationSlots(Reactor& reactor, const UpdateName& first, uint32_t count, bool deferred)
         : slots_(reactor, first, count),
           reserved_(reactor, reserved(first, count), 1),
           transactions_(count + 1) {
-        for (auto& each : transactions_) each.holder = {.client = first.client};
+        for (auto& each : transactions_) {
+            each.holder = {.client = first.client};
+            each.deferred = deferred;
+        }
     }
     static UpdateName reserved(UpdateName first, uint32_t slot) {
         first.slot = slot;

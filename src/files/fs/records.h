@@ -65,7 +65,11 @@ struct Superblock {
     static constexpr uint32_t has_node_flags = 2;
     // The same for access control lists.
     static constexpr uint32_t has_acls = 4;
-    static constexpr uint32_t known = needs_decryption | has_node_flags | has_acls;
+    // durability=fsync: changes need to be durable only at fsync. A program that does not know it
+    // would not say so.
+    static constexpr uint32_t durable_on_fsync = 8;
+    static constexpr uint32_t known =
+        needs_decryption | has_node_flags | has_acls | durable_on_fsync;
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;

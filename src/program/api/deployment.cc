@@ -181,6 +181,7 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
     ROS2S_CO_TRY(check_pool_name(uri_, pool_->name(), report));
     if (uri_.container.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(file_system_, co_await mount(call, uri_.container, report));
+    if (file_system_->is_deferred()) path_ += ", durable at fsync";
     co_return Result<>{};
 }
 
@@ -328,6 +329,7 @@ Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string co
                                                 Report& report) {
     co_return stack_.push("Dfs", co_await pool_->open_container(call, std::move(container),
                                                                 {.reaps = !options_.read_only,
+                                                                 .defers = !uri_.is_durable,
                                                                  .layers = store_layers_.get(),
                                                                  .log = environment_.log},
                                                                 report));

@@ -46,6 +46,7 @@ class Parser {
         ROS2S_TRY(parse_path());
         ROS2S_TRY(parse_query());
         ROS2S_TRY(check_timeout());
+        ROS2S_TRY(check_durability());
         ROS2S_TRY(check_transport());
         // The written form must be a valid URI again, and there a byte may take three.
         if (const size_t length = uri_.to_string().size(); length > uri_bytes_max) {
@@ -191,7 +192,7 @@ class Parser {
         }
         if (field == nullptr) {
             return wrong(begin, fmt::format("the parameter '{}' is not one of provider, socket, "
-                                            "dir, timeout, rados, user, metadata, data",
+                                            "dir, timeout, durability, rados, user, metadata, data",
                                             key));
         }
         if (!field->empty()) return wrong(begin, fmt::format("'{}' is given twice", key));
@@ -207,6 +208,7 @@ class Parser {
                                           {"socket", &uri_.socket},
                                           {"dir", &uri_.dir},
                                           {"timeout", &timeout_},
+                                          {"durability", &durability_},
                                           {"rados", &uri_.rados},
                                           {"user", &uri_.user},
                                           {"metadata", &uri_.metadata},
@@ -231,6 +233,19 @@ class Parser {
                                      timeout_, Uri::timeout_max.count()));
         }
         uri_.timeout = std::chrono::seconds(seconds);
+        return {};
+    }
+
+    // A program asks for more than the container, never for less.
+    Result<> check_durability() {
+        if (durability_.empty()) return {};
+        if (durability_ != "durable") {
+            return wrong(text_.find('?'),
+                         fmt::format("the durability '{}' is not 'durable': less can only be set "
+                                     "for a container (ros2store container set --durability)",
+                                     durability_));
+        }
+        uri_.is_durable = true;
         return {};
     }
 
@@ -311,7 +326,7 @@ class Parser {
     const bool needs_container_;
     Report& report_;
     Uri uri_;
-    std::string timeout_;
+    std::string timeout_, durability_;
     size_t at_ = 0;
 };
 
@@ -367,6 +382,7 @@ std::string Uri::to_string() const {
     add("socket", socket);
     add("dir", dir);
     add("timeout", timeout.count() == 0 ? "" : std::to_string(timeout.count()));
+    add("durability", is_durable ? "durable" : "");
     add("rados", rados);
     add("user", user);
     add("metadata", metadata);

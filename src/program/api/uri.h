@@ -1,6 +1,7 @@
 // Uri: the grammar of the names of containers and of paths in them, for people and programs:
 //
 //     ros2s[+local|+dpu]://[host:port]/pool/container[/path][?provider=…&socket=…&dir=…&timeout=…]
+//         [&durability=durable]
 //     ros2s+local:///pool/container[/path]?rados=CONF[&user=…&metadata=…&data=…]
 //
 // Bytes outside [A-Za-z0-9._~-] may be percent-encoded anywhere after the scheme. Spaces and
@@ -40,6 +41,8 @@ struct Uri {
     // For each request to a server, from 1 s to timeout_max. 0: not limited.
     static constexpr std::chrono::seconds timeout_max = std::chrono::hours(24);
     std::chrono::seconds timeout{0};
+    // Each change is durable when it returns, also if the container asks for less.
+    bool is_durable = false;
     // Of a Ceph cluster: its configuration file, the user (client.NAME), and the RADOS pools for
     // metadata and data. Empty: see rados_address().
     std::string rados;

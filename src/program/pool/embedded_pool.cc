@@ -9,6 +9,7 @@
 #include "pool_service.h"
 #include "ros2s/base/descriptor.h"
 #include "ros2s/client/counted_store.h"
+#include "ros2s/engine/served_store.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -74,6 +75,10 @@ Task<Result<std::unique_ptr<EmbeddedPool>>> EmbeddedPool::open(Environment envir
     co_return std::move(pool);
 }
 
+EmbeddedPool::EmbeddedPool(Environment environment, PoolDirectory directory)
+    : environment_(std::move(environment)), directory_(std::move(directory)) {}
+EmbeddedPool::~EmbeddedPool() = default;
+
 Task<Result<>> EmbeddedPool::begin(OwnerRecord self, bool is_for_others, Report& report) {
     engine::EngineOptions options;
     if (self.program == engine_program || self.shares) {
@@ -96,8 +101,9 @@ Task<Result<>> EmbeddedPool::begin(OwnerRecord self, bool is_for_others, Report&
 // Without a service the pool can still be used here.
 Task<Result<>> EmbeddedPool::share(OwnerRecord self, bool must, Report& report) {
     Report refusal;
+    served_ = std::make_unique<engine::ServedStore>(store());
     auto service = co_await PoolService::listen(
-        environment_, directory(), store(),
+        environment_, directory(), *served_,
         [self, owner = ownership_](const std::vector<PoolUser>& users) {
             OwnerRecord now = self;
             now.users = users;

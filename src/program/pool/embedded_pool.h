@@ -26,7 +26,8 @@ class CountedStore;
 }
 namespace ros2s::engine {
 class EngineStore;
-}
+class ServedStore;
+}  // namespace ros2s::engine
 namespace ros2s::object {
 class LeaseTable;
 }
@@ -63,6 +64,7 @@ class EmbeddedPool {
                                                                           EmbeddedOptions options,
                                                                           OwnerRecord& present,
                                                                           Report& report);
+    ~EmbeddedPool();
     Task<> close();
 
     [[nodiscard]] const std::string& name() const { return directory_.config.pool; }
@@ -108,8 +110,7 @@ class EmbeddedPool {
     Task<> until_unused(Duration within);
 
   private:
-    EmbeddedPool(Environment environment, PoolDirectory directory)
-        : environment_(std::move(environment)), directory_(std::move(directory)) {}
+    EmbeddedPool(Environment environment, PoolDirectory directory);
     Task<Result<>> begin(OwnerRecord self, bool is_for_others, Report& report);
     // `must`: the pool is opened for others.
     Task<Result<>> share(OwnerRecord self, bool must, Report& report);
@@ -120,6 +121,7 @@ class EmbeddedPool {
     Stack stack_;
     engine::EngineStore* engine_ = nullptr;
     client::CountedStore* client_ = nullptr;
+    std::unique_ptr<engine::ServedStore> served_;  // for other processes
     Ownership* ownership_ = nullptr;
     PoolService* service_ = nullptr;  // null: it is not shared
 };

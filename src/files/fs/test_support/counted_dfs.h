@@ -20,7 +20,8 @@ class CountingStore final : public object::ForwardingStore {
     object::Features claimed{.multi_object_transactions = true, .conditions = true, .chains = true};
     uint64_t fetches = 0, items = 0, chains = 0, updates = 0, operations = 0, conditions = 0,
              queries = 0, lists = 0, operations_most = 0;
-    std::optional<uint64_t> full_at;  // no space for this chunk of any file
+    uint64_t deferred = 0, syncs = 0;  // of the updates
+    std::optional<uint64_t> full_at;   // no space for this chunk of any file
     Code full_code = Code::no_space;
     uint64_t punched_objects_max = UINT64_MAX;  // of one request; no memory for more
     Duration trip{};                            // the time of each request
@@ -45,6 +46,7 @@ class CountingStore final : public object::ForwardingStore {
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
         ++updates;
+        deferred += transaction.deferred ? 1 : 0;
         co_await pass();
         if (!transaction.id.client.is_nil()) owners.insert(transaction.id.owner);
         operations += transaction.operations.size();
@@ -65,6 +67,10 @@ class CountingStore final : public object::ForwardingStore {
             EXPECT_TRUE(co_await below().update(call, container, theirs));
         }
         co_return co_await below().update(call, container, transaction);
+    }
+    Task<Result<>> sync(const Call& call) override {
+        ++syncs;
+        return below().sync(call);
     }
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
                                          const object::ListRequest& request) override {

@@ -17,9 +17,10 @@ using namespace ros2s::api::c;
 namespace ros2s::api::c {
 namespace {
 
-constexpr int flags_used = O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_NOFOLLOW;
+constexpr int flags_used =
+    O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_NOFOLLOW | O_SYNC | O_DSYNC;
 constexpr int flags_without_meaning =
-    O_CLOEXEC | O_DIRECT | O_SYNC | O_DSYNC | O_NOCTTY | O_LARGEFILE | O_NOATIME | O_NONBLOCK;
+    O_CLOEXEC | O_DIRECT | O_NOCTTY | O_LARGEFILE | O_NOATIME | O_NONBLOCK;
 
 Result<fs::OpenFlags> to_open_flags(int flags) {
     const int access = flags & O_ACCMODE;
@@ -30,6 +31,7 @@ Result<fs::OpenFlags> to_open_flags(int flags) {
                          .write = access != O_RDONLY,
                          .append = (flags & O_APPEND) != 0,
                          .truncate = (flags & O_TRUNC) != 0,
+                         .sync = (flags & O_DSYNC) != 0,  // O_SYNC includes it
                          .exclusive = (flags & O_EXCL) != 0};
 }
 
