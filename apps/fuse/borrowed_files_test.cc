@@ -117,13 +117,13 @@ int ask(int fd, unsigned long command, T& body) {
     return ::ioctl(fd, command, &body) == 0 ? 0 : errno;
 }
 
-LendingSession begin(int fd) {
+LendingSession begin_session(int fd) {
     LendingSession session{.client = Uuid::make(Secrets())};
     EXPECT_EQ(ask(fd, hostlink::begin_lending, session), 0);
     return session;
 }
 
-BorrowedFile lend(const LendingSession& session, int fd) {
+BorrowedFile borrow_file(const LendingSession& session, int fd) {
     BorrowedFile file{.session = session.session, .mount = session.mount};
     EXPECT_EQ(ask(fd, hostlink::lend, file), 0);
     return file;
@@ -216,8 +216,8 @@ void as_nobody(const std::function<bool()>& check) {
 
 TEST_F(Lending, TicketWorksOnce) {
     const File file(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
-    const BorrowedFile borrowed = lend(session, file.get());
+    const LendingSession session = begin_session(file.get());
+    const BorrowedFile borrowed = borrow_file(session, file.get());
     EXPECT_TRUE(with_program(session, reads, borrowed.handle));
     const auto again = with_program(session, nothing);
     ASSERT_FALSE(again);
@@ -226,7 +226,7 @@ TEST_F(Lending, TicketWorksOnce) {
 
 TEST_F(Lending, TicketWithAnotherSecretIsRefused) {
     const File file(path(), O_RDONLY);
-    LendingSession session = begin(file.get());
+    LendingSession session = begin_session(file.get());
     session.ticket.bytes.back() ^= 1;
     EXPECT_FALSE(with_program(session, nothing));
     session.ticket.bytes.back() ^= 1;
@@ -235,7 +235,7 @@ TEST_F(Lending, TicketWithAnotherSecretIsRefused) {
 
 TEST_F(Lending, TicketOfAnotherClientIsRefused) {
     const File file(path(), O_RDONLY);
-    LendingSession session = begin(file.get());
+    LendingSession session = begin_session(file.get());
     session.client = Uuid::make(Secrets());
     EXPECT_FALSE(with_program(session, nothing));
 }
@@ -243,7 +243,7 @@ TEST_F(Lending, TicketOfAnotherClientIsRefused) {
 TEST_F(Lending, TicketOfAnotherUserIsRefused) {
     if (::geteuid() != 0) GTEST_SKIP() << "it needs root";
     const File file(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
+    const LendingSession session = begin_session(file.get());
     as_nobody([&] {
         const auto stolen = with_program(session, nothing);
         return !stolen && stolen.error().code == Code::denied;
@@ -253,7 +253,7 @@ TEST_F(Lending, TicketOfAnotherUserIsRefused) {
 TEST_F(Lending, SessionOfAnotherUserDoesNotExist) {
     if (::geteuid() != 0) GTEST_SKIP() << "it needs root";
     const File file(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
+    const LendingSession session = begin_session(file.get());
     as_nobody([&] {
         BorrowedFile body{.session = session.session, .mount = session.mount};
         return ask(file.get(), hostlink::lend, body) == ESTALE;
@@ -267,8 +267,8 @@ Task<> only_reads(hostlink::LinkClient& client, uint64_t handle) {
 
 TEST_F(Lending, HandleForReadingDoesNotWrite) {
     const File file(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
-    EXPECT_TRUE(with_program(session, only_reads, lend(session, file.get()).handle));
+    const LendingSession session = begin_session(file.get());
+    EXPECT_TRUE(with_program(session, only_reads, borrow_file(session, file.get()).handle));
 }
 
 Task<> does_not_read(hostlink::LinkClient& client, uint64_t handle) {
@@ -277,8 +277,8 @@ Task<> does_not_read(hostlink::LinkClient& client, uint64_t handle) {
 
 TEST_F(Lending, HandleForWritingDoesNotRead) {
     const File file(path(), O_WRONLY);
-    const LendingSession session = begin(file.get());
-    EXPECT_TRUE(with_program(session, does_not_read, lend(session, file.get()).handle));
+    const LendingSession session = begin_session(file.get());
+    EXPECT_TRUE(with_program(session, does_not_read, borrow_file(session, file.get()).handle));
 }
 
 // The kernel releases a closed descriptor a little later.
@@ -295,9 +295,9 @@ Task<> loses_first(hostlink::LinkClient& client, File& first, std::array<uint64_
 TEST_F(Lending, HandleEndsWithItsDescriptor) {
     File file(path(), O_RDONLY);
     const File other(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
-    const std::array<uint64_t, 2> handles{lend(session, file.get()).handle,
-                                          lend(session, other.get()).handle};
+    const LendingSession session = begin_session(file.get());
+    const std::array<uint64_t, 2> handles{borrow_file(session, file.get()).handle,
+                                          borrow_file(session, other.get()).handle};
     EXPECT_TRUE(with_program(session, loses_first, file, handles));
 }
 
@@ -311,8 +311,8 @@ Task<> finds_none(hostlink::LinkClient& client, uint64_t others) {
 
 TEST_F(Lending, HandleOfAnotherSessionIsStale) {
     const File file(path(), O_RDONLY);
-    const LendingSession first = begin(file.get()), second = begin(file.get());
-    EXPECT_TRUE(with_program(second, finds_none, lend(first, file.get()).handle));
+    const LendingSession first = begin_session(file.get()), second = begin_session(file.get());
+    EXPECT_TRUE(with_program(second, finds_none, borrow_file(first, file.get()).handle));
 }
 
 Task<> has_no_names(hostlink::LinkClient& client, fs::NodeId node) {
@@ -339,20 +339,21 @@ Task<> has_no_names(hostlink::LinkClient& client, fs::NodeId node) {
 
 TEST_F(Lending, NamesAreRefused) {
     const File file(path(), O_RDWR);
-    const LendingSession session = begin(file.get());
-    EXPECT_TRUE(with_program(session, has_no_names, fs::NodeId{lend(session, file.get()).node}));
+    const LendingSession session = begin_session(file.get());
+    EXPECT_TRUE(
+        with_program(session, has_no_names, fs::NodeId{borrow_file(session, file.get()).node}));
 }
 
 TEST_F(Lending, DirectoryIsRefused) {
     const File directory(mount_point(), O_RDONLY | O_DIRECTORY);
-    const LendingSession session = begin(directory.get());
+    const LendingSession session = begin_session(directory.get());
     BorrowedFile body{.session = session.session, .mount = session.mount};
     EXPECT_EQ(ask(directory.get(), hostlink::lend, body), EINVAL);
 }
 
 TEST_F(Lending, InventedSessionIsRefused) {
     const File file(path(), O_RDONLY);
-    const LendingSession session = begin(file.get());
+    const LendingSession session = begin_session(file.get());
     for (const BorrowedFile& each :
          {BorrowedFile{}, BorrowedFile{.session = session.session + 1, .mount = session.mount},
           BorrowedFile{.session = session.session, .mount = session.mount + 1}}) {
@@ -373,7 +374,7 @@ TEST_F(Lending, TooManySessionsOfAUserAreRefused) {
         }
         return refused == EBUSY;
     });
-    EXPECT_TRUE(with_program(begin(file.get()), nothing));
+    EXPECT_TRUE(with_program(begin_session(file.get()), nothing));
 }
 
 Task<> writes_past_end(hostlink::LinkClient& client, uint64_t handle) {
@@ -389,8 +390,8 @@ TEST_F(Lending, KernelAppendsBehindWhatWasWrittenPastIt) {
     const File file(path(), O_RDWR), log(path(), O_WRONLY | O_APPEND);
     char text[20];
     EXPECT_EQ(::pread(file.get(), text, sizeof text, 9'990), 10);
-    const LendingSession session = begin(file.get());
-    EXPECT_TRUE(with_program(session, writes_past_end, lend(session, file.get()).handle));
+    const LendingSession session = begin_session(file.get());
+    EXPECT_TRUE(with_program(session, writes_past_end, borrow_file(session, file.get()).handle));
     EXPECT_EQ(::write(log.get(), "more", 4), 4);
     EXPECT_EQ(::pread(file.get(), text, sizeof text, 9'990), 16);
     EXPECT_EQ(std::string_view(text, 16), "xxxxxxxxlastmore");

@@ -431,9 +431,9 @@ Task<> Server::serve() {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
-                if (!drops_pages_ && !kernel_caches_.is_dropping() &&
-                    !borrowed_files_.kernel().drops_pages())
-                    break;
+                const bool drops = drops_pages_ || kernel_caches_.is_dropping() ||
+                                   borrowed_files_.kernel().drops_pages();
+                if (!drops) break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
             }

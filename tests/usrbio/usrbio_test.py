@@ -143,7 +143,7 @@ def many_in_flight(mount):
         done = rings.reads.submit().wait(min_results=256)
         assert len(done) == 256
         for each in done:
-            assert each.result == 16384 and bytes(each) == data[each.userdata:][:16384]
+            assert each.result == 16384 and bytes(each) == data[each.userdata:each.userdata + 16384]
 
 
 def large_requests(mount):
