@@ -19,17 +19,17 @@ class LockWaiting : public testing::Test {
     static constexpr NodeId node{5}, other{6};
     static constexpr object::Lock in_the_way{.owner = 9};
 
+    Task<Result<std::optional<object::Lock>>> ask() {
+        ++asked_;
+        if (is_taken_) co_return in_the_way;
+        is_taken_ = true;
+        co_return std::nullopt;
+    }
     // Takes the lock when it is free.
     Task<> take(int caller, StopToken stop, Result<>& done) {
         const Call call{.stop = stop};
-        const auto once = [this]() -> Task<Result<std::optional<object::Lock>>> {
-            ++asked_;
-            if (is_taken_) co_return in_the_way;
-            is_taken_ = true;
-            co_return std::nullopt;
-        };
-        const auto taken =
-            co_await wait_for_lock(waits_, node, world_.core(), call, LockHow::wait, once);
+        const auto taken = co_await wait_for_lock(waits_, node, world_.core(), call, LockHow::wait,
+                                                  [this] { return ask(); });
         if (taken) granted_.push_back(caller);
         done = taken ? Result<>{} : Result<>(fail(taken.error()));
     }
