@@ -46,7 +46,7 @@ CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
     const Duration rest = leases_->until() - now;
     if (rest <= Duration{}) return {};
     CacheTimes times;
-    if (leases_->held(leases, reply.node) != 0 && !unleased_.contains(reply.node.value)) {
+    if (leases_->held(leases, reply.node) != 0 && !old_pages_.contains(reply.node.value)) {
         const Duration kept = std::min(rest, kept_most);
         kept_until_ = std::max(kept_until_, now + kept + kernels_step);
         times.attributes = seconds(kept);
@@ -104,26 +104,35 @@ Task<> KernelCaches::drop_pages(std::vector<PageReads::Read> pages) {
     --dropping_;
 }
 
-Task<> KernelCaches::drop_files(const std::vector<fs::NodeId>& nodes) {
+Task<> KernelCaches::drop_files(std::vector<fs::NodeId> nodes) {
+    ++running_;
     std::vector<PageReads::Read> pages;
-    for (const fs::NodeId node : nodes) pages.push_back({.node = node});
-    return drop_pages(std::move(pages));
+    for (const fs::NodeId node : nodes) {
+        pages.push_back({.node = node});
+        ++old_pages_[node.value];
+    }
+    co_await drop_pages(std::move(pages));
+    for (const fs::NodeId node : nodes) forget_old_pages(node);
+    if (--running_ == 0) idle_.wake_all();
 }
 
 Task<> KernelCaches::drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes) {
     ++running_;
-    ++unleased_[node.value];
+    ++old_pages_[node.value];
     std::vector<PageReads::Read> pages{{.node = node, .begin = offset, .end = offset + bytes}};
     co_await drop_pages(std::move(pages));
-    forget_unleased(node);
+    forget_old_pages(node);
     if (--running_ == 0) idle_.wake_all();
 }
 
-Task<> KernelCaches::unleased_gone(fs::NodeId node) {
-    constexpr Duration at_most = std::chrono::milliseconds(100);
+Task<> KernelCaches::old_pages_gone(fs::NodeId node) {
+    constexpr Duration at_most = std::chrono::seconds(1);
     constexpr Duration pause = std::chrono::microseconds(50);
+    if (!is_started_) co_return;
+    // This process may have been stopped, and the server not have said so yet.
+    if (leases_->number_of(node) == 0 && pages_.take_leased(node)) co_await drop_files({node});
     const Time late = reactor_.now() + at_most;
-    while (unleased_.contains(node.value) && reactor_.now() < late) {
+    while (old_pages_.contains(node.value) && reactor_.now() < late) {
         co_await sleep_for(reactor_, pause);
     }
 }
@@ -173,13 +182,13 @@ Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
 
 Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
-    std::vector<fs::NodeId> paged;
     co_await drop_attributes(leases);
     co_await drop_names(leases);
+    std::vector<fs::NodeId> paged;
     for (const Leased& each : leases) {
         if (pages_.take_leased({each.node})) paged.push_back({each.node});
     }
-    co_await drop_files(paged);
+    co_await drop_files(std::move(paged));
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
     const Time again =

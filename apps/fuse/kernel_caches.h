@@ -99,15 +99,16 @@ class KernelCaches final : public fs::LeaseObserver {
     // before each read.
     void begin_read(fs::NodeId node, bool is_unleased) {
         ++reads_;
-        if (is_unleased) ++unleased_[node.value];
+        if (is_unleased) ++old_pages_[node.value];
     }
     void end_read(fs::NodeId node, bool is_unleased) {
         --reads_;
-        if (is_unleased) forget_unleased(node);
+        if (is_unleased) forget_old_pages(node);
     }
     Task<> drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes);
-    // Waits until they are gone, but not for long: it may be a read here that keeps them.
-    Task<> unleased_gone(fs::NodeId node);
+    // Before the kernel gets attributes, with which it reads pages: waits until those that may be
+    // old are gone, but not for long. It may be a read here that keeps them.
+    Task<> old_pages_gone(fs::NodeId node);
     // A thread drops pages or names. The kernel may wait for replies of this process.
     [[nodiscard]] bool is_dropping() const { return dropping_ > 0; }
 
@@ -126,11 +127,11 @@ class KernelCaches final : public fs::LeaseObserver {
     [[nodiscard]] Duration name_time(const Reply& reply, Time now, Duration rest);
     void drop_attributes(fs::NodeId node) const noexcept;
     Task<> drop_attributes(std::span<const Leased> leases);
-    void forget_unleased(fs::NodeId node) {
-        if (--unleased_[node.value] == 0) unleased_.erase(node.value);
+    void forget_old_pages(fs::NodeId node) {
+        if (--old_pages_[node.value] == 0) old_pages_.erase(node.value);
     }
     Task<> drop_pages(std::vector<PageReads::Read> pages);
-    Task<> drop_files(const std::vector<fs::NodeId>& nodes);
+    Task<> drop_files(std::vector<fs::NodeId> nodes);
     Task<> drop_names(std::span<const Leased> leases);
     struct NameDrop;
     Task<> run(std::shared_ptr<NameDrop> drop);
@@ -146,7 +147,7 @@ class KernelCaches final : public fs::LeaseObserver {
     Time directories_until_{};  // when it has no names of directories any more
     LeasedNames names_;
     size_t running_ = 0, dropping_ = 0, reads_ = 0;
-    std::unordered_map<uint64_t, size_t> unleased_;  // reads and drops of such pages, by node
+    std::unordered_map<uint64_t, size_t> old_pages_;  // unleased reads, and drops, by node
     Semaphore drop_turns_, name_turns_;
     Nursery name_drops_;
     Event idle_;
