@@ -7,6 +7,7 @@
 #include "ready_queue.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/ring.h"
+#include "ros2s/runtime/time.h"
 #include "waker.h"
 
 namespace ros2s {
@@ -16,8 +17,8 @@ class KernelRing : public Ring {
     // Binds the ring to the calling thread; called each time the reactor begins to run.
     virtual void enter_thread() noexcept = 0;
     // Posts the waiters of completed operations, a limited number. Returns true if there were any.
-    // `polling`: the loop has no other work, so a look that costs a system call delays nothing.
-    virtual bool reap(bool polling) noexcept = 0;
+    // `now`: when the turn began. `polling`: the loop has no other work.
+    virtual bool reap(Time now, bool polling) noexcept = 0;
     // Submits operations that submit() kept back. With `sync_in_loop` the first call keeps an
     // fdatasync that is the only transfer, so that sync_here() can follow.
     virtual void flush() noexcept = 0;

@@ -67,8 +67,10 @@ struct OsReactor::Loop {
     std::thread thread;
     uint64_t turns = 0;
     PollHabit poll_habit;
+    Time began{};  // the turn; the only look at the clock in most turns
     Time poll_until{};
     bool polling = false;  // in this wait
+    bool yielded = false;  // at the end of the last turn
     bool worked = false;   // since the wait began
     PollBan poll_ban;
     Time poll_banned_until{};
@@ -76,8 +78,13 @@ struct OsReactor::Loop {
     Result<> open_ring(Report& report);
     void begin();
     void end() {
-        ring->sync_elsewhere();
+        leave();
         running.store(false, std::memory_order_release);
+    }
+    // Another thread may run the next turn, at any time.
+    void leave() noexcept {
+        yielded = false;
+        ring->sync_elsewhere();
     }
     // Sleeps until `until` at most.
     void turn(Time until = Time::max());
@@ -88,7 +95,7 @@ struct OsReactor::Loop {
     void idle(Time until);
     bool may_sync(Time until) const noexcept;
     bool polls(bool new_work);
-    void yield_once(Time before);
+    void yielded_for(Duration took);
     void relax();
     void sleep(Time until);
     void wake() noexcept;
@@ -115,6 +122,7 @@ void OsReactor::Loop::begin() {
     // One thread at a time, and no loop inside a loop.
     ROS2S_CHECK(!running.exchange(true, std::memory_order_acquire));
     ring->enter_thread();
+    began = read_clock(CLOCK_MONOTONIC);
     worked = true;
 }
 
@@ -125,6 +133,8 @@ void OsReactor::Loop::turn(Time until) {
 // Returns true if it resumed anything.
 bool OsReactor::Loop::turn_without_sleep() {
     ++turns;
+    const Time before = std::exchange(began, read_clock(CLOCK_MONOTONIC));
+    if (std::exchange(yielded, false)) yielded_for(began - before);
     if (collect()) worked = true;
     fire_timers();
     if (ready.empty()) return false;
@@ -139,17 +149,16 @@ bool OsReactor::Loop::collect() {
     const size_t posts = mailbox.take_all([this](RemotePost& post) { ready.push(post.handle); });
     counters.remote_posts.add(posts);
     bool found = posts > 0;
-    found |= ring->reap(polling && !worked);
+    found |= ring->reap(began, polling && !worked);
     for (size_t i = 0; i < pollers.size(); ++i) found |= pollers[i]->poll();
     return found;
 }
 
 void OsReactor::Loop::fire_timers() {
     if (timers.empty()) return;
-    const Time now = read_clock(CLOCK_MONOTONIC);
     for (size_t i = 0; i < timers_per_turn && !timers.empty(); ++i) {
         Timer& timer = timers.earliest();
-        if (timer.at > now) return;
+        if (timer.at > began) return;
         timers.disarm(timer);
         ready.push(timer.waiter);
     }
@@ -190,29 +199,30 @@ bool OsReactor::Loop::polls(bool new_work) {
         polling = poll_habit.begin();
         if (!polling) return false;
     }
-    const Time now = read_clock(CLOCK_MONOTONIC);
-    if (new_work) poll_until = now + options.poll_for;
-    polling = now < poll_until && now >= poll_banned_until;
+    if (new_work) poll_until = began + options.poll_for;
+    polling = began < poll_until && began >= poll_banned_until;
     if (polling) {
-        yield_once(now);
-    } else if (now >= poll_until) {
+        sched_yield();
+        yielded = true;
+    } else if (began >= poll_until) {
         poll_habit.in_vain();
     }
     return polling;
 }
 
-void OsReactor::Loop::yield_once(Time before) {
-    sched_yield();
-    const Time after = read_clock(CLOCK_MONOTONIC);
-    if (after - before <= yield_contended) return;
-    poll_banned_until = after + poll_ban.contended();
+// `took`: a yield, and perhaps a look that found nothing.
+void OsReactor::Loop::yielded_for(Duration took) {
+    if (took <= yield_contended) return;
+    poll_banned_until = began + poll_ban.contended();
     counters.polls_contended.add();
 }
 
 void OsReactor::Loop::relax() {
     if (options.poll_for == Duration::zero()) return;
-    const Time now = read_clock(CLOCK_MONOTONIC);
-    if (now >= poll_banned_until) yield_once(now);
+    const Time before = read_clock(CLOCK_MONOTONIC);
+    if (before < poll_banned_until) return;
+    sched_yield();
+    yielded_for(read_clock(CLOCK_MONOTONIC) - before);
 }
 
 void OsReactor::Loop::sleep(Time until) {
@@ -227,7 +237,7 @@ void OsReactor::Loop::sleep(Time until) {
         std::optional<Duration> limit;
         if (!timers.empty()) until = std::min(until, timers.earliest().at);
         if (until != Time::max()) {
-            limit = std::max(Duration::zero(), until - read_clock(CLOCK_MONOTONIC));
+            limit = std::max(Duration::zero(), until - began);
         }
         ring->wait(limit);
     }
@@ -291,7 +301,7 @@ void OsReactor::stand_in() {
     current_loop = loop_.get();
     while (leadership.stand_in()) {
         while (!loop_->stop.load(std::memory_order_relaxed) && !leadership.asked()) loop_->turn();
-        loop_->ring->sync_elsewhere();
+        loop_->leave();
         leadership.leave();
     }
     current_loop = nullptr;
@@ -321,7 +331,7 @@ Lead::Lead(OsReactor& reactor, bool leads) noexcept : reactor_(reactor), leads_(
 Lead::~Lead() {
     if (!leads_) return;
     current_loop = before_;
-    reactor_.loop_->ring->sync_elsewhere();
+    reactor_.loop_->leave();
     reactor_.loop_->leadership->leave();
 }
 void Lead::turn(Time until) noexcept { reactor_.loop_->turn(until); }
@@ -363,6 +373,7 @@ uint64_t OsReactor::turns() const noexcept { return loop_->turns; }
 bool OsReactor::in_forked_child() const noexcept { return loop_->process.in_forked_child(); }
 
 Time OsReactor::now() const noexcept { return read_clock(CLOCK_MONOTONIC); }
+Time OsReactor::turn_time() const noexcept { return loop_->began; }
 WallTime OsReactor::wall_time() const noexcept {
     return WallTime{read_clock(CLOCK_REALTIME).time_since_epoch()};
 }

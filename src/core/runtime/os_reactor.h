@@ -102,6 +102,7 @@ class OsReactor final : public Reactor {
     void announce() noexcept;
 
     Time now() const noexcept override;
+    Time turn_time() const noexcept override;
     WallTime wall_time() const noexcept override;
     Random& random() noexcept override;
     const Secrets& secrets() const noexcept override;

@@ -140,6 +140,25 @@ TEST_P(OsReactorRings, PollingFindsCompletions) {
     }
 }
 
+// `began` is a turn_time().
+Task<> look_at_times(OsReactor& reactor) {
+    const Time began = reactor.turn_time();
+    EXPECT_LT(reactor.now() - began, 10s) << "the task's first step has no turn yet";
+    const Time until = reactor.now() + 100us;
+    while (reactor.now() < until) {
+    }
+    EXPECT_EQ(reactor.turn_time(), began);
+    EXPECT_GE(reactor.since(began), 100us) << "in the turn itself the clock is read";
+    const uint64_t turn = reactor.turns();
+    while (reactor.turns() < turn + 2) co_await yield(reactor);
+    EXPECT_GE(reactor.turn_time(), until);
+    EXPECT_EQ(reactor.since(began), reactor.turn_time() - began);
+}
+TEST_P(OsReactorRings, TurnTimeStaysTheSameDuringATurn) {
+    auto reactor = make(options());
+    reactor->run(look_at_times(*reactor));
+}
+
 Task<> read_one(Ring& ring, int fd, Bytes into, std::atomic<int>& done) {
     const auto got = co_await ring.read(fd, into, 0);
     if (got == into.size()) ++done;
@@ -418,6 +437,8 @@ TEST(OsReactor, ForeignPostsOutliveThePostingThreads) {
         void await_resume() const noexcept {}
     };
     std::thread thread;
+    // The lambda lives as long as this function, which waits for the task.
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines)
     const auto wait = [&]() -> Task<> { co_await Posted{*posts, thread}; };
     run_blocking(*reactor, wait);
     EXPECT_FALSE(slow.returned) << "nothing was tested";

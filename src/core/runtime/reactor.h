@@ -55,6 +55,14 @@ class Reactor {
     virtual ~Reactor() = default;
 
     [[nodiscard]] virtual Time now() const noexcept = 0;
+    // When the loop's turn began, without a look at the clock: for what is counted or compared once
+    // per request. On its core.
+    [[nodiscard]] virtual Time turn_time() const noexcept { return now(); }
+    // The time since `began`, a turn_time(). Reads the clock only in the turn in which that was.
+    [[nodiscard]] Duration since(Time began) const noexcept {
+        const Time turn = turn_time();
+        return (turn > began ? turn : now()) - began;
+    }
     [[nodiscard]] virtual WallTime wall_time() const noexcept = 0;
     // For jitter and sampling. An observer of its numbers can predict the next ones.
     [[nodiscard]] virtual Random& random() noexcept = 0;

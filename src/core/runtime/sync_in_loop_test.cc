@@ -86,7 +86,7 @@ class SyncOfRing : public SyncedFile {
         return keeps;
     }
     void finish_all() {
-        while (ring_->in_flight() > 0) ring_->reap(false);
+        while (ring_->in_flight() > 0) ring_->reap({}, false);
     }
     bool is_executed_here() {
         const int before = syncs_here;

@@ -1,8 +1,9 @@
 // The Ring where io_uring is not to be had: positioned reads and writes on a few threads. Polls are
 // done by the reactor's own thread, so that they cannot use up the threads that transfers need.
-// While the reactor has work they are looked at every 100 us, for a poll(2) in each turn costs more
-// than all else in a turn of few requests. While it polls, and before it sleeps, it looks at them
-// in any case.
+// A poll(2) in each turn costs more than all else in a turn of few requests. So while the reactor
+// has work it looks at them every 100 us, and while it polls every 5 us, or in each turn if that
+// found something lately: then the descriptors are where the work comes from. Before it sleeps it
+// looks at them in any case.
 #include <poll.h>
 #include <unistd.h>
 
@@ -20,7 +21,9 @@ namespace ros2s {
 namespace {
 
 constexpr uint32_t ring_threads = 4;
-constexpr auto polls_every = std::chrono::microseconds(100);
+constexpr Duration looks_every = std::chrono::microseconds(100);
+constexpr Duration looks_every_polling = std::chrono::microseconds(5);
+constexpr Duration found_lately = std::chrono::milliseconds(1);
 
 int32_t perform(const Ring::Operation& operation) noexcept {
     const auto offset = static_cast<off_t>(operation.offset);
@@ -85,17 +88,14 @@ class ThreadRing final : public KernelRing {
 
     void enter_thread() noexcept override {}
     void flush() noexcept override {}
-    bool reap(bool polling) noexcept override {
+    bool reap(Time now, bool polling) noexcept override {
         size_t count = done_.take_all([this](BlockingPool::Job& job) {
             auto& slot = static_cast<RingJob&>(job);
             complete(*slot.operation, slot.operation->result);
             free_.push_back(&slot);
         });
         while (!free_.empty() && !backlog_.empty()) begin(backlog_.pop());
-        if (!polls_.empty() && (polling || std::chrono::steady_clock::now() >= next_look_)) {
-            count += look_at_polls(0);
-        }
-        return count > 0;
+        return count + look_in_turn(now, polling) > 0;
     }
     void wait(std::optional<Duration> limit) noexcept override {
         if (!done_.empty()) return;
@@ -106,6 +106,7 @@ class ThreadRing final : public KernelRing {
             milliseconds = static_cast<int>(std::min<int64_t>(rounded, 1 << 30));
         }
         look_at_polls(milliseconds);
+        has_waited_ = true;
     }
 
   private:
@@ -125,6 +126,17 @@ class ThreadRing final : public KernelRing {
         --in_flight_;
         ready_.push(std::exchange(operation.waiter, {}));
     }
+    size_t look_in_turn(Time now, bool polling) noexcept {
+        const Duration pause = !polling                         ? looks_every
+                               : now - found_at_ < found_lately ? Duration::zero()
+                                                                : looks_every_polling;
+        if (std::exchange(has_waited_, false)) looked_at_ = now;
+        if (polls_.empty() || now - looked_at_ < pause) return 0;
+        looked_at_ = now;
+        const size_t count = look_at_polls(0);
+        if (polling && count > 0) found_at_ = now;
+        return count;
+    }
     // Completes the polls whose descriptors are ready, after waiting for one or for the waker.
     size_t look_at_polls(int milliseconds) noexcept {
         watched_.clear();
@@ -133,7 +145,6 @@ class ThreadRing final : public KernelRing {
             watched_.push_back({operation->fd, static_cast<short>(operation->length), 0});
         }
         const int ready = ::poll(watched_.data(), watched_.size(), milliseconds);
-        next_look_ = std::chrono::steady_clock::now() + polls_every;
         if (ready <= 0) return 0;
         if (watched_.front().revents != 0) waker_.drain();
         size_t count = 0;
@@ -155,7 +166,9 @@ class ThreadRing final : public KernelRing {
     OperationQueue backlog_;
     std::vector<Operation*> polls_;
     std::vector<pollfd> watched_;
-    std::chrono::steady_clock::time_point next_look_{};
+    Time looked_at_{};
+    Time found_at_{};          // by a look while the reactor polled
+    bool has_waited_ = false;  // which looked at them, just before this turn
     size_t in_flight_ = 0;
     ThreadPool pool_;  // last: its threads end before what they use
 };

@@ -146,7 +146,7 @@ class UringRing final : public KernelRing {
         prepare(*std::exchange(sync_, nullptr));
         submit_prepared();
     }
-    bool reap(bool /*polling*/) noexcept override {
+    bool reap(Time /*now*/, bool /*polling*/) noexcept override {
         std::array<io_uring_cqe*, reaped_at_once> completions;
         const unsigned count =
             io_uring_peek_batch_cqe(&ring_, completions.data(), completions.size());

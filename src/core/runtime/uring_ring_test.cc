@@ -39,12 +39,12 @@ class UringRing : public testing::Test {
     }
     void TearDown() override {
         if (ring_ == nullptr) return;
-        while (ring_->in_flight() > 0) ring_->reap(false);
+        while (ring_->in_flight() > 0) ring_->reap({}, false);
     }
     // Reaps what is there of polls that complete as soon as the kernel has them.
     size_t reaped() {
         const size_t before = ring_->in_flight();
-        ring_->reap(false);
+        ring_->reap({}, false);
         return before - ring_->in_flight();
     }
 
@@ -86,7 +86,7 @@ TEST_F(UringRing, LargeTransferIsSubmittedAtOnce) {
     ring_->submit(large);
     for (int i = 0; i < 10'000 && ring_->in_flight() > 0; ++i) {
         ::poll(nullptr, 0, 1);
-        ring_->reap(false);
+        ring_->reap({}, false);
     }
     EXPECT_EQ(ring_->in_flight(), 0U);
     EXPECT_EQ(small.result, static_cast<int32_t>(block_bytes));
@@ -101,20 +101,20 @@ TEST_F(UringRing, PollAfterSpuriousWakeUpIsCancelled) {
     Ring::Operation operation = pipe.poll();
     ring_->submit(operation);
     ring_->flush();
-    EXPECT_FALSE(ring_->reap(false));
+    EXPECT_FALSE(ring_->reap({}, false));
     char byte = 'x';
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
     EXPECT_EQ(::read(pipe.ends[0], &byte, 1), 1);
     ring_->cancel_poll(operation);
     for (int i = 0; i < 30'000 && ring_->in_flight() > 0; ++i) {
         ring_->wait(std::chrono::milliseconds(1));
-        ring_->reap(false);
+        ring_->reap({}, false);
     }
     EXPECT_EQ(ring_->in_flight(), 0U);
     EXPECT_EQ(operation.result, -ECANCELED);
     // Not to leave it with the kernel where that failed.
     EXPECT_EQ(::write(pipe.ends[1], &byte, 1), 1);
-    while (ring_->in_flight() > 0) ring_->reap(false);
+    while (ring_->in_flight() > 0) ring_->reap({}, false);
 }
 
 struct Nothing {
@@ -141,7 +141,7 @@ TEST_F(UringRing, CompletedPollIsNotCancelled) {
     EXPECT_FALSE(ended);
     stop.request_stop();
     EXPECT_EQ(ring_->in_flight(), 0U);
-    EXPECT_FALSE(ring_->reap(false)) << "nothing was asked of the kernel";
+    EXPECT_FALSE(ring_->reap({}, false)) << "nothing was asked of the kernel";
     ready_.pop().resume();
     EXPECT_TRUE(ended);
 }
@@ -162,7 +162,7 @@ TEST_F(UringRing, IdlePollsLeaveRoomForTransfers) {
     const auto reap_until = [this](size_t left) {
         for (int i = 0; i < 30'000 && ring_->in_flight() > left; ++i) {
             ring_->wait(std::chrono::milliseconds(1));
-            ring_->reap(false);
+            ring_->reap({}, false);
         }
     };
     reap_until(polls.size());

@@ -356,10 +356,9 @@ class Admission {
     // Its next branch. Null: none.
     [[nodiscard]] static const Heap<Branch>* next_in(const Branch& branch,
                                                      const Kinds& kinds) noexcept;
-    // Reads the clock if `now` is not known yet ({}). Reading it costs as much as admitting a
-    // request, so it is read only where it is needed, and once.
+    // Sets `now` if it is not known yet ({}).
     void read_once(Time& now) const noexcept {
-        if (now == Time{}) now = reactor_.now();
+        if (now == Time{}) now = reactor_.turn_time();
     }
     // Admits all requests that have room, by turn.
     void admit() noexcept;

@@ -28,7 +28,7 @@ void Request::begin(fabric::Message message, const Frame& frame, bool sampled) {
     refusal_.reset();
     refusal_is_reported_ = false;
     charged_ns_ = charged_names_ = entries_looked_ = 0;
-    arrived_ = environment_.endpoint.reactor().now();
+    arrived_ = environment_.endpoint.reactor().turn_time();
     stop_.emplace();
     call_ = {.stop = stop_->token(), .tenant = guest_.tenant, .entries_looked = &entries_looked_};
     const uint64_t remaining = frame.header.remaining_ns;
@@ -233,7 +233,7 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
         sent = co_await send_large(head, inline_payload);
     }
     if (!sent) environment_.metrics.answers_lost.add();
-    answered_at_ = environment_.endpoint.reactor().now();
+    took_ = environment_.endpoint.reactor().since(arrived_);
 }
 
 Task<Result<>> Request::send_large(ConstBytes head, ConstBytes payload) {

@@ -135,7 +135,7 @@ class Request {
     }
     [[nodiscard]] Time arrived() const { return arrived_; }
     // From its arrival until its reply was queued. Call it after that.
-    [[nodiscard]] Duration took() const { return answered_at_ - arrived_; }
+    [[nodiscard]] Duration took() const { return took_; }
 
   private:
     friend class ServerConnection;
@@ -194,7 +194,8 @@ class Request {
     std::optional<StopSource> stop_;  // while it is being served
     Call call_;
     std::optional<Trace> trace_;
-    Time arrived_{}, answered_at_{};
+    Time arrived_{};
+    Duration took_{};
     bool answered_ = false;
     std::optional<Error> refusal_;
     admission::Permit* permit_ = nullptr;  // while it is served

@@ -73,7 +73,7 @@ Task<Result<>> CountedStore::fetch_chain(const Call& call, ContainerId container
 Task<Result<>> CountedStore::fetched(const Call& call, ContainerId container,
                                      std::span<FetchItem> items, Task<Result<>> request) {
     const Span span(call.trace, reactor_, "client.fetch");
-    const Time begin = reactor_.now();
+    const Time begin = reactor_.turn_time();
     Result<> done = co_await std::move(request);
     if (done && verifies_) done = co_await verify(call, container, items);
     uint64_t bytes = 0;
@@ -87,7 +87,7 @@ Task<Result<>> CountedStore::fetched(const Call& call, ContainerId container,
         metrics_.fetch.errors.add();
     }
     metrics_.fetch.bytes.add(bytes);
-    metrics_.fetch.finish(reactor_.now() - begin);
+    metrics_.fetch.finish(reactor_.since(begin));
     co_return done;
 }
 
@@ -114,7 +114,7 @@ Task<Result<Commit>> CountedStore::update(const Call& call, ContainerId containe
 Task<Result<Commit>> CountedStore::counted_update(const Call& call, const Transaction& transaction,
                                                   Task<Result<Commit>> request) {
     const Span span(call.trace, reactor_, "client.update");
-    const Time begin = reactor_.now();
+    const Time begin = reactor_.turn_time();
     Result<Commit> commit;
     // An invalid transaction has nothing to compute checksums of.
     if (const Result<> sense = validate(transaction); !sense) {
@@ -126,7 +126,7 @@ Task<Result<Commit>> CountedStore::counted_update(const Call& call, const Transa
         metrics_.update.bytes.add(operation.window.length);
     }
     if (!commit) metrics_.update.errors.add();
-    metrics_.update.finish(reactor_.now() - begin);
+    metrics_.update.finish(reactor_.since(begin));
     co_return commit;
 }
 
@@ -134,10 +134,10 @@ template <class T>
 Task<Result<T>> CountedStore::counted(const Call& call, std::string_view name,
                                       RequestMetrics& metrics, Task<Result<T>> request) {
     const Span span(call.trace, reactor_, name);
-    const Time begin = reactor_.now();
+    const Time begin = reactor_.turn_time();
     Result<T> result = co_await std::move(request);
     if (!result) metrics.errors.add();
-    metrics.finish(reactor_.now() - begin);
+    metrics.finish(reactor_.since(begin));
     co_return result;
 }
 
