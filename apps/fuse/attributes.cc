@@ -51,14 +51,15 @@ void getattr(fuse_req_t request, fuse_ino_t node, fuse_file_info*) {
 Task<> setattr_task(Server& server, fuse_req_t request, fs::NodeId node, fs::SetAttributes changes,
                     TimesSet times) {
     const UserCall user(server, request, node);
+    server.borrowed_files().kernel().setting_begins(node);
     const auto changed = co_await server.file_system().set_attributes(user.call, node, changes);
     if (changed) {
         note_if_cut(server, node, times.accessed, changed->accessed);
         note_if_cut(server, node, times.modified, changed->modified);
     }
-    if (changes.size) server.borrowed_files().kernel().sets_size(node);
     user.leases.clear();  // the kernel would keep them also after the lease is lost
     reply_attributes(request, user, changed);
+    server.borrowed_files().kernel().setting_ends(node);
 }
 void setattr(fuse_req_t request, fuse_ino_t node, struct stat* wanted, int which, fuse_file_info*) {
     Server& server = server_of(request);

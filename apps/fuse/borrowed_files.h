@@ -45,6 +45,8 @@ class BorrowedFiles {
                                               fs::NodeId node, fs::FileHandle handle);
     // Before the handle of a descriptor is closed. Returns when nothing uses it.
     Task<> end(fs::FileHandle handle) { return table_.end(handle); }
+    // The descriptor's handle was lent.
+    [[nodiscard]] bool has(fs::FileHandle handle) const { return table_.has(handle); }
     [[nodiscard]] KernelView& kernel() noexcept { return kernel_; }
     // Programs lose their files.
     Task<> close();

@@ -109,6 +109,9 @@ Task<Result<uint64_t>> BorrowedTable::write(const Call& call, fs::FileHandle num
         co_await kernel_.after_write(file->node, offset + *written, from.bytes()[*written - 1]);
     }
     if (!file->keeps_set_ids) server_.set_ids_may_be_gone(file->node);
+    if (server_.file_system().is_deferred()) {
+        ROS2S_CO_TRY(co_await server_.file_system().fsync(call_below(call), file->handle));
+    }
     co_return written;
 }
 

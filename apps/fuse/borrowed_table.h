@@ -23,6 +23,7 @@ class BorrowedTable final : public BorrowedFileSystem::Files {
     fs::FileHandle add(fs::NodeId node, fs::FileHandle handle, bool keeps_set_ids);
     // The descriptor is being closed: nothing more begins. Returns when nothing uses its handle.
     Task<> end(fs::FileHandle handle);
+    [[nodiscard]] bool has(fs::FileHandle handle) const { return of_descriptors_.contains(handle); }
 
     Task<Result<uint64_t>> read(const Call& call, fs::FileHandle number, fs::Window into,
                                 uint64_t offset) override;

@@ -202,7 +202,11 @@ Task<> release_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_fi
     reply(request, co_await close(server, node, file));
 }
 void release(fuse_req_t request, fuse_ino_t node, fuse_file_info* file) {
-    run(request, release_task, node_of(node), *file);
+    Server& server = server_of(request);
+    const bool waits = server.borrowed_files().has(handle_of(*file)) && server.has_room_to_wait();
+    if (!waits) return run(request, release_task, node_of(node), *file);
+    // For drops of pages, which may wait for reads that need a slot.
+    server.wait(release_task(server, request, node_of(node), *file));
 }
 
 // A read for the page cache. It names no lock owner, which a read for a program does.

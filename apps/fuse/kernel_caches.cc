@@ -37,7 +37,7 @@ Task<> KernelCaches::stop() {
     if (is_started_) leases_->unobserve(*this);
     is_started_ = false;
     while (running_ > 0) co_await idle_;
-    co_await name_drops_.join();
+    co_await drops_.join();
 }
 
 CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
@@ -110,9 +110,13 @@ Task<> KernelCaches::drop_files(std::vector<fs::NodeId> nodes) {
     for (const fs::NodeId node : nodes) {
         pages.push_back({.node = node});
         ++old_pages_[node.value];
+        ++dropped_files_[node.value];
     }
     co_await drop_pages(std::move(pages));
-    for (const fs::NodeId node : nodes) forget_old_pages(node);
+    for (const fs::NodeId node : nodes) {
+        forget_old_pages(node);
+        if (--dropped_files_[node.value] == 0) dropped_files_.erase(node.value);
+    }
     if (--running_ == 0) idle_.wake_all();
 }
 
@@ -130,20 +134,29 @@ Task<> KernelCaches::old_pages_gone(fs::NodeId node) {
     constexpr Duration pause = std::chrono::microseconds(50);
     if (!is_started_) co_return;
     // This process may have been stopped, and the server not have said so yet.
-    if (leases_->number_of(node) == 0 && pages_.take_leased(node)) co_await drop_files({node});
+    const bool is_lost = leases_->number_of(node) == 0 && drops_.running() < drops_.limit();
+    if (is_lost && pages_.take_leased(node)) std::ignore = drops_.try_spawn(drop_files({node}));
     const Time late = reactor_.now() + at_most;
     while (old_pages_.contains(node.value) && reactor_.now() < late) {
         co_await sleep_for(reactor_, pause);
     }
 }
 
+// By a call that found the lease lost before this heard of it.
+Task<> KernelCaches::file_dropped(fs::NodeId node) {
+    constexpr Duration pause = std::chrono::microseconds(50);
+    while (dropped_files_.contains(node.value)) co_await sleep_for(reactor_, pause);
+}
+
 struct KernelCaches::NameDrop {
     std::vector<LeasedNames::Taken> directories;
+    uint64_t moves = 0;  // before
     StopSource done;
 };
 
 Task<> KernelCaches::drop_names(std::span<const Leased> leases) {
     auto drop = std::make_shared<NameDrop>();
+    drop->moves = names_.moves();
     const Time now = reactor_.now();
     Time until{};
     for (const Leased& each : leases) {
@@ -156,7 +169,7 @@ Task<> KernelCaches::drop_names(std::span<const Leased> leases) {
     if (drop->directories.empty()) co_return;
     // Without room for one more, their time ends by itself.
     const StopToken done = drop->done.token();
-    std::ignore = name_drops_.try_spawn(run(drop));
+    std::ignore = drops_.try_spawn(run(drop));
     std::ignore = co_await sleep_until(reactor_, until, done);
 }
 
@@ -177,18 +190,20 @@ Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
         return {};
     });
     --dropping_;
-    drop->done.request_stop();
+    // A name that this mount has moved meanwhile was not found.
+    if (names_.moves() == drop->moves) drop->done.request_stop();
 }
 
 Task<> KernelCaches::lost(std::span<const Leased> leases) {
     ++running_;
-    co_await drop_attributes(leases);
-    co_await drop_names(leases);
     std::vector<fs::NodeId> paged;
     for (const Leased& each : leases) {
         if (pages_.take_leased({each.node})) paged.push_back({each.node});
     }
+    co_await drop_attributes(leases);
+    co_await drop_names(leases);
     co_await drop_files(std::move(paged));
+    for (const Leased& each : leases) co_await file_dropped({each.node});
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
     const Time again =

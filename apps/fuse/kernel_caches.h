@@ -58,7 +58,7 @@ class KernelCaches final : public fs::LeaseObserver {
           leases_(file_system.leases()),
           drop_turns_(reactor, drops_at_once),
           name_turns_(reactor, 1),
-          name_drops_(reactor, name_drops_max),
+          drops_(reactor, drops_max),
           idle_(reactor) {}
     ~KernelCaches() override { ROS2S_CHECK(!is_started_ && running_ == 0); }
     KernelCaches(const KernelCaches&) = delete;
@@ -123,7 +123,7 @@ class KernelCaches final : public fs::LeaseObserver {
   private:
     // A read that a drop waits for may need a thread, too.
     static constexpr size_t drops_at_once = 2;
-    static constexpr size_t name_drops_max = 1024;
+    static constexpr size_t drops_max = 1024;
     [[nodiscard]] Duration name_time(const Reply& reply, Time now, Duration rest);
     void drop_attributes(fs::NodeId node) const noexcept;
     Task<> drop_attributes(std::span<const Leased> leases);
@@ -132,6 +132,7 @@ class KernelCaches final : public fs::LeaseObserver {
     }
     Task<> drop_pages(std::vector<PageReads::Read> pages);
     Task<> drop_files(std::vector<fs::NodeId> nodes);
+    Task<> file_dropped(fs::NodeId node);
     Task<> drop_names(std::span<const Leased> leases);
     struct NameDrop;
     Task<> run(std::shared_ptr<NameDrop> drop);
@@ -147,9 +148,10 @@ class KernelCaches final : public fs::LeaseObserver {
     Time directories_until_{};  // when it has no names of directories any more
     LeasedNames names_;
     size_t running_ = 0, dropping_ = 0, reads_ = 0;
-    std::unordered_map<uint64_t, size_t> old_pages_;  // unleased reads, and drops, by node
+    std::unordered_map<uint64_t, size_t> dropped_files_;  // drops of leased pages, by node
+    std::unordered_map<uint64_t, size_t> old_pages_;      // unleased reads, and drops, by node
     Semaphore drop_turns_, name_turns_;
-    Nursery name_drops_;
+    Nursery drops_;
     Event idle_;
 };
 

@@ -44,6 +44,19 @@ Task<> KernelView::until_dropped(fs::NodeId node) {
     }
 }
 
+Task<> KernelView::until_set(fs::NodeId node) {
+    while (setting_.contains(node)) co_await dropped_;
+}
+
+void KernelView::setting_ends(fs::NodeId node) {
+    sets_size(node);
+    gets_attributes(node);
+    const auto found = setting_.find(node);
+    if (--found->second > 0) return;
+    setting_.erase(found);
+    dropped_.wake_all();
+}
+
 // On another thread: it waits for pages that are being read, or written back, by other requests.
 // It drops attributes, too.
 Task<> KernelView::drop(fs::NodeId node, std::optional<Byte> stored) {
@@ -77,6 +90,7 @@ Task<> KernelView::before(fs::NodeId node) {
 
 // Where the kernel caches, it appends at the end that it knows.
 Task<> KernelView::after_write(fs::NodeId node, uint64_t end, std::byte last) {
+    co_await until_set(node);
     co_await until_dropped(node);
     Node* const known = find(node);
     if (known == nullptr) co_return;

@@ -38,6 +38,10 @@ class KernelView {
     void sets_size(fs::NodeId node) noexcept {
         if (Node* const known = find(node)) known->size_least = 0;
     }
+    // Around a change of attributes, to the end of its reply, which sets the kernel's size. It may
+    // be older than a write that is done meanwhile.
+    void setting_begins(fs::NodeId node) { ++setting_[node]; }
+    void setting_ends(fs::NodeId node);
 
     // ---- of a borrowed file
     // Returns when no page has a store that is not written back.
@@ -67,10 +71,12 @@ class KernelView {
         return found == nodes_.end() ? nullptr : &found->second;
     }
     Task<> until_dropped(fs::NodeId node);
+    Task<> until_set(fs::NodeId node);
     Task<> drop(fs::NodeId node, std::optional<Byte> stored);
 
     Server& server_;
     std::map<fs::NodeId, Node> nodes_;
+    std::map<fs::NodeId, size_t> setting_;
     Event dropped_;
     // A read that it waits for may need a helper thread, too.
     Semaphore turn_;

@@ -20,7 +20,7 @@ Duration LeasedNames::note(Time now, fs::NodeId directory, std::string_view name
     const Duration time = std::min(most, (now - kept.changed) / part_of_rest);
     if (kept.changes > 0 || time < least) return {};
     if (kept.names.size() >= per_directory_max) return {};
-    if (kept.names.insert_or_assign(std::string(name), now).second) ++count_;
+    add(kept, name, now);
     kept.until = std::max(kept.until, now + time);
     return time;
 }
@@ -33,28 +33,37 @@ void LeasedNames::change_ends(Time now, fs::NodeId directory) {
     --changed.changes;
     changed.changed = now;
     if (!has_room()) make_room(now);
+    if (!has_room() && changed.changes == 0 && changed.names.empty()) {
+        directories_.erase(directory.value);
+    }
 }
 
+// It may fail: the old names stay known.
 void LeasedNames::move(Time now, Entry from, Entry to, bool is_exchange) {
+    ++moves_;
     Directory& old = of(now, from.directory);
     Directory& next = of(now, to.directory);
-    const bool had_old = old.names.erase(std::string(from.name)) > 0;
-    const bool had_new = next.names.erase(std::string(to.name)) > 0;
-    if (had_old) next.names.emplace(to.name, now);
-    if (had_new && is_exchange) old.names.emplace(from.name, now);
-    if (had_new && !is_exchange) --count_;
+    const bool had_old = old.names.contains(std::string(from.name));
+    const bool had_new = next.names.contains(std::string(to.name));
+    if (had_old) add(next, to.name, now);
+    if (had_new && is_exchange) add(old, from.name, now);
     old.until = next.until = std::max(old.until, next.until);
 }
 
 LeasedNames::Taken LeasedNames::take(Time now, fs::NodeId directory) {
     Taken taken{.directory = directory};
-    Directory& changed = of(now, directory);
+    const auto found = directories_.find(directory.value);
+    if (found == directories_.end()) return taken;
+    Directory& changed = found->second;
     taken.until = changed.until;
     for (const auto& [name, told] : changed.names) taken.names.push_back({name, told});
     drop_names(changed);
     changed.changed = now;
-    if (!has_room()) make_room(now);
     return taken;
+}
+
+void LeasedNames::add(Directory& directory, std::string_view name, Time now) {
+    if (directory.names.insert_or_assign(std::string(name), now).second) ++count_;
 }
 
 void LeasedNames::clear() {

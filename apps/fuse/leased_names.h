@@ -6,7 +6,8 @@
 // change may wait for the very mount that waits for the names, until their time is over. So this
 // time is a part of the time for which nobody has changed the directory.
 //
-// Invariants: at most names_max names, and per_directory_max of one directory; others are not kept.
+// Invariants: at most names_max names, per_directory_max of one directory, and directories_max
+// directories; others are not kept.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -47,7 +48,8 @@ class LeasedNames {
     // Around each change by this mount.
     void change_begins(Time now, fs::NodeId directory);
     void change_ends(Time now, fs::NodeId directory);
-    // This mount moves a name, or exchanges two. If the kernel keeps it, it then keeps the new one.
+    // This mount is about to move a name, or to exchange two. If the kernel keeps it, it then keeps
+    // the new one.
     struct Entry {
         fs::NodeId directory{};
         std::string_view name;
@@ -58,6 +60,7 @@ class LeasedNames {
     // Removes all names.
     void clear();
     [[nodiscard]] size_t count() const { return count_; }
+    [[nodiscard]] uint64_t moves() const { return moves_; }  // so far
 
   private:
     struct Directory {
@@ -73,11 +76,13 @@ class LeasedNames {
         return directories_.try_emplace(directory.value, Directory{.changed = changed})
             .first->second;
     }
+    void add(Directory& directory, std::string_view name, Time now);
     void drop_names(Directory& directory);
     void make_room(Time now);
 
     std::unordered_map<uint64_t, Directory> directories_;
     size_t count_ = 0;
+    uint64_t moves_ = 0;
     Time room_made_ = Time::min();
 };
 

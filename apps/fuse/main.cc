@@ -222,9 +222,9 @@ int run(const Options& options) {
     const auto reactor =
         api::create_reactor(options.uri, report, {.thread_name = "ros2store-fuse"});
     if (!reactor) return failed(reactor.error());
-    // Drops of pages and names wait in four for requests that may need another (kernel_caches.h,
+    // Drops of pages and names wait in five for requests that may need another (kernel_caches.h,
     // page_reads.h, kernel_view.h).
-    ThreadPool blocking(5);
+    ThreadPool blocking(6);
     if (const auto started = blocking.start(report); !started) return failed(started.error());
     const Environment environment{
         .reactor = **reactor,

@@ -23,11 +23,11 @@ DURABILITY
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages
-  in its own caches. O_DIRECT works. A mount of an engine (ros2s) keeps names and attributes, too, until
-  another mount changes them: that mount waits until this one has dropped what is old. Mounts behind a
-  DPU and of a Ceph cluster (`rados`), and --no-cache, ask the file system every time. Reads and writes of all
-  of these bypass the page cache. A mapped file shows what it held when its pages were first touched; a
-  shared mapping needs Linux 6.6.
+  in its own caches. O_DIRECT works. Mounts of an engine (ros2s) or a DPU (ros2s+dpu) keep names,
+  attributes and pages of files that are only read, until another mount changes them: that mount waits
+  until this one has dropped what is old. Mounts of a Ceph cluster (`rados`), and --no-cache, ask the file
+  system every time. Writes, and files that are open for writing, bypass the page cache. A mapping of such a
+  file shows what it held when its pages were first touched; a shared mapping needs Linux 6.6.
 
 LOCKS
   flock(2) and fcntl(2) locks hold among all programs that use the mount; with daemons of ros2store also

@@ -56,7 +56,8 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     } else if (!done) {
         for (const Lock& each : before) set_own(node, each);
     }
-    if (done && lock.mode != LockMode::exclusive) lock_waits_.lock_ends(node);
+    const bool may_end = done && !done->has_value() && lock.mode != LockMode::exclusive;
+    if (may_end) lock_waits_.lock_ends(node);
     if (!done || unlocks || done->has_value()) co_return done;
     const auto still = opened(handle);
     if (!still) co_return done;
