@@ -93,7 +93,12 @@ Result<ContainerUris> uris_in(std::string_view base_uri, std::string_view where,
                            where, base_uri);
     }
     if (path == std::string::npos) before += "/" + std::string(label);
-    ContainerUris uris(std::move(before), std::string(base_uri.substr(query)));
+    std::string options(base_uri.substr(query));
+    // DAOS has no call that makes a change durable later.
+    if (before.starts_with("ros2s+local:") && !options.contains("durability=")) {
+        options += options.empty() ? "?durability=durable" : "&durability=durable";
+    }
+    ContainerUris uris(std::move(before), std::move(options));
     Report details;
     if (!api::Uri::parse(uris.uri_of("container"), details)) {
         return report.fail(Code::invalid, "{}: {}", where, details.text());

@@ -119,6 +119,8 @@ class Directory:
         marker = {"format": FORMAT, "sequence": sequence, "ranks": ranks}
         safetensors.write_file(self.fs, f"{hidden}/{MARKER}", json.dumps(marker).encode())
         self.fs.rename(hidden, self._of(name))
+        with self.fs.open(f"{self._of(name)}/{MARKER}", "rb", 0) as file:
+            file.fsync()  # the renames, too
 
 
 def _base(name):

@@ -80,6 +80,7 @@ class LocalDirectory final : public fs::FileSystem {
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, fs::Window from,
                                   uint64_t offset) override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
+    [[nodiscard]] bool is_deferred() const override { return true; }  // by the kernel's caches
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
     Task<Result<>> allocate(const Call&, FileHandle handle, uint64_t offset, uint64_t length,

@@ -23,6 +23,7 @@ int bits_of(OpenFlags flags) {
     int bits = O_CLOEXEC | (!writes(flags) ? O_RDONLY : flags.read ? O_RDWR : O_WRONLY);
     if (flags.append) bits |= O_APPEND;
     if (flags.truncate) bits |= O_TRUNC;
+    if (flags.sync) bits |= O_DSYNC;
     return bits;
 }
 }  // namespace
@@ -71,6 +72,7 @@ LocalDirectory::OpenFile* LocalDirectory::find_file(FileHandle handle) const {
 }
 
 Task<Result<fs::Opened>> LocalDirectory::open(const Call& call, NodeId id, OpenFlags flags) {
+    flags.sync |= options_.syncs_writes;
     ROS2S_CO_TRY_ASSIGN(const NodeUse node, co_await use(call, id));
     struct stat status{};
     ROS2S_CO_TRY_ASSIGN(Descriptor file, co_await on_thread(call, [&]() -> Result<Descriptor> {
@@ -86,6 +88,7 @@ Task<Result<fs::Opened>> LocalDirectory::create(const Call& call, NodeId parent,
                                                 std::string_view name, mode_t mode, OpenFlags flags,
                                                 Owner owner) {
     ROS2S_CO_TRY(check_first(call));
+    flags.sync |= options_.syncs_writes;
     if (flags.nameless) co_return co_await create_nameless(call, parent, name, mode, flags, owner);
     ROS2S_CO_TRY(fs::check_name(name));
     ROS2S_CO_TRY_ASSIGN(const NodeUse directory, co_await use_to_add(call, parent));

@@ -39,6 +39,8 @@ struct LocalFsOptions {
     bool gives_no_power = false;
     // Descriptors of nodes that no call and no open file uses, and of names that one call finds.
     size_t descriptors_max = 1024;
+    // Each write is durable when it returns, as with OpenFlags::sync.
+    bool syncs_writes = false;
     // Directories above a name that is found or made. Beyond this: `name_too_long`. Opening a node
     // again takes a system call for each directory above it.
     size_t depth_max = 1024;

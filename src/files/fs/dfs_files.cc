@@ -131,7 +131,8 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
 // Makes everything durable, in one flush: of names that lead to the file, and of a rename over it.
 Task<Result<>> DfsMount::fsync(const Call& call, FileHandle handle) {
     if (handles_.find(handle) == nullptr) co_return fail(Code::stale);
-    if (!is_deferred_) co_return Result<>();  // everything is
+    // Another client of this process may have deferred what this one has read.
+    if (!store_.features().deferred) co_return Result<>();
     co_return co_await store_.sync(call);
 }
 

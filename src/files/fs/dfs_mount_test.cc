@@ -86,7 +86,8 @@ TEST_F(DfsMounts, ChangesAreDeferredOnlyIfAllAgree) {
             call_, made->handle, Window::local(std::as_writable_bytes(std::span(bytes))), 0)));
         EXPECT_EQ(store_.syncs, row.deferred ? 1 : 0);
         EXPECT_TRUE(world_.run(fs_->fsync(call_, made->handle)));
-        EXPECT_EQ(store_.syncs, row.deferred ? 2 : 0);
+        // Another mount may have deferred what this one has read.
+        EXPECT_EQ(store_.syncs, (row.deferred ? 1 : 0) + (row.store ? 1 : 0));
         unmount();
         ASSERT_TRUE(world_.run(store_.destroy_container(call_, container_)));
         world_.run(make_container());

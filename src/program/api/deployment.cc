@@ -180,7 +180,8 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
     store_ = &pool_->store();
     ROS2S_CO_TRY(check_pool_name(uri_, pool_->name(), report));
     if (uri_.container.empty()) co_return Result<>{};
-    ROS2S_CO_TRY_ASSIGN(file_system_, co_await mount(call, uri_.container, report));
+    ROS2S_CO_TRY_ASSIGN(file_system_,
+                        co_await mount(call, uri_.container, uri_.is_durable, report));
     if (file_system_->is_deferred()) path_ += ", durable at fsync";
     co_return Result<>{};
 }
@@ -194,7 +195,8 @@ Task<Result<>> Deployment::through_mount(pool::OwnerRecord owner, Report& report
         stack_.push("LocalFs",
                     co_await foreign::open_local_fs(
                         owner.mount_point, environment_.reactor, environment_.blocking, report,
-                        {.descriptors_max = descriptor_share(4, descriptors_most)})));
+                        {.descriptors_max = descriptor_share(4, descriptors_most),
+                         .syncs_writes = uri_.is_durable})));
     path_ = fmt::format("through the mount at {} (FUSE) of process {} ({})", owner.mount_point,
                         owner.pid, owner.program);
     mount_point_ = owner.mount_point;
@@ -326,10 +328,10 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
 }
 
 Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string container,
-                                                Report& report) {
+                                                bool is_durable, Report& report) {
     co_return stack_.push("Dfs", co_await pool_->open_container(call, std::move(container),
                                                                 {.reaps = !options_.read_only,
-                                                                 .defers = !uri_.is_durable,
+                                                                 .defers = !is_durable,
                                                                  .layers = store_layers_.get(),
                                                                  .log = environment_.log},
                                                                 report));

@@ -108,7 +108,8 @@ class Deployment {
 
     // Another container of the pool that is open in this process; unmount() before close(), or
     // close() does it. Errors: those of EmbeddedPool::open_container().
-    Task<Result<fs::FileSystem*>> mount(const Call& call, std::string container, Report& report);
+    Task<Result<fs::FileSystem*>> mount(const Call& call, std::string container, bool is_durable,
+                                        Report& report);
     // Of a pool that is open in this process. Also for file_system(), which must not be used
     // afterwards.
     Task<> unmount(fs::FileSystem& file_system);

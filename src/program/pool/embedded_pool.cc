@@ -136,8 +136,9 @@ Task<> EmbeddedPool::close() {
                               directory())
                 : describe(closed.error());
         environment_.log.warning(
-            "the pool in {} was not closed cleanly ({}); nothing is lost, the next opening "
-            "recovers it",
+            "the pool in {} was not closed cleanly ({}); the next opening recovers it. Nothing is "
+            "lost, except after a failed flush the last second of containers with "
+            "durability=fsync",
             directory(), cause);
     }
 }

@@ -85,6 +85,7 @@ Task<Result<>> EngineStore::close() {
                 co_await renew_superblocks(base.env.reactor, base.devices, base.superblock, report);
             if (!result) base.env.log.warning(report.text());
         }
+        if (pool_->committer.states().has_volatile()) result = fail(Code::io);
     }
     co_await base.close();
     co_return result;

@@ -157,6 +157,12 @@ Result<std::string> key_of(Uri uri, Report& report) {
     return report.fail(fail_errno(cause).error(), pool::cannot_open(uri.dir, cause));
 }
 
+// Of a mount: one that waits for each change is not one that may defer them.
+std::string mount_key(const Uri& uri) {
+    const bool waits = uri.is_durable && !uri.container.empty();
+    return waits ? uri.container + "?durable" : uri.container;
+}
+
 // True if RocksDB or librados was used, which keep threads for the whole process. They are not used
 // through an owner, nor if an owner refuses, because that comes first.
 bool uses_threads(const Uri& uri, const Result<std::unique_ptr<Deployment>>& opened) {
@@ -214,7 +220,7 @@ Result<Attachment> Instances::open(const Uri& uri, const std::string& program,
         const std::scoped_lock lock(mutex_);
         instances_.emplace(key, instance);
     }
-    Mounted& mounted = instance->mounted_[uri.container];
+    Mounted& mounted = instance->mounted_[mount_key(uri)];
     mounted.users = 1;
     // A pool alone has none.
     if (!uri.container.empty()) mounted.file_system = &instance->deployment_->file_system();
@@ -225,16 +231,17 @@ Result<Attachment> Instances::join(Shared instance, const Uri& uri, Report& repo
     Deployment& deployment = *instance->deployment_;
     if (deployment.pool() != nullptr)
         ROS2S_TRY(check_pool_name(uri, deployment.pool()->name(), report));
-    auto found = instance->mounted_.find(uri.container);
+    const std::string key = mount_key(uri);
+    auto found = instance->mounted_.find(key);
     if (found == instance->mounted_.end() && uri.container.empty()) {
-        found = instance->mounted_.try_emplace(uri.container).first;
+        found = instance->mounted_.try_emplace(key).first;
     }
     if (found == instance->mounted_.end()) {
         const Call call;
         ROS2S_TRY_ASSIGN(auto* const opened, instance->run([&] {
-            return deployment.mount(call, uri.container, report);
+            return deployment.mount(call, uri.container, uri.is_durable, report);
         }));
-        found = instance->mounted_.emplace(uri.container, Mounted{.file_system = opened}).first;
+        found = instance->mounted_.emplace(key, Mounted{.file_system = opened}).first;
     }
     ++found->second.users;
     return Attachment{std::move(instance), &found->second};

@@ -90,7 +90,7 @@ class Instance {
     Log log_;
     ThreadPool blocking_{blocking_threads_max};
     std::unique_ptr<Deployment> deployment_;
-    std::map<std::string, Mounted> mounted_;  // by container; protected by the key's lock
+    std::map<std::string, Mounted> mounted_;  // by mount_key(); protected by the key's lock
     std::vector<Queue*> queues_;
 };
 

@@ -76,6 +76,13 @@ Task<> write_items(ros2s_dir& directory, std::span<ros2s_write_item> items, HowT
         co_await nursery.spawn(write_item(directory, item, how));
     }
     co_await nursery.join();
+    fs::FileSystem& files = directory.fs.file_system();
+    if (!files.is_deferred()) co_return;
+    const auto synced = co_await files.fsync(directory.fs.call, directory.handle);
+    if (synced) co_return;
+    for (ros2s_write_item& item : items) {
+        if (item.result == 0) item.result = -to_errno(synced.error());
+    }
 }
 
 }  // namespace
