@@ -121,7 +121,8 @@ Duration Line::Queue::throttled(Time now) const noexcept {
 
 void Line::Queue::count_wait(const Waiter& waiter, Time now) noexcept {
     const Duration throttled_since = throttled(now) - waiter.throttled_before;
-    const Duration queued = now - waiter.since - throttled_since;
+    // The times of a turn's begin and of the moment differ.
+    const Duration queued = std::max(now - waiter.since - throttled_since, Duration{});
     line.metrics().throttled_ns.add(static_cast<uint64_t>(throttled_since.count()));
     line.metrics().queued_ns.add(static_cast<uint64_t>(queued.count()));
 }
