@@ -18,8 +18,6 @@ constexpr Duration directories_most = std::chrono::milliseconds(5);
 constexpr Duration kernels_step = std::chrono::milliseconds(12);
 // The kernel has long dealt with a reply after this time.
 constexpr Duration reply_taken_within = std::chrono::milliseconds(50);
-// The same for names, with more reserve: a name that is kept by mistake is kept for a second.
-constexpr Duration name_taken_within = std::chrono::milliseconds(250);
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -48,7 +46,7 @@ CacheTimes KernelCaches::times(Reply reply, std::span<const Leased> leases) {
     CacheTimes times;
     if (leases_->held(leases, reply.node) != 0 && !old_pages_.contains(reply.node.value)) {
         const Duration kept = std::min(rest, kept_most);
-        kept_until_ = std::max(kept_until_, now + kept + kernels_step);
+        kept_until_ = std::max(kept_until_, now + kept + reply_taken_within);
         times.attributes = seconds(kept);
     }
     if (leases_->held(leases, reply.directory) != 0) {
@@ -68,7 +66,7 @@ Duration KernelCaches::name_time(const Reply& reply, Time now, Duration rest) {
     if (reply.name.empty() || !drops_names_) return {};
     const Duration kept =
         names_.note(now, reply.directory, reply.name, std::min(rest, names_most), reply.unchanged);
-    kept_until_ = std::max(kept_until_, now + kept + kernels_step);
+    kept_until_ = std::max(kept_until_, now + kept + reply_taken_within);
     return kept;
 }
 
@@ -161,9 +159,10 @@ Task<> KernelCaches::drop_names(std::span<const Leased> leases) {
     Time until{};
     for (const Leased& each : leases) {
         auto taken = names_.take(now, {each.node});
-        const Time ends = taken.until + kernels_step;
-        if (taken.names.empty() || ends <= now) continue;
-        until = std::max(until, ends);
+        // The kernel counts from the moment at which it deals with the reply.
+        const bool has_ended = now >= taken.until + LeasedNames::taken_within;
+        if (taken.names.empty() || has_ended) continue;
+        until = std::max(until, taken.until + reply_taken_within);
         drop->directories.push_back(std::move(taken));
     }
     if (drop->directories.empty()) co_return;
@@ -181,7 +180,7 @@ Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
     std::ignore = co_await blocking_.run(reactor_, [&]() -> Result<> {
         for (const auto& [directory, names, until] : drop->directories) {
             for (const auto& [text, told] : names) {
-                const bool is_new = now - told < name_taken_within;
+                const bool is_new = now - told < LeasedNames::taken_within;
                 std::ignore = fuse_lowlevel_notify_expire_entry(
                     session_, directory.value, text.data(), text.size(),
                     is_new ? fuse_expire_flags{} : FUSE_LL_EXPIRE_ONLY);

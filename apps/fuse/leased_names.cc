@@ -82,7 +82,7 @@ void LeasedNames::make_room(Time now) {
     room_made_ = now;
     for (auto each = directories_.begin(); each != directories_.end();) {
         Directory& directory = each->second;
-        if (now >= directory.until) drop_names(directory);
+        if (now >= directory.until + taken_within) drop_names(directory);
         const bool is_idle = directory.names.empty() && directory.changes == 0 &&
                              now >= directory.changed + rest_max;
         each = is_idle ? directories_.erase(each) : std::next(each);

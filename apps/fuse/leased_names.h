@@ -28,6 +28,8 @@ class LeasedNames {
     static constexpr int part_of_rest = 5;
     // Less is not worth the request that drops the name.
     static constexpr Duration least = std::chrono::milliseconds(20);
+    // The kernel has dealt with a reply after this time, also on a busy machine.
+    static constexpr Duration taken_within = std::chrono::milliseconds(250);
     // No longer rest is remembered.
     static constexpr Duration rest_max = std::chrono::seconds(10);
 

@@ -178,6 +178,40 @@ TEST_F(LinkLeases, HostWhoseRequestsAllWaitGivesBackAtOnce) {
     world_.run(third.stop());
 }
 
+TEST_F(LinkLeases, WaitingSharedLocksAskRarely) {
+    using object::Lock;
+    using object::LockMode;
+    make_file("f", 100);
+    const auto node = find(a(), "f").node;
+    const auto open = [&](fs::FileSystem& files) {
+        return world_.run(files.open({}, node, {.write = true}))->handle;
+    };
+    const Lock all{.mode = LockMode::exclusive, .last = UINT64_MAX, .owner = 1};
+    const FileHandle holder = open(*hosts_[1].link), waiter = open(*hosts_[0].link);
+    const auto set = [&](LockMode mode) {
+        Lock lock = all;
+        lock.mode = mode;
+        EXPECT_TRUE(world_.run(hosts_[1].link->lock({}, holder, lock, fs::LockHow::now)));
+    };
+    set(LockMode::exclusive);
+    Nursery waiting(world_.core(), 2);
+    for (const uint64_t owner : {1U, 2U}) {
+        const auto wait = [](fs::FileSystem& files, FileHandle handle, Lock lock) -> Task<> {
+            EXPECT_TRUE(co_await files.lock({}, handle, lock, fs::LockHow::wait));
+        };
+        const Lock lock{.mode = LockMode::shared, .last = UINT64_MAX, .owner = owner};
+        world_.run(waiting.spawn(wait(*hosts_[0].link, waiter, lock)));
+    }
+    const uint64_t before = hosts_[0].channel->metrics().requests.value();
+    world_.run(pass(1s));
+    EXPECT_EQ(waiting.running(), 2U);
+    EXPECT_LE(hosts_[0].channel->metrics().requests.value() - before, 60U);
+    set(LockMode::none);
+    world_.run(waiting.join());
+    EXPECT_TRUE(world_.run(hosts_[0].link->close({}, waiter)));
+    EXPECT_TRUE(world_.run(hosts_[1].link->close({}, holder)));
+}
+
 TEST_F(LinkLeases, MountThatMapsUsersLendsNothing) {
     Host host(dpu_, 3);
     session::MountScope scope{.wants_leases = true};
