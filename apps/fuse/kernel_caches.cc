@@ -1,7 +1,11 @@
 #include "kernel_caches.h"
 
+#include <linux/fuse.h>
+#include <sys/uio.h>
+
 #include <algorithm>
 #include <chrono>
+#include <string>
 #include <tuple>
 
 #include "fuse_api.h"
@@ -18,6 +22,23 @@ constexpr Duration directories_most = std::chrono::milliseconds(5);
 constexpr Duration kernels_step = std::chrono::milliseconds(12);
 // The kernel has long dealt with a reply after this time.
 constexpr Duration reply_taken_within = std::chrono::milliseconds(50);
+
+// libfuse of Ubuntu 22.04 has no call for it. `expires`: the name is asked again, and stays.
+void drop_name(int fuse_descriptor, fs::NodeId directory, const std::string& name,
+               bool expires) noexcept {
+    fuse_notify_inval_entry_out drop{.parent = directory.value,
+                                     .namelen = static_cast<uint32_t>(name.size()),
+                                     .flags = expires ? FUSE_EXPIRE_ONLY : 0U};
+    fuse_out_header header{
+        .len = static_cast<uint32_t>(sizeof header + sizeof drop + name.size() + 1),
+        .error = FUSE_NOTIFY_INVAL_ENTRY,
+        .unique = 0};
+    const iovec parts[] = {{&header, sizeof header},
+                           {&drop, sizeof drop},
+                           {const_cast<char*>(name.c_str()), name.size() + 1}};
+    // It fails if the kernel does not have the name.
+    std::ignore = ::writev(fuse_descriptor, parts, 3);
+}
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -181,9 +202,7 @@ Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
         for (const auto& [directory, names, until] : drop->directories) {
             for (const auto& [text, told] : names) {
                 const bool is_new = now - told < LeasedNames::taken_within;
-                std::ignore = fuse_lowlevel_notify_expire_entry(
-                    session_, directory.value, text.data(), text.size(),
-                    is_new ? fuse_expire_flags{} : FUSE_LL_EXPIRE_ONLY);
+                drop_name(fuse_session_fd(session_), directory, text, !is_new);
             }
         }
         return {};

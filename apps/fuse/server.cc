@@ -191,7 +191,8 @@ void Server::connected(fuse_conn_info& connection) noexcept {
         }
     };
     if (options_.sharing == Sharing::shared && options_.caching) {
-        kernel_caches_.start(session_, (connection.capable & FUSE_CAP_EXPIRE_ONLY) != 0);
+        constexpr unsigned expires_names = 38;  // Linux 6.2
+        kernel_caches_.start(session_, connection.proto_minor >= expires_names);
     }
     connection.max_write = transfer_bytes_max;
     connection.max_read = transfer_bytes_max;

@@ -55,7 +55,7 @@ TEST_F(Deployments, AnotherContainerIsMountedSeparately) {
     ASSERT_TRUE(opened) << report_.text();
     ASSERT_TRUE(reactor_->run(
         (*opened)->pool()->create_container({}, {.label = "other"}, fs::Owner{}, report_)));
-    const auto other = reactor_->run((*opened)->mount({}, "other", report_));
+    const auto other = reactor_->run((*opened)->mount({}, "other", false, report_));
     ASSERT_TRUE(other) << report_.text();
     EXPECT_NE(*other, &(*opened)->file_system());
     EXPECT_EQ((*opened)->layers(), "Dfs → Dfs → CountedStore → EngineStore → Ownership");
