@@ -131,7 +131,8 @@ Task<> fail_the_flush(Deferring& pool) {
               Code::io);
     EXPECT_EQ((co_await pool.store->sync(pool.call)).error().code, Code::io);
     pool.disks[0]->set_hook({});
-    EXPECT_OK(co_await pool.close());
+    // It may be lost, and nobody has to sync before the end.
+    EXPECT_EQ((co_await pool.close()).error().code, Code::io);
 }
 TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates) {
     Deferring pool;
