@@ -92,16 +92,18 @@ except (OSError, ImportError) as error:
             self.assertTrue(said.startswith("27 "), said)  # EFBIG
 
     def test_the_library_under_a_limit_on_address_space(self):
-        worked = False
+        enough = None
         for most in range(100, 1200, 50):
             status, said = self.library(AS=most * MIB)
             self.assertEqual(status, 0, f"{most} MiB: {said}")
             # ENOMEM, EAGAIN (a thread), or the module itself cannot be loaded.
             right = said == "0" or said.startswith(("12 ", "11 ", "None "))
             self.assertTrue(right, f"{most} MiB: {said}")
-            self.assertTrue(said == "0" or not worked, f"{most} MiB: {said}, and less was enough")
-            worked = said == "0"
-        self.assertTrue(worked)
+            # malloc gives a thread a heap of 64 MiB where so much is left, so a little more than enough may not be.
+            self.assertTrue(said == "0" or enough is None or most - enough < 256,
+                            f"{most} MiB: {said}, and {enough} were enough")
+            enough = enough or (most if said == "0" else None)
+        self.assertTrue(enough)
 
 
 @unittest.skipUnless(os.geteuid() == 0, "the limit on threads does not hold for root, who alone can be another user")
