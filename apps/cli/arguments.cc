@@ -210,6 +210,16 @@ void add_pool_life(CLI::App& app, Arguments& arguments) {
         ->required();
     mount_command.app.add_option("further", mount_command.options->further,
                                  "options of ros2store-fuse, after --");
+    Command<SyncOptions> sync_command(
+        app, arguments, "sync", "wait until everything that was changed through a mount is durable",
+        sync);
+    sync_command.app.add_option("path", sync_command.options->path, "a path in the mount")
+        ->required();
+    Command<UmountOptions> umount_command(app, arguments, "umount",
+                                          "make a mount durable, and end it", umount);
+    umount_command.app
+        .add_option("mount-point", umount_command.options->mount_point, "where it is mounted")
+        ->required();
 }
 
 void add_pool(CLI::App& app, Arguments& arguments) {

@@ -195,4 +195,14 @@ struct MountOptions {
 // the mount answers.
 Task<Result<>> mount(CommandContext context, MountOptions options);
 
+struct SyncOptions {
+    std::string path;  // of a mount
+};
+Task<Result<>> sync(CommandContext context, SyncOptions options);
+
+struct UmountOptions {
+    std::string mount_point;
+};
+Task<Result<>> umount(CommandContext context, UmountOptions options);
+
 }  // namespace ros2s::cli

@@ -418,6 +418,26 @@ class Life(WithDirectory):
         self.assertFalse(os.path.ismount(mount_point))
         wait_until(lambda: not processes_of(self.scratch), "the mount's process")
 
+    def test_sync_and_umount_of_a_container_with_durability_fsync(self):
+        self.up("--size", SIZE, "--no-daemons")
+        uri = f"ros2s+local:///pool/main?dir={self.pool}"
+        run("container", "set", uri, "--durability", "fsync")
+        mount_point = self.scratch / "mount"
+        mount_point.mkdir()
+        run("mount", uri, mount_point)
+        (mount_point / "one").write_text("1")
+        self.assertEqual(answer("sync", mount_point / "one")["durable"], str(mount_point / "one"))
+        self.refused("sync", self.scratch, says=["no mount of ros2store"])
+        self.refused("sync", mount_point / "none", says=["cannot open", "No such file"])
+        self.refused("umount", self.scratch, says=["no mount of ros2store"])
+        with open(mount_point / "one", encoding="ascii"):
+            self.refused("umount", mount_point, says=[str(mount_point), "in use"])
+        self.assertEqual(answer("umount", mount_point)["unmounted"], str(mount_point))
+        self.assertFalse(os.path.ismount(mount_point))
+        self.refused("umount", mount_point, says=["no mount of ros2store"])
+        wait_until(lambda: not processes_of(self.scratch), "the mount's process")
+        self.assertEqual(run("cat", uri.replace("?", "/one?")).stdout, "1")
+
     def test_space_of_removed_files_comes_back_after_each_start(self):
         """An engine waits for clients that may have files open, and for no others."""
         mount_point = self.scratch / "mount"

@@ -1,6 +1,5 @@
 // down: ends mounts, and stops the daemons. Then no process has the pool open.
 #include <fmt/format.h>
-#include <sys/mount.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "pool/dead_mounts.h"
 #include "pool/pool_location.h"
+#include "pool/umount.h"
 #include "process.h"
 #include "ros2s/base/mount_table.h"
 #include "ros2s/pool/owner.h"
@@ -21,44 +21,6 @@
 
 namespace ros2s::cli {
 namespace {
-
-// `lazily`: also if a process has its working directory there. The mount is dead, so nothing is
-// lost. Root unmounts itself, others by fuse's set-uid helper. False: it was not mounted any more,
-// and its process may still be ending.
-Task<Result<bool>> unmount(CommandContext context, const std::string& mount_point, bool lazily) {
-    const int flags = lazily ? MNT_DETACH : 0;
-    if (umount2(mount_point.c_str(), flags) == 0) co_return true;
-    const int failure = errno;
-    if (mounted_on(mount_point).kind.empty()) co_return false;
-    if (failure == EBUSY) {
-        co_return context.report.fail(Code::busy,
-                                      "{0} is in use (open files, or a shell whose working "
-                                      "directory is in it); `fuser -vm {0}` lists the processes",
-                                      shell_word(mount_point));
-    }
-    if (failure != EPERM) {
-        co_return context.report.fail(Error{Code::io, failure}, "cannot unmount {}: {}",
-                                      mount_point, std::strerror(failure));
-    }
-    std::vector<std::string> helper{"fusermount3", "-u"};
-    if (lazily) helper.emplace_back("-z");
-    helper.push_back(mount_point);
-    const auto said = co_await context.environment.blocking.run(
-        context.environment.reactor, [&] { return run_program(helper); });
-    if (!said) {
-        co_return context.report.fail(
-            said.error(), "cannot run fusermount3; install it: sudo apt-get install fuse3");
-    }
-    if (said->status != 0) {
-        if (mounted_on(mount_point).kind.empty()) co_return false;
-        co_return context.report.fail(
-            Code::io,
-            "fusermount3 could not unmount {0} (its message is above); if another user mounted "
-            "it, he or root can: umount {0}",
-            shell_word(mount_point));
-    }
-    co_return true;
-}
 
 std::string why_open(const pool::OwnerRecord& owner, const std::string& directory) {
     const std::string fact = fmt::format(

@@ -1,0 +1,75 @@
+// sync(1) -f and syncfs(2) do not reach the server of a FUSE mount. An fsync of any file of the mount
+// does, and makes all of it durable.
+#include "sync.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "pool_location.h"
+#include "ros2s/base/descriptor.h"
+#include "ros2s/base/mount_table.h"
+#include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/reactor.h"
+
+namespace ros2s::cli {
+namespace {
+
+std::string kind_of_mount(int file) {
+    struct statx facts {};
+    if (::statx(file, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) != 0) return {};
+    std::ifstream mountinfo("/proc/self/mountinfo");
+    for (const MountEntry& each : read_mounts(mountinfo)) {
+        if (each.id == facts.stx_mnt_id) return each.kind;
+    }
+    return {};
+}
+
+Task<> tell_later(CommandContext context, const std::string& path, StopToken done) {
+    (void)co_await sleep_for(context.environment.reactor, std::chrono::seconds(2), done);
+    if (!done.stop_requested()) context.console.warn("making {} durable ...", path);
+}
+
+}  // namespace
+
+Task<Result<>> make_durable(CommandContext context, const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (file.get() < 0) {
+        const int failure = errno;
+        co_return context.report.fail(Error{Code::io, failure}, "cannot open {}: {}",
+                                      shell_word(path), std::strerror(failure));
+    }
+    if (kind_of_mount(file.get()) != "fuse.ros2store") {
+        co_return context.report.fail(
+            Code::invalid,
+            "{} is in no mount of ros2store: list them with `findmnt -t fuse.ros2store`; for other "
+            "file systems there is sync(1)",
+            shell_word(path));
+    }
+    Nursery nursery(context.environment.reactor, 1);
+    StopSource done;
+    co_await nursery.spawn(tell_later(context, path, done.token()));
+    const int failure = co_await context.environment.blocking.run(
+        context.environment.reactor, [&] { return ::fsync(file.get()) == 0 ? 0 : errno; });
+    done.request_stop();
+    co_await nursery.join();
+    if (failure == 0) co_return Result<>{};
+    co_return context.report.fail(
+        Error{Code::io, failure},
+        "{} is not durable: {}. What was changed in the last second may be lost if the machine "
+        "loses power",
+        path, std::strerror(failure));
+}
+
+Task<Result<>> sync(CommandContext context, SyncOptions options) {
+    ROS2S_CO_TRY(co_await make_durable(context, options.path));
+    context.console.say("{} is durable", options.path);
+    context.console.answer(Json::object({{"durable", options.path}}));
+    co_return Result<>{};
+}
+
+}  // namespace ros2s::cli
