@@ -22,6 +22,9 @@ struct PayloadChecksums;
 struct Leased {
     uint64_t node = 0;
     uint64_t number = 0;  // of the lease; never 0
+    // Of a directory that the call has made, or of which it has changed a name: when. The lease was
+    // held then.
+    WallTime changed{};
     friend bool operator==(const Leased&, const Leased&) = default;
 };
 

@@ -9,6 +9,8 @@ class CachedChanges : public Caches {
   protected:
     Task<> sees_changes_of_others();
     Task<> drops_own_changes();
+    Task<> knows_names_of_new_directory();
+    Task<> knows_times_of_changed_directory();
     Task<> recall_overtakes();
     Task<> write_beside_attributes();
     Task<> entry_of_a_later_reply();
@@ -80,6 +82,63 @@ Task<> CachedChanges::drops_own_changes() {
     EXPECT_EQ((co_await a.cached->lookup(call, top, "f"))->node, node) << "both names stay";
 }
 TEST_F(CachedChanges, OwnChangesAreSeen) { world.run(drops_own_changes()); }
+
+Task<> CachedChanges::knows_names_of_new_directory() {
+    const NodeId top = co_await directory(a, root_node, "top");
+    const NodeId node = co_await file(a, top, "f");
+    a.lending.requests = 0;
+    EXPECT_EQ(code(co_await a.cached->lookup(call, top, "g")), Code::not_found);
+    EXPECT_EQ((co_await a.cached->lookup(call, top, "f"))->node, node);
+    EXPECT_EQ(a.lending.requests, 0U);
+    EXPECT_NE(code(co_await a.cached->lookup(call, top, "..")), Code::not_found);
+    EXPECT_EQ(code(co_await a.cached->rename(call, top, "f", top, "g", {})), fine);
+    EXPECT_EQ(code(co_await a.cached->unlink(call, top, "g")), fine);
+    a.lending.requests = 0;
+    for (const char* name : {"f", "g", "h"}) {
+        EXPECT_EQ(code(co_await a.cached->lookup(call, top, name)), Code::not_found);
+    }
+    EXPECT_EQ(a.lending.requests, 0U);
+    // The other client's name, and one of many, which are not kept.
+    co_await file(b, top, "i");
+    EXPECT_EQ(code(co_await a.cached->lookup(call, top, "i")), fine);
+    const std::vector<std::string_view> many{"j", "k"};
+    const NodeId other = co_await directory(a, top, "other");
+    EXPECT_EQ((co_await a.cached->create_many(call, other, many, 0644, {})).size(), 2U);
+    EXPECT_EQ(code(co_await a.cached->lookup(call, other, "j")), fine);
+}
+TEST_F(CachedChanges, AbsentNamesOfNewDirectoryNeedNoRequest) {
+    world.run(knows_names_of_new_directory());
+}
+
+Task<> CachedChanges::knows_times_of_changed_directory() {
+    const NodeId top = co_await directory(a, root_node, "top");
+    const auto expect_known = [&](const char* what) -> Task<> {
+        co_await sleep_for(world.core(), std::chrono::milliseconds(20));
+        const uint64_t before = a.lending.requests;
+        const auto kept = co_await a.cached->get_attributes(call, top);
+        EXPECT_EQ(a.lending.requests, before) << what;
+        const auto truth = co_await dfs.dfs->get_attributes(call, top);
+        CO_ASSERT(kept && truth);
+        EXPECT_EQ(kept->modified, truth->modified) << what;
+        EXPECT_EQ(kept->changed, truth->changed) << what;
+        EXPECT_EQ(kept->links, truth->links) << what;
+    };
+    co_await file(a, top, "f");
+    co_await expect_known("a new file");
+    co_await directory(a, top, "d");
+    co_await expect_known("a new directory");
+    EXPECT_EQ(code(co_await a.cached->rename(call, top, "f", top, "g", {})), fine);
+    co_await expect_known("a new name");
+    EXPECT_EQ(code(co_await a.cached->unlink(call, top, "g")), fine);
+    co_await expect_known("a removed name");
+    co_await file(b, top, "h");
+    const auto now = co_await a.cached->get_attributes(call, top);
+    const auto truth = co_await dfs.dfs->get_attributes(call, top);
+    EXPECT_EQ(now->modified, truth->modified) << "another client's name";
+}
+TEST_F(CachedChanges, AttributesOfDirectoryWithOwnNewNameNeedNoRequest) {
+    world.run(knows_times_of_changed_directory());
+}
 
 Task<> look_up_into(CachedFileSystem& files, NodeId parent, Result<Attributes>& found) {
     const Call call;

@@ -72,6 +72,14 @@ uint64_t CachedFileSystem::Request::lease_of(NodeId node) {
     return kept != nullptr && kept->number <= entries_ ? kept->lease : 0;
 }
 
+WallTime CachedFileSystem::Request::changed(NodeId directory) const {
+    WallTime changed{};
+    for (const Leased& each : leases_) {
+        if (each.node == directory.value) changed = std::max(changed, each.changed);
+    }
+    return changed;
+}
+
 // ---- what is kept ---------------------------------------------------------------------------
 
 CachedFileSystem::Node* CachedFileSystem::held(NodeId node) {
@@ -108,8 +116,9 @@ std::optional<Result<fs::Attributes>> CachedFileSystem::find(const Call& call, N
     const Node* const directory = held(parent);
     if (directory == nullptr || !permits(call, *directory, fs::Wanted::search)) return {};
     const Name* const kept = names_.find({parent, name});
-    if (kept == nullptr || kept->entry != directory->number) return {};
-    if (kept->node == NodeId{}) {
+    const bool is_kept = kept != nullptr && kept->entry == directory->number;
+    if (!is_kept && !(directory->is_complete && fs::check_name(name))) return {};
+    if (!is_kept || kept->node == NodeId{}) {
         cover(call, *directory);
         metrics_.hits.add();
         return fail(Code::not_found);
@@ -156,7 +165,14 @@ void CachedFileSystem::keep_name(Request& request, NodeId parent, std::string_vi
         kept->node = node;
         return;
     }
-    while (names_.size() >= options_.names_max) names_.erase(names_.oldest().key());
+    while (names_.size() >= options_.names_max) {
+        const Name& oldest = names_.oldest();
+        if (Node* const directory = nodes_.find(oldest.directory.value)) {
+            directory->is_complete = false;
+            ++directory->evicted;
+        }
+        names_.erase(oldest.key());
+    }
     names_.add({.directory = parent, .name = std::string(name), .entry = directory, .node = node});
 }
 
@@ -206,8 +222,9 @@ CachedFileSystem::Old CachedFileSystem::old_of(NodeId parent, std::string_view n
     const Node* const directory = held(parent);
     if (directory == nullptr) return {};
     const Name* const kept = names_.find({parent, name});
-    if (kept == nullptr || kept->entry != directory->number) return {};
-    return {.is_known = true, .node = kept->node, .entry = kept->entry};
+    const bool is_kept = kept != nullptr && kept->entry == directory->number;
+    if (!is_kept && !directory->is_complete) return {};
+    return {.is_known = true, .node = is_kept ? kept->node : NodeId{}, .entry = directory->number};
 }
 
 void CachedFileSystem::touch(Change& change, NodeId node) {
@@ -218,8 +235,39 @@ void CachedFileSystem::touch(Change& change, NodeId node) {
     change.touch(node);
 }
 
+CachedFileSystem::Directory CachedFileSystem::directory_of(NodeId node) {
+    const Node* const kept = held(node);
+    if (kept == nullptr) return {};
+    return {.node = node,
+            .entry = kept->number,
+            .evicted = kept->evicted,
+            .is_known = known(node) != nullptr,
+            .is_complete = kept->is_complete};
+}
+
+void CachedFileSystem::renew(Request& request, const Directory& before, std::string_view name) {
+    Node* const kept = held(before.node);
+    if (kept == nullptr || kept->number != before.entry || !request.is_newest(before.node)) return;
+    kept->is_complete = before.is_complete && kept->evicted == before.evicted &&
+                        names_.find({before.node, name}) != nullptr;
+    const WallTime changed = request.changed(before.node);
+    if (!before.is_known || changed == WallTime{}) return;
+    kept->attributes.modified = kept->attributes.changed = changed;
+    kept->has_attributes = true;
+    kept->kept = changes_.now();
+}
+
+void CachedFileSystem::keep_empty(Request& request, NodeId made) {
+    if (request.changed(made) == WallTime{} || !request.is_newest(made)) return;
+    Node* const kept = held(made);
+    if (kept != nullptr && kept->lease == request.lease_of(made)) kept->is_complete = true;
+}
+
 void CachedFileSystem::touch(Change& change, NodeId parent, std::string_view name) {
-    if (Node* const kept = nodes_.find(parent.value)) kept->has_attributes = false;
+    if (Node* const kept = nodes_.find(parent.value)) {
+        kept->has_attributes = false;
+        kept->is_complete = false;
+    }
     names_.erase({parent, name});
     change.touch(parent, name);
 }

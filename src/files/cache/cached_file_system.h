@@ -182,7 +182,9 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         bool is_referenced = false;  // below, by this entry
         bool has_rights = false;     // type, mode and owner
         bool has_attributes = false;
-        Moment kept = 0;  // the attributes
+        bool is_complete = false;  // a directory that has no name but those that are kept
+        uint64_t evicted = 0;      // of its names
+        Moment kept = 0;           // the attributes
         Attributes attributes{};
         std::string target;  // of a symbolic link; empty: not kept
         // Extended attributes that it does not have. Its flags tell about access lists.
@@ -241,6 +243,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         // The lease that covers what the reply says of the node: it came with the reply, or was
         // held all the time. 0: there is none.
         [[nodiscard]] uint64_t lease_of(NodeId node);
+        // When this change has changed the directory; 0: that is not known.
+        [[nodiscard]] WallTime changed(NodeId directory) const;
 
       private:
         CachedFileSystem& files_;
@@ -301,6 +305,18 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         return old.is_known && directory != nullptr && directory->number == old.entry;
     }
     Old old_of(NodeId parent, std::string_view name);
+    // What is kept of a directory before a change of its names.
+    struct Directory {
+        NodeId node{};
+        uint64_t entry = 0;  // 0: nothing is
+        uint64_t evicted = 0;
+        bool is_known = false, is_complete = false;
+    };
+    Directory directory_of(NodeId node);
+    // The change is done. If it was the only one it is known what the directory has now.
+    void renew(Request& request, const Directory& before, std::string_view name);
+    // A new directory is empty.
+    void keep_empty(Request& request, NodeId made);
     void touch(Change& change, NodeId node);
     void touch(Change& change, NodeId parent, std::string_view name);
     // The node that a name leads to.

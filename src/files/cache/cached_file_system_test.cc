@@ -224,7 +224,7 @@ Task<> CachedUse::looks_up_ahead() {
     EXPECT_LE(b.lending.requests, 2U + count / 64U);
     // Others of another directory, and in another order.
     b.lending.requests = 0;
-    const NodeId other = co_await directory(b, root_node, "other");
+    const NodeId other = co_await directory(a, root_node, "other");
     b.lending.requests = 0;
     for (int i = 0; i < 10; ++i) {
         EXPECT_EQ(code(co_await b.cached->lookup(call, other, fmt::format("f{}", i))),

@@ -69,6 +69,7 @@ CachedFileSystem::OpenedTask CachedFileSystem::create_file(const Call& call, Nod
                                                            fs::OpenFlags flags, fs::Owner owner) {
     Request request(*this, call);
     Change change(changes_);
+    const Directory directory = flags.nameless ? Directory{} : directory_of(parent);
     if (!flags.nameless) {
         const Old old = old_of(parent, name);
         touch(change, parent, name);
@@ -79,7 +80,10 @@ CachedFileSystem::OpenedTask CachedFileSystem::create_file(const Call& call, Nod
     change.end(is_certain(opened));
     request.of(change);
     if (!opened) co_return opened;
-    if (!flags.nameless) keep_found(request, parent, name, opened->attributes, true);
+    if (!flags.nameless) {
+        keep_found(request, parent, name, opened->attributes, true);
+        renew(request, directory, name);
+    }
     if (flags.write || flags.append) {
         writable_[opened->handle.value] = opened->attributes.node;
     }

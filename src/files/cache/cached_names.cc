@@ -177,12 +177,16 @@ CachedFileSystem::AttributesTask CachedFileSystem::make(const Call& call, NodeId
                                                         std::string_view name, Work work) {
     Request request(*this, call);
     Change change(changes_);
+    const Directory directory = directory_of(parent);
     touch(change, parent, name);
     change.sent();
     auto made = co_await work(request.call());
     change.end(is_certain(made));
     request.of(change);
-    if (made) keep_found(request, parent, name, made, true);
+    if (!made) co_return made;
+    keep_found(request, parent, name, made, true);
+    renew(request, directory, name);
+    if (S_ISDIR(made->mode)) keep_empty(request, made->node);
     co_return made;
 }
 
@@ -224,13 +228,16 @@ CachedFileSystem::AttributesTask CachedFileSystem::make_link(const Call& call, N
                                                              NodeId parent, std::string_view name) {
     Request request(*this, call);
     Change change(changes_);
+    const Directory directory = directory_of(parent);
     touch(change, node);
     touch(change, parent, name);
     change.sent();
     auto made = co_await below_.link(request.call(), node, parent, name);
     change.end(is_certain(made));
     request.of(change);
-    if (made) keep_found(request, parent, name, made, true);
+    if (!made) co_return made;
+    keep_found(request, parent, name, made, true);
+    renew(request, directory, name);
     co_return made;
 }
 
@@ -268,6 +275,7 @@ Task<Result<>> CachedFileSystem::remove(const Call& call, NodeId parent, std::st
     Request request(*this, call);
     Change change(changes_);
     const Old old = old_of(parent, name);
+    const Directory directory = directory_of(parent);
     touch(change, parent, name);
     touch(change, old);
     if (is_directory) drop(old.node);
@@ -281,7 +289,9 @@ Task<Result<>> CachedFileSystem::remove(const Call& call, NodeId parent, std::st
     }
     change.end(is_certain(done));
     request.of(change);
-    if (done) keep_name(request, parent, name, {});
+    if (!done) co_return done;
+    keep_name(request, parent, name, {});
+    renew(request, directory, name);
     co_return done;
 }
 
@@ -332,6 +342,8 @@ Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::stri
     Change change(changes_);
     const Old moved = old_of(parent, name);
     const Old replaced = old_of(new_parent, new_name);
+    const Directory from = directory_of(parent);
+    const Directory to = directory_of(new_parent);
     touch(change, parent, name);
     touch(change, new_parent, new_name);
     touch(change, moved);
@@ -350,6 +362,8 @@ Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::stri
     if (done && is_move && !flags.exchange && !flags.whiteout) {
         keep_name(request, parent, name, {});
         keep_name(request, new_parent, new_name, moved.node);
+        renew(request, from, name);
+        renew(request, to, new_name);
     }
     co_return done;
 }

@@ -22,16 +22,21 @@ struct Seen {
     uint64_t size = 0;
     uint32_t links = 0;
     mode_t mode = 0;
+    WallTime modified{};  // of a directory
     std::string target{};
     friend bool operator==(const Seen&, const Seen&) = default;
 };
 Seen seen(const Attributes& node) {
-    // The links and sizes of directories change with what is in them, in the same steps.
-    return {.node = node.node.value, .size = node.size, .links = node.links, .mode = node.mode};
+    // The links, sizes and times of directories change with what is in them, in the same steps.
+    return {.node = node.node.value,
+            .size = node.size,
+            .links = node.links,
+            .mode = node.mode,
+            .modified = S_ISDIR(node.mode) ? node.modified : WallTime{}};
 }
 std::string shown(const Seen& seen) {
-    return fmt::format("node {} size {} links {} mode {:o}", seen.node, seen.size, seen.links,
-                       seen.mode);
+    return fmt::format("node {} size {} links {} mode {:o} modified {}", seen.node, seen.size,
+                       seen.links, seen.mode, seen.modified.time_since_epoch().count());
 }
 
 // All names, and all nodes that have one, or are open.
@@ -280,13 +285,15 @@ class TwoClients {
     Task<> play(int steps) {
         const Call call;
         for (size_t d = 0; d < directories; ++d) {
+            // Each client knows all names of the directory that it has made.
+            CachedFileSystem& files = *(d == 0 ? a_ : b_).cached;
             const auto made =
-                co_await dfs_.dfs->mkdir(call, root_node, fmt::format("d{}", d), 0755, {});
+                co_await files.mkdir(call, root_node, fmt::format("d{}", d), 0755, {});
             directories_.push_back(made->node);
             nodes_.insert(made->node.value);
-            const auto file =
-                co_await dfs_.dfs->mknod(call, made->node, "a", S_IFREG | 0644, 0, {});
+            const auto file = co_await files.mknod(call, made->node, "a", S_IFREG | 0644, 0, {});
             nodes_.insert(file->node.value);
+            for (const NodeId each : {made->node, file->node}) files.forget(each, 1);
         }
         co_await take();
         table_.changed = [this] { return take(); };

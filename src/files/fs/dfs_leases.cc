@@ -16,9 +16,22 @@ Task<Result<>> DfsMount::fetch_leased(const Call& call, RecordChain& chain) {
     for (const uint32_t index : chain.inodes()) {
         const Leased lease{.node = chain.item(index).object.low,
                            .number = chain.links()[index].lease};
-        if (lease.number != 0 && leases_.take(era, lease)) call.leases->push_back(lease);
+        take_lease(call, era, lease);
     }
     co_return Result<>{};
+}
+
+void DfsMount::take_lease(const Call& call, uint64_t era, const Leased& lease) {
+    if (lease.number != 0 && leases_.take(era, lease)) call.leases->push_back(lease);
+}
+
+// Under the lease, nothing else has changed the directory's names since.
+void DfsMount::note_changed(const Call& call, NodeId directory, const Result<Commit>& done) {
+    if (call.leases == nullptr || !done || done->replayed) return;
+    const uint64_t number = leases_.number_of(directory);
+    if (number != 0) {
+        call.leases->push_back({.node = directory.value, .number = number, .changed = done->time});
+    }
 }
 
 // The mount as a client of its store.

@@ -62,6 +62,13 @@ class DfsLeases : public testing::Test {
         return world_.run(fs.lookup(call, root_node, name));
     }
     uint64_t held(Dfs& fs, NodeId node) { return fs.leases()->held(leases_, node); }
+    [[nodiscard]] WallTime changed(NodeId node) const {
+        WallTime changed{};
+        for (const Leased& each : leases_) {
+            if (each.node == node.value) changed = std::max(changed, each.changed);
+        }
+        return changed;
+    }
     NodeId make(Dfs& fs, std::string_view name) {
         const auto made = world_.run(fs.mknod({}, root_node, name, S_IFREG | 0644, 0, {}));
         EXPECT_TRUE(made);
@@ -120,6 +127,29 @@ TEST_F(DfsLeases, OwnChangeKeepsTheLease) {
     EXPECT_LT(time_of([&] { return world_.run(a_->unlink({}, root_node, "file")).has_value(); }),
               1ms);
     EXPECT_NE(held(*a_, root_node), 0U);
+}
+
+TEST_F(DfsLeases, CreationComesWithLeaseOfNodeAndTimeOfDirectory) {
+    EXPECT_FALSE(look_up(*a_, "new"));
+    leases_.clear();
+    const Call call{.leases = &leases_};
+    const auto made = world_.run(a_->mkdir(call, root_node, "new", 0755, {}));
+    ASSERT_TRUE(made);
+    EXPECT_NE(held(*a_, made->node), 0U);
+    const auto root = world_.run(a_->get_attributes({}, root_node));
+    ASSERT_TRUE(root);
+    EXPECT_EQ(changed(root_node), root->modified);
+    EXPECT_NE(changed(made->node), WallTime{});
+    // Others change it only when the lease has been given back.
+    const auto other = world_.run(b_->mkdir({}, made->node, "below", 0755, {}));
+    ASSERT_TRUE(other);
+    EXPECT_EQ(held(*a_, made->node), 0U);
+    leases_.clear();
+    EXPECT_TRUE(world_.run(a_->rename(call, root_node, "new", root_node, "old", {})));
+    EXPECT_EQ(changed(root_node), world_.run(a_->get_attributes({}, root_node))->modified);
+    leases_.clear();
+    EXPECT_TRUE(world_.run(a_->rmdir(call, made->node, "below")));
+    EXPECT_EQ(changed(made->node), WallTime{}) << "its lease is lost";
 }
 
 TEST_F(DfsLeases, CreationByAnotherMountEndsTheLeaseOfTheDirectory) {

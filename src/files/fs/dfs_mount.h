@@ -280,7 +280,14 @@ class DfsMount final : public Dfs {
     [[nodiscard]] bool takes_leases() const {
         return options_.takes_leases && store_.features().leases;
     }
+    [[nodiscard]] bool wants_update_leases(const Call& call) const {
+        return call.leases != nullptr && takes_leases() && store_.features().update_leases;
+    }
     [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
+    // It came with a reply to a request that was sent in the era. 0: none did.
+    void take_lease(const Call& call, uint64_t era, const Leased& lease);
+    // The transaction has changed a name of the directory (Leased::changed).
+    void note_changed(const Call& call, NodeId directory, const Result<Commit>& done);
     class StoreLeases;
     // Tells the store that this holder ends.
     Task<> leave_store();

@@ -251,6 +251,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     NodeState* state = nullptr;
     if (wanted.opens) state = &(co_await pin(node)).get();
     const uint64_t era = store_.pins_era();
+    const uint64_t lease_era = wants_update_leases(call) ? leases_.era() : 0;
     Result<Commit> done;
     {
         co_await slots_.wait();
@@ -259,6 +260,9 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
         if (!wanted.nameless) slot.require(entry_is(parent, wanted.name, Epoch{}));
         if (wanted.opens) {
             slot.require({.kind = Condition::Kind::pin, .object = object_of(node)});
+        }
+        if (lease_era != 0) {
+            slot.require({.kind = Condition::Kind::lease, .object = object_of(node)});
         }
         if (wanted.nameless) {
             slot.add(put(object_of(orphan_node), Dkey::integer(node.value), orphan_akey(), orphan));
@@ -280,6 +284,8 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
         // A repetition makes another file: the one of the first execution is lost with its handle.
         done = co_await (wanted.nameless ? commit(call, slot) : commit_named(call, slot));
     }
+    if (done && lease_era != 0) take_lease(call, lease_era, {node.value, done->lease, done->time});
+    if (!wanted.nameless) note_changed(call, parent, done);
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
     // Without an answer, the object may be pinned all the same. So it may if a repetition finds the
@@ -398,6 +404,7 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
             slot.add(punch_orphan_record(node));
         }
         const auto done = co_await commit_named(call, slot);
+        note_changed(call, parent, done);
         if (NodeState* const open = nodes_.find(node); done && !done->replayed && open != nullptr) {
             open->orphaned = false;
         }

@@ -68,6 +68,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             slot.add(punch_entry(parent, name));
             done = co_await commit_named(call, slot);
         }
+        note_changed(call, parent, done);
         if (done && !done->replayed) co_await finish_removal(call, removal);
         // If it was done, only the store has the record of whether it left an orphan.
         if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();

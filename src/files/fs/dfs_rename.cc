@@ -124,6 +124,8 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
     slot.add(
         put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
     const auto done = co_await commit_named(call, slot);
+    note_changed(call, renaming.parent, done);
+    note_changed(call, renaming.new_parent, done);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -165,6 +167,8 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
         done = co_await commit_named(call, slot);
     }
+    note_changed(call, renaming.parent, done);
+    note_changed(call, renaming.new_parent, done);
     if (done && !done->replayed && to.exists()) co_await finish_removal(call, removal);
     // See unlink.
     if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();

@@ -98,8 +98,12 @@ inline constexpr auto news_fields = []<class Io>(Io& io, auto& news) {
     io.list("recalled", news.recalled, session::MountLeases::recalled_max, lease_fields);
 };
 // Those that cover a reply are at its end.
+inline constexpr auto covering_fields = [](auto& io, auto& lease) {
+    lease_fields(io, lease);
+    io("when the directory was changed (0: it was not)", lease.changed);
+};
 inline constexpr auto leases_fields = [](auto& io, auto& leases) {
-    io.list("leases", leases, leases_max, lease_fields);
+    io.list("leases", leases, leases_max, covering_fields);
 };
 inline constexpr auto with_leases = [](auto fields) {
     return [fields](auto& io, auto& leases, auto&... parts) {

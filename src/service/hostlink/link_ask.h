@@ -46,11 +46,7 @@ template <class T>
 class ReadLeased final : public rpc::ReplyReader {
   public:
     Result<> read(const rpc::Reply& reply) override {
-        if constexpr (std::is_void_v<T>) {
-            return rpc::read(reply.body, nothing_fields, value);
-        } else {
-            return rpc::read(reply.body, with_leases(fields_of(value)), leases, value);
-        }
+        return rpc::read(reply.body, with_leases(fields_of(value)), leases, value);
     }
     Result<T> take() {
         if constexpr (std::is_void_v<T>) {

@@ -145,7 +145,7 @@ Task<Result<>> LinkClient::close_there(const Call& call, session::MountLocation 
                                        fs::FileHandle there) {
     if (place != locator_.location()) co_return Result<>{};
     Buffer buffer;
-    ReadAs<Nothing> reader;
+    ReadLeased<void> reader;
     const HandleBody body{.mount = place.mount, .handle = there};
     const rpc::CallRequest request{
         .method = static_cast<uint16_t>(Method::close),

@@ -20,12 +20,13 @@ void tidy(Leases& leases) {
     std::ranges::sort(leases, {}, &Leased::node);
     size_t kept = 0;
     for (size_t i = 0; i < leases.size();) {
-        const Leased first = leases[i];
+        Leased all = leases[i];
         bool is_one = true;
-        for (; i < leases.size() && leases[i].node == first.node; ++i) {
-            is_one = is_one && leases[i].number == first.number;
+        for (; i < leases.size() && leases[i].node == all.node; ++i) {
+            is_one = is_one && leases[i].number == all.number;
+            all.changed = std::max(all.changed, leases[i].changed);
         }
-        if (is_one) leases[kept++] = first;
+        if (is_one) leases[kept++] = all;
     }
     leases.resize(kept);
     if (leases.size() > leases_max) leases.resize(leases_max);
@@ -33,7 +34,7 @@ void tidy(Leases& leases) {
 template <class T>
 ConstBytes body_of(Buffer& buffer, const Result<T>& done, const Leases& leases) {
     if constexpr (std::is_void_v<T>) {
-        return {};
+        return rpc::build(buffer, with_leases(nothing_fields), leases, Nothing{});
     } else {
         return rpc::build(buffer, with_leases(fields_of(*done)), leases, *done);
     }

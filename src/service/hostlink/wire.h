@@ -22,7 +22,8 @@ namespace ros2s::hostlink {
 // The service number in a hello for a LinkServer. 2: requests had no user. 3: openings had no flag
 // `execute`. 4: nothing said whether set-id bits are kept. 5: attributes had no
 // time of creation and no flags. 6: replies had no leases. 7: creations had no umask.
-inline constexpr uint32_t file_service = 8;
+// 8: replies did not say when a directory had changed.
+inline constexpr uint32_t file_service = 9;
 
 enum class Method : uint16_t {
     read = 1,

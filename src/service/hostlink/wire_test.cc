@@ -412,7 +412,7 @@ TEST(LinkWire, GoldenBytesMatch) {
     add(34, rpc::build(buffer, pieces_fields,
                        FileBody{.mount = {0x0102030405060708}, .handle = {2}, .offset = 4096},
                        std::vector<uint32_t>{0xaabbccdd, 0x11223344}));
-    const std::vector<Leased> leases{{.node = 5, .number = 10}};
+    const std::vector<Leased> leases{{.node = 5, .number = 10, .changed = WallTime{Duration{3}}}};
     add(35, rpc::build(buffer, news_fields,
                        session::LeaseNews{
                            .number = 1, .held_for = std::chrono::seconds(1), .recalled = leases}));

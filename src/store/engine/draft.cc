@@ -189,7 +189,7 @@ size_t Draft::record_bytes_max() const {
 
 bool Draft::concerns(uint32_t core) const {
     const auto asks = [&](const object::Condition& condition) {
-        if (condition.is_about_pins()) return core == 0 && excludes_pins(condition);
+        if (condition.is_about_holders()) return core == 0 && excludes_pins(condition);
         return condition.kind == object::Condition::Kind::no_dkeys ||
                is_on(core, condition.object, condition.dkey.bytes);
     };
@@ -205,7 +205,7 @@ LockTable::WantedLocks Draft::locks(uint32_t core) const {
     using Judge = object::Condition::Kind;
     for (const object::Condition& condition : request_.conditions) {
         const uint64_t object = lock_names_.of(container_, condition.object);
-        if (condition.is_about_pins()) {
+        if (condition.is_about_holders()) {
             // The objects of the others are some that the operations lock.
             if (core == 0 && excludes_pins(condition)) {
                 wanted.push_back({object, LockMode::exclusive});

@@ -156,7 +156,8 @@ object::Features EngineStore::features() const {
             .seals = true,
             .locks = true,
             .leases = true,
-            .deferred = true};
+            .deferred = true,
+            .update_leases = true};
 }
 
 std::string EngineStore::path() const {

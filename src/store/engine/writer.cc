@@ -21,6 +21,7 @@ struct Writer::Update {
     Draft draft;
     bool has_space = false;  // reserved: draft.needs()
     bool has_caps = false;   // its growth is measured, and admitted by State::reserve()
+    uint64_t lease = 0;      // Commit::lease
 };
 
 // Its locks and pins on one core; taken and released there.
@@ -289,7 +290,7 @@ Task<Result<>> Writer::judge_at(Update& update, Visit& visit) {
     const std::vector<object::Condition>& conditions = update.transaction.conditions;
     for (size_t i = 0; i < conditions.size(); ++i) {
         const object::Condition& condition = conditions[i];
-        if (condition.is_about_pins()) continue;  // stage()
+        if (condition.is_about_holders()) continue;  // stage()
         const bool here =
             condition.kind == object::Condition::Kind::no_dkeys
                 ? core.number == 0
@@ -412,6 +413,7 @@ Result<> Writer::stage(Update& update) {
         return staged;
     }
     pins_.take(update.container, update.transaction);
+    update.lease = leases_.grant(update.container, update.transaction);
     leases_.begin(update.container, update.transaction);
     for (const Draft::Need& need : draft.needs()) {
         state_.space.unreserve(need.device, need.blocks_max - need.staged);
@@ -446,7 +448,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     committer_.open().hold(apart.nodes());
     for (const Visit& visit : visits) committer_.open().hold(visit.pins.nodes());
     if (!rules.acknowledge_durable &&
-        std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_pins))
+        std::ranges::all_of(update.transaction.conditions, &object::Condition::is_about_holders))
         [[unlikely]] {
         committer_.join(std::move(draft.record()));
         // No coroutine waits for the group: they stay pinned for ever.
@@ -463,6 +465,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
     auto commit = co_await committer_.commit(std::move(draft.record()), update.call.trace,
                                              update.transaction.deferred);
     leases_.end(update.container, update.transaction);
+    if (commit) commit->lease = update.lease;
     co_return commit;
 }
 

@@ -161,6 +161,7 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
     if (!has_room(*state)) {
         counters_.refused.add();
+        ask_some_back(*state);
         return 0;
     }
     Owner& owner = owners_[state->name.owner];
@@ -171,6 +172,24 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     ++owner.leases;
     ++count_;
     return number;
+}
+
+namespace {
+
+auto lease_wanted_by(const Transaction& transaction) {
+    return std::ranges::find(transaction.conditions, Condition::Kind::lease, &Condition::kind);
+}
+
+}  // namespace
+
+bool wants_lease(const Transaction& transaction) {
+    return lease_wanted_by(transaction) != transaction.conditions.end();
+}
+
+uint64_t LeaseTable::grant(ContainerId container, const Transaction& transaction) {
+    const auto wanted = lease_wanted_by(transaction);
+    if (wanted == transaction.conditions.end()) return 0;
+    return grant(container, wanted->object, transaction.holder);
 }
 
 void LeaseTable::drop(HolderState& holder, Key key) {
@@ -283,13 +302,30 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
     return waits;
 }
 
-void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Holder& waiter) {
-    const Time now = reactor_.now();
-    HolderState& holder = *granted.holder;
-    holder.recalls.emplace(granted.number, Recall{.key = key, .begun = now, .waiter = waiter});
+void LeaseTable::add_recall(HolderState& holder, uint64_t number, const Recall& recall) {
+    holder.recalls.emplace(number, recall);
     ++holder.untold;
     counters_.recalls.add();
     holder.wake();
+}
+
+// Chosen at random: a holder does not tell which leases it uses, and a node that was removed, or
+// read once, would keep its lease for ever.
+void LeaseTable::ask_some_back(HolderState& holder) {
+    if (!holder.recalls.empty()) return;
+    const size_t buckets = holder.leases.bucket_count();
+    for (size_t looked = 0; looked < lease_news_max; ++looked) {
+        const size_t bucket = reactor_.random().below(buckets);
+        for (auto each = holder.leases.begin(bucket); each != holder.leases.end(bucket); ++each) {
+            if (holder.recalls.contains(each->second)) continue;
+            add_recall(holder, each->second, {.key = each->first, .begun = reactor_.now()});
+        }
+    }
+}
+
+void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Holder& waiter) {
+    const Time now = reactor_.now();
+    add_recall(*granted.holder, granted.number, {.key = key, .begun = now, .waiter = waiter});
     Bucket& bucket = bucket_of(key);
     if (now >= bucket.second + std::chrono::seconds(1)) {
         bucket.second = now;
@@ -306,6 +342,7 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Hold
 // A holder whose time is over may be gone: only what was told to it, or answered, counts against
 // its owner.
 void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_answered) {
+    if (!recall.waiter) return;
     const Time now = reactor_.now();
     const Time ended = holder.until == Time{} ? now : std::min(now, holder.until);
     const Duration waited = std::max(ended - recall.begun, Duration{});
@@ -314,7 +351,7 @@ void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_a
     if (waited > slow_least && slow_) {
         slow_({.holder = holder.name,
                .session = holder.session,
-               .waiter = recall.waiter,
+               .waiter = *recall.waiter,
                .waited = waited,
                .is_answered = is_answered});
     }

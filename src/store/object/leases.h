@@ -46,6 +46,9 @@ inline constexpr Duration listening_max = std::chrono::milliseconds(500);
 // In one answer, and in one request to give back.
 inline constexpr size_t lease_news_max = 512;
 
+// It has Condition::Kind::lease.
+[[nodiscard]] bool wants_lease(const Transaction& transaction);
+
 class LeaseTable {
   public:
     static constexpr size_t leases_max = size_t{1} << 20;
@@ -64,6 +67,8 @@ class LeaseTable {
     // The number of the holder's lease of the object; 0: none now. What is read after this is
     // covered.
     [[nodiscard]] uint64_t grant(ContainerId container, ObjectId object, const Holder& holder);
+    // The lease that a condition of the transaction wants, just before begin(); 0: none.
+    [[nodiscard]] uint64_t grant(ContainerId container, const Transaction& transaction);
     // Asks for leases back that the transaction conflicts with. Errors: leased.
     [[nodiscard]] Result<> ask(ContainerId container, const Transaction& transaction);
     // The same just before begin(), also for holders of which nothing is known yet.
@@ -106,8 +111,8 @@ class LeaseTable {
     struct Recall {
         Key key;
         Time begun{};
-        Holder waiter;               // the first
-        std::optional<Time> told{};  // to the holder
+        std::optional<Holder> waiter{};  // the first, if anybody waits
+        std::optional<Time> told{};      // to the holder
     };
     struct HolderState {
         explicit HolderState(HolderName named) : name(named) {}
@@ -156,6 +161,9 @@ class LeaseTable {
     // True: the object may not be changed yet. `by`: the waiter, null if it has no leases.
     [[nodiscard]] bool ask_back(const Key& key, const HolderState* by, const Holder& waiter);
     void begin_recall(const Granted& granted, const Key& key, const Holder& waiter);
+    void add_recall(HolderState& holder, uint64_t number, const Recall& recall);
+    // The holder has as many leases as it may have. Nobody waits for the answer.
+    void ask_some_back(HolderState& holder);
     // The holder has answered, or did not in time.
     void end_recall(HolderState& holder, const Recall& recall, bool is_answered);
     void cut(HolderState& holder) {

@@ -81,9 +81,15 @@ struct Condition {
         // Always holds: the holder pins it in the same step (see update). `invalid` unless the
         // transaction puts a value of this object; at most transaction_pins_max.
         pin,
+        // Always holds: the holder gets a lease of the object, if there is one to give
+        // (Commit::lease, Features::update_leases). `invalid` unless the transaction puts a value
+        // of this object, and for a second one.
+        lease,
     };
-    [[nodiscard]] bool is_about_pins() const {
-        return kind == Kind::pinned || kind == Kind::unpinned || kind == Kind::pin;
+    // Of the holder's pins and leases.
+    [[nodiscard]] bool is_about_holders() const {
+        return kind == Kind::pinned || kind == Kind::unpinned || kind == Kind::pin ||
+               kind == Kind::lease;
     }
     Kind kind{};
     ObjectId object{};
@@ -152,6 +158,7 @@ struct Commit {
     Epoch epoch{};
     WallTime time{};
     bool replayed = false;  // the update name was done before; the stored reply is returned
+    uint64_t lease = 0;     // of Condition::Kind::lease: its number; 0: none
     friend bool operator==(const Commit&, const Commit&) = default;
 };
 
@@ -284,6 +291,7 @@ struct Features {
     bool locks = false;           // lock()
     bool leases = false;          // listen(), and Link::wants_lease
     bool deferred = false;        // Transaction::deferred has an effect
+    bool update_leases = false;   // Condition::Kind::lease
     // Set by a store that several clients open at once: what does not hold across these clients.
     bool own_epochs = false;  // epochs of different clients are ordered only within an object
     bool own_pins = false;    // a pin is visible only to the users of this instance

@@ -143,7 +143,7 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
     size_t taken = 0;
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
         const Condition& condition = transaction.conditions[i];
-        if (!condition.is_about_pins()) continue;
+        if (!condition.is_about_holders() || condition.kind == Condition::Kind::lease) continue;
         if (condition.kind == Condition::Kind::pin) {
             ++taken;
             continue;

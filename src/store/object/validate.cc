@@ -82,7 +82,8 @@ Result<> validate(const Condition& condition) {
         case Kind::no_dkeys: return validate(condition.akey);
         case Kind::pinned:
         case Kind::unpinned:
-        case Kind::pin: return {};
+        case Kind::pin:
+        case Kind::lease: return {};
         default: return fail(Code::invalid);
     }
     ROS2S_TRY(validate(condition.dkey));
@@ -115,12 +116,15 @@ Result<> validate(const Operation& operation) {
 
 namespace {
 
-// A transaction pins what it makes, and not whatever object it names.
-Result<> validate_pins(const Transaction& transaction) {
-    size_t pins = 0;
+// A transaction pins and leases what it makes, and not whatever object it names.
+Result<> validate_holds(const Transaction& transaction) {
+    size_t pins = 0, leases = 0;
     for (const Condition& condition : transaction.conditions) {
-        if (condition.kind != Condition::Kind::pin) continue;
-        if (++pins > transaction_pins_max) return fail(Code::too_large, transaction_pins_max);
+        const bool pins_it = condition.kind == Condition::Kind::pin;
+        if (!pins_it && condition.kind != Condition::Kind::lease) continue;
+        if ((pins_it ? pins : leases)++ == (pins_it ? transaction_pins_max : 1)) {
+            return fail(Code::too_large, pins_it ? transaction_pins_max : 1);
+        }
         const bool makes_it =
             std::ranges::any_of(transaction.operations, [&condition](const Operation& operation) {
                 return operation.kind == Operation::Kind::put &&
@@ -140,7 +144,7 @@ Result<> validate(const Transaction& transaction) {
     }
     if (!transaction.id.client.is_nil() && transaction.id.sequence == 0) return fail(Code::invalid);
     for (const Condition& condition : transaction.conditions) ROS2S_TRY(validate(condition));
-    ROS2S_TRY(validate_pins(transaction));
+    ROS2S_TRY(validate_holds(transaction));
     uint64_t payload = 0;
     for (const Operation& operation : transaction.operations) {
         ROS2S_TRY(validate(operation));

@@ -51,7 +51,7 @@ void Plan::add_to(Views& views) const {
         return views.try_emplace(object, object).first->second;
     };
     for (const Condition& condition : transaction_.conditions) {
-        if (condition.is_about_pins()) continue;
+        if (condition.is_about_holders()) continue;
         View& view = view_of(condition.object);
         if (condition.kind == Condition::Kind::no_dkeys) {
             view.want(column_key(condition.akey));
@@ -87,7 +87,7 @@ Result<> Plan::run(Views& views, object::Epoch epoch, WallTime time) {
     long_segments_.clear();
     for (size_t i = 0; i < transaction_.conditions.size(); ++i) {
         const Condition& condition = transaction_.conditions[i];
-        if (condition.is_about_pins()) continue;
+        if (condition.is_about_holders()) continue;
         View& view = views.at(condition.object);
         ROS2S_TRY_ASSIGN(const bool is_true, holds(view, condition));
         // What is not known yet may hold.

@@ -18,7 +18,7 @@ constexpr size_t group_operations_max = 256, rewrites_max = 64;
 void guess_absent(const Transaction& transaction, Views& views) {
     std::set<ObjectId> may_exist;
     for (const Condition& each : transaction.conditions) {
-        if (!each.is_about_pins()) may_exist.insert(each.object);
+        if (!each.is_about_holders()) may_exist.insert(each.object);
     }
     for (const Operation& each : transaction.operations) {
         if (each.kind != Operation::Kind::put) may_exist.insert(each.object);

@@ -166,7 +166,7 @@ inline constexpr auto chain_fields = []<class Io>(Io& io, auto& container, auto&
 // ---- update ---------------------------------------------------------------------------------
 
 inline constexpr auto condition_fields = [](auto& io, auto& condition) {
-    io.choice("kind", condition.kind, object::Condition::Kind::pin);
+    io.choice("kind", condition.kind, object::Condition::Kind::lease);
     io.part("object", condition.object, object_fields);
     io.text("dkey", condition.dkey.bytes, object::key_bytes_max);
     io.text("akey", condition.akey.bytes, object::key_bytes_max);
@@ -221,6 +221,10 @@ inline constexpr auto commit_fields = [](auto& io, auto& commit) {
     io("epoch", commit.epoch.value);
     io("of the commit", commit.time);
     io("replayed", commit.replayed);
+};
+inline constexpr auto leased_commit_fields = [](auto& io, auto& commit) {
+    commit_fields(io, commit);
+    io("number of the lease (0: none)", commit.lease);
 };
 
 // ---- list, query ----------------------------------------------------------------------------
@@ -347,6 +351,7 @@ inline constexpr FeatureBit feature_bits[] = {
     {&object::Features::seals, 128},
     {&object::Features::locks, 256},
     {&object::Features::leases, 512},
+    {&object::Features::update_leases, 1024},
 };
 inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
     uint64_t bits = 0;

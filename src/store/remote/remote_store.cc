@@ -45,15 +45,17 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
         payload.push_back(operation.window.bytes());
     }
     Buffer body;
-    co_return co_await ask<Commit>(channel_, call,
-                                   {.method = number(Method::update),
-                                    .id = {.client = transaction.id.client,
-                                           .slot = transaction.id.slot,
-                                           .sequence = transaction.id.sequence},
-                                    .repeated = !transaction.is_new,
-                                    .body = rpc::build(body, update_fields, container, transaction),
-                                    .payload = payload},
-                                   commit_fields);
+    const rpc::CallRequest request{.method = number(Method::update),
+                                   .id = {.client = transaction.id.client,
+                                          .slot = transaction.id.slot,
+                                          .sequence = transaction.id.sequence},
+                                   .repeated = !transaction.is_new,
+                                   .body = rpc::build(body, update_fields, container, transaction),
+                                   .payload = payload};
+    if (wants_lease(transaction)) {
+        co_return co_await ask<Commit>(channel_, call, request, leased_commit_fields);
+    }
+    co_return co_await ask<Commit>(channel_, call, request, commit_fields);
 }
 
 // ---- list, query ----------------------------------------------------------------------------

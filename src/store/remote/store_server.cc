@@ -489,7 +489,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
                         co_await store_.update(request.call(), work.container, transaction));
     if (theirs) theirs->end();
     if (commit.replayed) metrics_.replayed.add();
-    co_await request.reply(encode_commit(work.body, commit));
+    co_await request.reply(encode_commit(work.body, commit, wants_lease(transaction)));
     co_return Result<>{};
 }
 

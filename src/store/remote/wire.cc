@@ -21,7 +21,8 @@ uint64_t reply_bytes_max(const FetchItem& item) {
 }
 uint64_t facts_bytes_max() { return least_bytes<QueryReply>(queried_fields) + key_bytes_max; }
 
-ConstBytes encode_commit(Buffer& buffer, const Commit& commit) {
+ConstBytes encode_commit(Buffer& buffer, const Commit& commit, bool leased) {
+    if (leased) return build(buffer, leased_commit_fields, commit);
     return build(buffer, commit_fields, commit);
 }
 

@@ -64,7 +64,9 @@ using rpc::Buffer;
 // These replace the contents of a buffer that its owner reuses, and return a view of it.
 
 // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
-[[gnu::noinline]] ConstBytes encode_commit(Buffer& buffer, const object::Commit& commit);
+// `leased`: a lease was wanted.
+[[gnu::noinline]] ConstBytes encode_commit(Buffer& buffer, const object::Commit& commit,
+                                           bool leased = false);
 // As many entries as fit into `bytes_max`, at least one; `more` if some did not fit.
 ConstBytes encode_listed(Buffer& buffer, const object::ListReply& reply, size_t bytes_max);
 // As many of the records after the label `after` as fit into `bytes_max`, at least one. Records are

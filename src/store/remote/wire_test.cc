@@ -48,7 +48,7 @@ struct Draw {
                 .extent = {number(), number()}};
     }
     Condition condition() {
-        return {.kind = static_cast<Condition::Kind>(random.below(8)),
+        return {.kind = static_cast<Condition::Kind>(random.below(9)),
                 .object = object(),
                 .dkey = {text(key_bytes_max)},
                 .akey = {text(key_bytes_max)},
@@ -210,7 +210,7 @@ TEST_P(StoreWire, UpdateRoundTrips) {
     for (Operation& operation : transaction.operations) operation = draw.operation();
     transaction.id.owner = draw.container().uuid;
     transaction.id.digest = draw.number();
-    if (std::ranges::any_of(transaction.conditions, &Condition::is_about_pins)) {
+    if (std::ranges::any_of(transaction.conditions, &Condition::is_about_holders)) {
         transaction.holder.client = draw.container().uuid;
     }
     Transaction read;
@@ -400,6 +400,8 @@ TEST_P(StoreWire, ContainerRequestsRoundTrip) {
 
 TEST_P(StoreWire, CommitSpaceAndDescriptionRoundTrip) {
     expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag()}, commit_fields);
+    expect_comes_back(Commit{{draw.number()}, draw.time(), draw.flag(), draw.number()},
+                      leased_commit_fields);
     expect_comes_back(PoolSpace{draw.number(), draw.number(), draw.number(), draw.number()},
                       space_fields);
     expect_comes_back(Description{{draw.flag(), draw.flag(), draw.flag(), draw.flag(), draw.flag(),

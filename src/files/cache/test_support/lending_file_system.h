@@ -137,7 +137,7 @@ class LendingFileSystem final : public fs::FileSystem {
             [=, this](const Call& c) {
                 return below_.rename(c, parent, name, new_parent, new_name, flags);
             },
-            only(parent));
+            [=](const auto&) { return std::vector{parent, new_parent}; });
     }
     Task<Result<std::string>> readlink(const Call& call, NodeId node) override {
         return ask(call, [=, this](const Call& c) { return below_.readlink(c, node); }, only(node));
@@ -429,6 +429,10 @@ class LendingFileSystem final : public fs::FileSystem {
         const auto nodes = covered(result);
         std::vector<Leased> given;
         if (call.leases != nullptr) given = give(nodes);
+        for (Leased& each : given) {
+            const auto now = co_await below_.get_attributes(plain, {each.node});
+            if (now && S_ISDIR(now->mode)) each.changed = now->modified;
+        }
         for (const uint64_t node : marked)
             table_.changing.erase(table_.changing.find({node, this}));
         if (table_.changed) co_await table_.changed();

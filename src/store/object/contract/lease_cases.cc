@@ -98,6 +98,33 @@ Task<> own_changes_keep_leases(Probe& probe) {
     EXPECT_EQ(co_await news_of(probe, by(1)), LeaseNews{});
 }
 
+// Of what the update makes.
+Task<Result<Commit>> make_leased(Probe& probe, Holder holder, ObjectId object) {
+    Batch batch;
+    batch.by(holder).condition(Condition::Kind::lease, {object, "", ""});
+    batch.put({object, "d", "a"}, "x");
+    co_return co_await probe.store().update(probe.call(), probe.container(), batch.transaction());
+}
+
+Task<> made_object_is_leased(Probe& probe) {
+    const auto silent = co_await make_leased(probe, by(3), {5, 5});
+    EXPECT_TRUE(silent && silent->lease == 0) << "it does not listen";
+    co_await begin_listening(probe, by(1));
+    co_await begin_listening(probe, by(2));
+    const auto made = co_await make_leased(probe, by(1), two);
+    EXPECT_TRUE(made);
+    EXPECT_NE(made->lease, 0U);
+    EXPECT_EQ(co_await read_leased(probe, by(1), two), made->lease);
+    co_await expect_leased(probe, by(2), two);
+    EXPECT_EQ((co_await news_of(probe, by(1))).recalled, (std::vector<Lease>{{two, made->lease}}));
+    Transaction nothing_made;
+    nothing_made.holder = by(1);
+    nothing_made.conditions.push_back({.kind = Condition::Kind::lease, .object = two});
+    const auto refused =
+        co_await probe.store().update(probe.call(), probe.container(), nothing_made);
+    EXPECT_TRUE(!refused && refused.error().code == Code::invalid);
+}
+
 Task<> changes_of_other_objects_do_not_wait(Probe& probe) {
     co_await begin_listening(probe, by(1));
     EXPECT_NE(co_await read_leased(probe, by(1), two), 0U);
@@ -378,6 +405,10 @@ std::vector<Case> lease_cases() {
     return {
         {"ChangeWaitsForLeasesOfOthers", change_waits_for_leases_of_others, {}, has},
         {"OwnChangesKeepLeases", own_changes_keep_leases, {}, has},
+        {"MadeObjectIsLeased",
+         made_object_is_leased,
+         {},
+         [](const Features& features) { return features.update_leases; }},
         {"ChangesOfOtherObjectsDoNotWait", changes_of_other_objects_do_not_wait, {}, has},
         {"HolderThatDoesNotListenGetsNoLease", who_does_not_listen_gets_no_lease, {}, has},
         {"SilentHolderDelaysByTheLeaseTime", silent_holder_delays_by_the_lease_time, {}, has},

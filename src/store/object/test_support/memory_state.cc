@@ -189,7 +189,8 @@ bool MemoryState::holds(const Container& container, const Condition& condition) 
         }
         case Kind::pinned:
         case Kind::unpinned:
-        case Kind::pin: break;  // PinTable's
+        case Kind::pin:
+        case Kind::lease: break;  // PinTable's and LeaseTable's
     }
     return false;
 }
@@ -228,7 +229,7 @@ Result<Commit> MemoryState::update(ContainerId id, const Transaction& transactio
     }
     for (size_t i = 0; i < transaction.conditions.size(); ++i) {
         const Condition& condition = transaction.conditions[i];
-        if (!condition.is_about_pins() && !holds(container, condition)) {
+        if (!condition.is_about_holders() && !holds(container, condition)) {
             return fail(Code::condition_failed, i);
         }
     }

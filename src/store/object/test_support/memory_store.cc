@@ -25,7 +25,8 @@ Features MemoryStore::features() const {
             .chains = true,
             .seals = true,
             .locks = true,
-            .leases = true};
+            .leases = true,
+            .update_leases = true};
 }
 
 Task<> MemoryStore::delay() {
@@ -60,8 +61,10 @@ Task<Result<Commit>> MemoryStore::update(const Call& call, ContainerId container
     if (read_only_) co_return fail(Code::read_only);
     if (!state_->has(container)) co_return fail(Code::not_found);
     ROS2S_CO_TRY(leases_->admit(container, transaction));
+    const uint64_t lease = leases_->grant(container, transaction);
     Result<Commit> commit =
         state_->update(container, transaction, reactor_.now(), reactor_.wall_time());
+    if (commit && !commit->replayed) commit->lease = lease;
     co_await delay();
     co_return commit;
 }
