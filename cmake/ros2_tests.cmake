@@ -2,7 +2,7 @@
 #
 # Registers the cases of a GoogleTest program as tests. Under a sanitizer a program takes long to start, so
 # a share of its cases is one test, in one process. Programs with the most sources start first, so that no
-# long one remains at the end. ./dev test gives ctest three slots for each core. A test takes two of them, or
+# long one remains at the end. ./dev test gives ctest two slots for each core. A test takes both, or
 # one if it mostly waits, for daemons, clocks or disks: PROCESSORS 1.
 function(ros2_tests program)
   if(NOT ROS2S_SANITIZE)

@@ -33,7 +33,7 @@ void note_if_cut(Server& server, fs::NodeId node, std::optional<time_t> set, Wal
 
 Task<> getattr_task(Server& server, fuse_req_t request, fs::NodeId node, bool with_birth_time) {
     const UserCall user(server, request);
-    co_await server.kernel_caches().old_pages_gone(node);
+    co_await server.kernel_caches().attributes_asked(node);
     auto found = co_await server.file_system().get_attributes(user.call, node);
     if (!found) {
         if (const auto removed = removed_directory(server, node, found.error())) found = *removed;

@@ -1,14 +1,12 @@
 #include "kernel_caches.h"
 
-#include <linux/fuse.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <tuple>
 
 #include "fuse_api.h"
+#include "kernel_notices.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -22,23 +20,6 @@ constexpr Duration directories_most = std::chrono::milliseconds(5);
 constexpr Duration kernels_step = std::chrono::milliseconds(12);
 // The kernel has long dealt with a reply after this time.
 constexpr Duration reply_taken_within = std::chrono::milliseconds(50);
-
-// libfuse of Ubuntu 22.04 has no call for it. `expires`: the name is asked again, and stays.
-void drop_name(int fuse_descriptor, fs::NodeId directory, const std::string& name,
-               bool expires) noexcept {
-    fuse_notify_inval_entry_out drop{.parent = directory.value,
-                                     .namelen = static_cast<uint32_t>(name.size()),
-                                     .flags = expires ? FUSE_EXPIRE_ONLY : 0U};
-    fuse_out_header header{
-        .len = static_cast<uint32_t>(sizeof header + sizeof drop + name.size() + 1),
-        .error = FUSE_NOTIFY_INVAL_ENTRY,
-        .unique = 0};
-    const iovec parts[] = {{&header, sizeof header},
-                           {&drop, sizeof drop},
-                           {const_cast<char*>(name.c_str()), name.size() + 1}};
-    // It fails if the kernel does not have the name.
-    std::ignore = ::writev(fuse_descriptor, parts, 3);
-}
 
 double seconds(Duration time) { return std::chrono::duration<double>(time).count(); }
 
@@ -103,7 +84,7 @@ Task<> KernelCaches::drop_attributes(std::span<const Leased> leases) {
         for (const Leased& each : leases) drop_attributes(fs::NodeId{each.node});
         return {};
     };
-    if (reads_ == 0 && dropping_ == 0) {
+    if (reads_ == 0 && kernel_drops_ == 0) {
         std::ignore = drop();
     } else {
         std::ignore = co_await blocking_.run(reactor_, drop);
@@ -113,14 +94,16 @@ Task<> KernelCaches::drop_attributes(std::span<const Leased> leases) {
 // A page that is being read is dropped when its read is answered.
 Task<> KernelCaches::drop_pages(std::vector<PageReads::Read> pages) {
     if (pages.empty()) co_return;
-    ++dropping_;
+    ++kernel_drops_;
     co_await drop_turns_.acquire();
     const SemaphoreHold turn(drop_turns_);
     std::ignore = co_await blocking_.run(reactor_, [&]() -> Result<> {
-        for (const auto& each : pages) fuse::drop_pages(fuse_session_fd(session_), each);
+        for (const auto& each : pages) {
+            fuse::drop_pages(fuse_session_fd(session_), each.node, each.begin, each.end);
+        }
         return {};
     });
-    --dropping_;
+    --kernel_drops_;
 }
 
 Task<> KernelCaches::drop_files(std::vector<fs::NodeId> nodes) {
@@ -128,43 +111,43 @@ Task<> KernelCaches::drop_files(std::vector<fs::NodeId> nodes) {
     std::vector<PageReads::Read> pages;
     for (const fs::NodeId node : nodes) {
         pages.push_back({.node = node});
-        ++old_pages_[node.value];
-        ++dropped_files_[node.value];
+        ++old_pages_[node.value].leased;
     }
     co_await drop_pages(std::move(pages));
-    for (const fs::NodeId node : nodes) {
-        forget_old_pages(node);
-        if (--dropped_files_[node.value] == 0) dropped_files_.erase(node.value);
-    }
+    for (const fs::NodeId node : nodes) forget_old_pages(node, &OldPages::leased);
     if (--running_ == 0) idle_.wake_all();
 }
 
 Task<> KernelCaches::drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes) {
     ++running_;
-    ++old_pages_[node.value];
+    ++old_pages_[node.value].unleased;
     std::vector<PageReads::Read> pages{{.node = node, .begin = offset, .end = offset + bytes}};
     co_await drop_pages(std::move(pages));
-    forget_old_pages(node);
+    forget_old_pages(node, &OldPages::unleased);
     if (--running_ == 0) idle_.wake_all();
 }
 
-Task<> KernelCaches::old_pages_gone(fs::NodeId node) {
+void KernelCaches::forget_old_pages(fs::NodeId node, size_t OldPages::* which) {
+    OldPages& pages = old_pages_[node.value];
+    if (--(pages.*which) == 0 && pages.leased + pages.unleased == 0) old_pages_.erase(node.value);
+}
+
+Task<> KernelCaches::attributes_asked(fs::NodeId node) {
     constexpr Duration at_most = std::chrono::seconds(1);
-    constexpr Duration pause = std::chrono::microseconds(50);
     if (!is_started_) co_return;
     // This process may have been stopped, and the server not have said so yet.
     const bool is_lost = leases_->number_of(node) == 0 && drops_.running() < drops_.limit();
     if (is_lost && pages_.take_leased(node)) std::ignore = drops_.try_spawn(drop_files({node}));
-    const Time late = reactor_.now() + at_most;
-    while (old_pages_.contains(node.value) && reactor_.now() < late) {
-        co_await sleep_for(reactor_, pause);
-    }
+    co_await old_pages_gone(node, false, reactor_.now() + at_most);
 }
 
-// By a call that found the lease lost before this heard of it.
-Task<> KernelCaches::file_dropped(fs::NodeId node) {
+Task<> KernelCaches::old_pages_gone(fs::NodeId node, bool leased_only, Time late) {
     constexpr Duration pause = std::chrono::microseconds(50);
-    while (dropped_files_.contains(node.value)) co_await sleep_for(reactor_, pause);
+    while (reactor_.now() < late) {
+        const auto found = old_pages_.find(node.value);
+        if (found == old_pages_.end() || (leased_only && found->second.leased == 0)) co_return;
+        co_await sleep_for(reactor_, pause);
+    }
 }
 
 struct KernelCaches::NameDrop {
@@ -194,7 +177,7 @@ Task<> KernelCaches::drop_names(std::span<const Leased> leases) {
 }
 
 Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
-    ++dropping_;
+    ++kernel_drops_;
     co_await name_turns_.acquire();
     const SemaphoreHold turn(name_turns_);
     const Time now = reactor_.now();
@@ -207,7 +190,7 @@ Task<> KernelCaches::run(std::shared_ptr<NameDrop> drop) {
         }
         return {};
     });
-    --dropping_;
+    --kernel_drops_;
     // A name that this mount has moved meanwhile was not found.
     if (names_.moves() == drop->moves) drop->done.request_stop();
 }
@@ -221,7 +204,8 @@ Task<> KernelCaches::lost(std::span<const Leased> leases) {
     co_await drop_attributes(leases);
     co_await drop_names(leases);
     co_await drop_files(std::move(paged));
-    for (const Leased& each : leases) co_await file_dropped({each.node});
+    // Perhaps by a call that found the lease lost before this heard of it.
+    for (const Leased& each : leases) co_await old_pages_gone({each.node}, true, Time::max());
     const Time now = reactor_.now();
     const bool is_late = now - replied_ > reply_taken_within;
     const Time again =

@@ -51,10 +51,11 @@ class KernelCaches final : public fs::LeaseObserver {
     static constexpr CacheTimes always{365.0 * 24 * 3600, 365.0 * 24 * 3600};
 
     KernelCaches(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& blocking,
-                 PageReads& pages)
+                 PageReads& pages, size_t& kernel_drops)
         : reactor_(reactor),
           blocking_(blocking),
           pages_(pages),
+          kernel_drops_(kernel_drops),
           leases_(file_system.leases()),
           drop_turns_(reactor, drops_at_once),
           name_turns_(reactor, 1),
@@ -99,18 +100,16 @@ class KernelCaches final : public fs::LeaseObserver {
     // before each read.
     void begin_read(fs::NodeId node, bool is_unleased) {
         ++reads_;
-        if (is_unleased) ++old_pages_[node.value];
+        if (is_unleased) ++old_pages_[node.value].unleased;
     }
     void end_read(fs::NodeId node, bool is_unleased) {
         --reads_;
-        if (is_unleased) forget_old_pages(node);
+        if (is_unleased) forget_old_pages(node, &OldPages::unleased);
     }
     Task<> drop_unleased(fs::NodeId node, uint64_t offset, uint64_t bytes);
     // Before the kernel gets attributes, with which it reads pages: waits until those that may be
     // old are gone, but not for long. It may be a read here that keeps them.
-    Task<> old_pages_gone(fs::NodeId node);
-    // A thread drops pages or names. The kernel may wait for replies of this process.
-    [[nodiscard]] bool is_dropping() const { return dropping_ > 0; }
+    Task<> attributes_asked(fs::NodeId node);
 
     // This mount has changed attributes in a way that the kernel does not notice.
     void attributes_changed(fs::NodeId node) const noexcept {
@@ -127,12 +126,15 @@ class KernelCaches final : public fs::LeaseObserver {
     [[nodiscard]] Duration name_time(const Reply& reply, Time now, Duration rest);
     void drop_attributes(fs::NodeId node) const noexcept;
     Task<> drop_attributes(std::span<const Leased> leases);
-    void forget_old_pages(fs::NodeId node) {
-        if (--old_pages_[node.value] == 0) old_pages_.erase(node.value);
-    }
+    // Pages in the kernel that may be old.
+    struct OldPages {
+        size_t leased = 0;    // drops of pages whose lease is lost
+        size_t unleased = 0;  // reads without a lease, and drops of their pages
+    };
+    void forget_old_pages(fs::NodeId node, size_t OldPages::* which);
+    Task<> old_pages_gone(fs::NodeId node, bool leased_only, Time late);
     Task<> drop_pages(std::vector<PageReads::Read> pages);
     Task<> drop_files(std::vector<fs::NodeId> nodes);
-    Task<> file_dropped(fs::NodeId node);
     Task<> drop_names(std::span<const Leased> leases);
     struct NameDrop;
     Task<> run(std::shared_ptr<NameDrop> drop);
@@ -140,6 +142,7 @@ class KernelCaches final : public fs::LeaseObserver {
     Reactor& reactor_;
     BlockingPool& blocking_;
     PageReads& pages_;
+    size_t& kernel_drops_;
     fs::LeaseSet* const leases_;
     fuse_session* session_ = nullptr;
     bool is_started_ = false, drops_names_ = false;
@@ -147,9 +150,8 @@ class KernelCaches final : public fs::LeaseObserver {
     Time kept_until_{};         // when it has nothing any more, apart from pages
     Time directories_until_{};  // when it has no names of directories any more
     LeasedNames names_;
-    size_t running_ = 0, dropping_ = 0, reads_ = 0;
-    std::unordered_map<uint64_t, size_t> dropped_files_;  // drops of leased pages, by node
-    std::unordered_map<uint64_t, size_t> old_pages_;      // unleased reads, and drops, by node
+    size_t running_ = 0, reads_ = 0;
+    std::unordered_map<uint64_t, OldPages> old_pages_;  // by node
     Semaphore drop_turns_, name_turns_;
     Nursery drops_;
     Event idle_;

@@ -1,31 +1,13 @@
 #include "kernel_view.h"
 
-#include <linux/fuse.h>
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <tuple>
 #include <utility>
 
+#include "kernel_notices.h"
 #include "server.h"
 
 namespace ros2s::fuse {
-namespace {
-
-// Makes the kernel's size of the file at least `offset` + 1. It has a page with this byte then.
-void store_byte(int fuse_descriptor, fs::NodeId node, uint64_t offset, std::byte value) noexcept {
-    fuse_notify_store_out store{.nodeid = node.value, .offset = offset, .size = 1, .padding = 0};
-    fuse_out_header header{.len = sizeof header + sizeof store + sizeof value,
-                           .error = FUSE_NOTIFY_STORE,
-                           .unique = 0};
-    const iovec parts[] = {
-        {&header, sizeof header}, {&store, sizeof store}, {&value, sizeof value}};
-    // It fails if the kernel has dropped the file, or the file system is being unmounted.
-    std::ignore = ::writev(fuse_descriptor, parts, 3);
-}
-
-}  // namespace
-
 KernelView::KernelView(Server& server)
     : server_(server), dropped_(server.reactor()), turn_(server.reactor(), 1) {}
 
@@ -64,18 +46,18 @@ Task<> KernelView::drop(fs::NodeId node, std::optional<Byte> stored) {
     Node& known = nodes_.at(node);  // a handle is in use
     known.may_have_pages = known.may_have_attributes = false;
     ++known.drops;
-    ++dropping_;
+    ++server_.kernel_drops();
     {
         co_await turn_.acquire();
         const SemaphoreHold turn(turn_);
         const int descriptor = server_.kernel_descriptor();
         std::ignore = co_await server_.blocking().run(server_.reactor(), [&]() -> Result<> {
             if (stored) store_byte(descriptor, node, stored->offset, stored->value);
-            drop_pages(descriptor, {.node = node});
+            drop_pages(descriptor, node);
             return {};
         });
     }
-    --dropping_;
+    --server_.kernel_drops();
     --known.drops;
     dropped_.wake_all();
 }

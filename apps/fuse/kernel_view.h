@@ -49,8 +49,6 @@ class KernelView {
     // After a write up to `end`, whose last byte this is.
     Task<> after_write(fs::NodeId node, uint64_t end, std::byte last);
 
-    // The kernel may wait for pages that this process must provide.
-    [[nodiscard]] bool drops_pages() const noexcept { return dropping_ > 0; }
     // What the kernel still has ends with the mount.
     void begin_ending() noexcept { is_ending_ = true; }
 
@@ -80,7 +78,6 @@ class KernelView {
     Event dropped_;
     // A read that it waits for may need a helper thread, too.
     Semaphore turn_;
-    size_t dropping_ = 0;
     bool is_ending_ = false;
 };
 

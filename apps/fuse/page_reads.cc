@@ -1,8 +1,6 @@
 #include "page_reads.h"
 
 #include <fmt/format.h>
-#include <linux/fuse.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <charconv>
@@ -111,18 +109,6 @@ MappedReads find_mapped(const std::vector<PageReads::Read>& reads, const std::st
         (may_be_mapped ? found.mapped : found.others).push_back(each);
     }
     return found;
-}
-
-void drop_pages(int fuse_descriptor, const PageReads::Read& read) noexcept {
-    const uint64_t length = read.end == 0 ? 0 : read.end - read.begin;
-    fuse_notify_inval_inode_out pages{.ino = read.node.value,
-                                      .off = static_cast<int64_t>(read.begin),
-                                      .len = static_cast<int64_t>(length)};
-    fuse_out_header header{
-        .len = sizeof header + sizeof pages, .error = FUSE_NOTIFY_INVAL_INODE, .unique = 0};
-    const iovec parts[] = {{&header, sizeof header}, {&pages, sizeof pages}};
-    // It fails if the kernel has dropped the file, or the file system is being unmounted.
-    std::ignore = ::writev(fuse_descriptor, parts, 2);
 }
 
 }  // namespace ros2s::fuse

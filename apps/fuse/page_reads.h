@@ -84,8 +84,4 @@ struct MappedReads {
 [[nodiscard]] MappedReads find_mapped(const std::vector<PageReads::Read>& reads,
                                       const std::string& device);
 
-// Makes the kernel drop the pages; those of the whole file if `end` is 0. Waits for pages that are
-// being read by other requests, so it is called on a thread that answers none.
-void drop_pages(int fuse_descriptor, const PageReads::Read& read) noexcept;
-
 }  // namespace ros2s::fuse

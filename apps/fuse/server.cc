@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "kernel_notices.h"
 #include "operations.h"
 #include "ros2s/base/check.h"
 #include "ros2s/base/mount_table.h"
@@ -96,7 +97,7 @@ Server::Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& bloc
       read_buffers_(16),
       write_handles_(file_system),
       cached_pages_(reactor, options_.cached_pages_bytes_max),
-      kernel_caches_(file_system, reactor, blocking, page_reads_),
+      kernel_caches_(file_system, reactor, blocking, page_reads_, kernel_drops_),
       borrowed_files_(*this) {}
 
 Server::~Server() {
@@ -432,9 +433,7 @@ Task<> Server::serve() {
             // Each reply may let the kernel send requests that it held back. The end is reached
             // when no request is in progress and none is queued.
             if (stop_by_ && nursery_.running() == 0) {
-                const bool drops = drops_pages_ || kernel_caches_.is_dropping() ||
-                                   borrowed_files_.kernel().drops_pages();
-                if (!drops) break;
+                if (kernel_drops_ == 0) break;
                 // It may wait for a page whose request comes next.
                 co_await sleep_for(reactor_, std::chrono::milliseconds(1));
             }
@@ -467,15 +466,15 @@ Task<> Server::drop_old_pages(StopToken stop) {
         if (stop_by_) co_return;
         const auto due = page_reads_.take_due(reactor_.now());
         if (due.empty()) continue;
-        drops_pages_ = true;
+        ++kernel_drops_;
         const auto found = co_await blocking_.run(reactor_, [&]() -> Result<MappedReads> {
             MappedReads reads = find_mapped(due, mounted_on(options_.mount_point).device);
             for (const PageReads::Read& each : reads.others) {
-                drop_pages(fuse_session_fd(session_), each);
+                drop_pages(fuse_session_fd(session_), each.node, each.begin, each.end);
             }
             return reads;
         });
-        drops_pages_ = false;
+        --kernel_drops_;
         for (const PageReads::Read& each : found->mapped) page_reads_.keep(reactor_.now(), each);
     }
 }

@@ -139,6 +139,9 @@ class Server {
         return options_.sharing == Sharing::exclusive && options_.caching;
     }
     [[nodiscard]] KernelCaches& kernel_caches() noexcept { return kernel_caches_; }
+    // Threads that make the kernel drop pages or names, and those that wait for their turn. The
+    // kernel may wait there for replies of this process.
+    [[nodiscard]] size_t& kernel_drops() noexcept { return kernel_drops_; }
     // The caller keeps leases for the kernel.
     [[nodiscard]] bool takes_leases() const noexcept { return kernel_caches_.is_used(); }
     // How long the kernel may keep what a reply with these leases says.
@@ -263,13 +266,13 @@ class Server {
     Spares<ReceiveBuffer> receive_buffers_;
     ReadBuffers read_buffers_;
     WriteHandles write_handles_;
-    CachedPages cached_pages_;    // used if the kernel's pages are bypassed
-    PageReads page_reads_;        // used if others change the file system
+    CachedPages cached_pages_;  // used if the kernel's pages are bypassed
+    PageReads page_reads_;      // used if others change the file system
+    size_t kernel_drops_ = 0;
     KernelCaches kernel_caches_;  // likewise
     BorrowedFiles borrowed_files_;
     KnownDirectories directories_;
     SecondCreates second_creates_;
-    bool drops_pages_ = false;  // a thread may be waiting for pages that this one must provide
     struct Handles {
         int64_t all = 0, writing = 0, mappable = 0;
         bool paged = false;  // one of them used the page cache

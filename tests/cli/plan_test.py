@@ -1,4 +1,4 @@
-"""Tests `ros2store plan`: the examples of docs/planning.md, its answer for programs, and what it refuses.
+"""Tests `ros2store plan`: the example of docs/planning.md, its answer for programs, and what it refuses.
 
 usage: plan_test.py DIRECTORY-OF-THE-PROGRAMS SOURCES [unittest options]"""
 
@@ -19,29 +19,12 @@ def planned(*options, costs=COSTS):
     return answer("plan", *DEMAND, "--costs", costs, *options)
 
 
-def examples(page):
-    """Yields the commands of a page that begin with `$ ros2store plan`, and the lines below each."""
-    command, below = None, []
-    for line in [*page.splitlines(), ""]:
-        if command and not line.startswith("    "):
-            yield command, below
-            command, below = None, []
-        if line.startswith("    $ ros2store plan"):
-            command = shlex.split(line)[2:]
-        elif command:
-            below.append(line[4:])
-
-
-class Examples(unittest.TestCase):
-    def test_the_page_shows_what_is_printed(self):
-        found = list(examples((SOURCES / "docs" / "planning.md").read_text(encoding="utf-8")))
-        self.assertGreaterEqual(len(found), 1)
-        for command, shown in found:
-            said = run(*command, cwd=SOURCES).stdout
-            lines = [line if not line.startswith("costs: ") else "costs: …" for line in said.splitlines()]
-            self.assertEqual(lines, shown, "docs/planning.md should show:\n" + "\n".join(
-                f"    {line}".rstrip() for line in lines))
-            self.assertLessEqual(len(lines), 40)
+class Example(unittest.TestCase):
+    def test_the_example_is_what_is_printed(self):
+        command, *shown = (SOURCES / "tests/cli/plan_example.txt").read_text(encoding="utf-8").splitlines()
+        said = run(*shlex.split(command)[2:], cwd=SOURCES).stdout
+        lines = [line if not line.startswith("costs: ") else "costs: …" for line in said.splitlines()]
+        self.assertEqual(lines, shown, "tests/cli/plan_example.txt should have:\n" + "\n".join(lines))
 
 
 class Answer(unittest.TestCase):

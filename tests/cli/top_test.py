@@ -84,7 +84,8 @@ class Terminal:
 
 class OfDaemons(WithDirectory):
     def load(self):
-        """Copies a file through the DPU until the test ends."""
+        """Copies a file through the DPU until the test ends, a second for each copy: most looks find a session."""
+        run("tenant", "set", self.pool, "client", "--bytes", "4MiB")
         file = self.scratch / "file"
         file.write_bytes(os.urandom(4 << 20))
         ended = threading.Event()
@@ -105,7 +106,6 @@ class OfDaemons(WithDirectory):
 
     def test_rates_under_load(self):
         self.up("--size", SIZE)
-        run("tenant", "set", self.pool, "client", "--bytes", "4MiB")
         self.load()
         rates = {}
 

@@ -17,7 +17,8 @@ import tidy
 # which callers' threads and the reactor's share. ./dev nightly also runs the whole C ABI. ThreadSanitizer does
 # not understand io_uring, RocksDB and libfuse, and each simulation has one thread: docs/decisions/0023.
 THREADED = ("runtime", "device_uring", "api_queue", "fabric_shm")
-# A pool whose targets are on two threads: the cases with the most concurrency.
+# A pool whose targets are on two threads: the cases with the most concurrency, in a program without the other tests.
+ENGINE = "engine_threads_test"
 SPREAD = ("EngineOnTwoReactors.RandomUseAgreesWithAModel", "EngineOnTwoReactors.OppositeLockOrdersDoNotDeadlock")
 RACES_OF_OTHERS = Path("tools/dev/tsan.supp").absolute()
 # Freed memory that AddressSanitizer keeps from reuse. Its default of 256 makes a process touch so many
@@ -40,11 +41,11 @@ def add_arguments(parser):
 def races(tally, *more):
     """ThreadSanitizer on the modules with threads, and on `more` modules."""
     modules = (*THREADED, *more)
-    threaded = [f"{module}_test" for module in (*modules, "engine")]
+    threaded = [*(f"{module}_test" for module in modules), ENGINE]
     if tally.add("tsan build", build.make("tsan", threaded)):
         environment = {"TSAN_OPTIONS": f"suppressions={RACES_OF_OTHERS}"}
         test.ctest("tsan", tally, label="|".join(modules), environment=environment)
-        test.cases("tsan", "engine_test", SPREAD, tally, environment)
+        test.cases("tsan", ENGINE, SPREAD, tally, environment)
 
 
 def fuzzers(tally, seconds):

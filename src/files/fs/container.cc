@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "records.h"
 #include "ros2s/object/lease_wait.h"
+#include "superblock.h"
 
 namespace ros2s::fs {
 
@@ -115,42 +115,6 @@ Task<Result<object::ContainerRecord>> create_container(const Call& call, Reactor
     co_return fail(formatted.error());
 }
 
-namespace {
-
-struct FoundSuperblock {
-    Superblock record;
-    object::Epoch epoch{};
-};
-
-Task<Result<FoundSuperblock>> find_superblock(const Call& call, object::ObjectStore& store,
-                                              object::ContainerId container) {
-    FoundSuperblock found;
-    FetchItem item =
-        record_item(object_of(root_node), record_dkey(), superblock_akey(), found.record);
-    ROS2S_CO_TRY(co_await store.fetch(call, container, {&item, 1}));
-    ROS2S_CO_TRY_ASSIGN(found.record, record_of(item, found.record));
-    found.epoch = item.epoch;
-    co_return found;
-}
-
-// Puts the record, if nobody has replaced it since it was found.
-object::Transaction replace_superblock(const FoundSuperblock& found) {
-    object::Transaction transaction;
-    transaction.conditions.push_back({.kind = object::Condition::Kind::epoch_equals,
-                                      .object = object_of(root_node),
-                                      .dkey = record_dkey(),
-                                      .akey = superblock_akey(),
-                                      .value = found.epoch.value});
-    transaction.operations.push_back({.kind = object::Operation::Kind::put,
-                                      .object = object_of(root_node),
-                                      .dkey = record_dkey(),
-                                      .akey = superblock_akey(),
-                                      .window = object::Window::local(object_bytes(found.record))});
-    return transaction;
-}
-
-}  // namespace
-
 std::string_view to_string(Durability durability) {
     return durability == Durability::fsync ? "fsync" : "durable";
 }
@@ -180,7 +144,8 @@ Task<Result<>> set_durability(const Call& call, Reactor& reactor, object::Object
         uint32_t& features = found->record.features_needed;
         features &= ~Superblock::durable_on_fsync;
         if (durability == Durability::fsync) features |= Superblock::durable_on_fsync;
-        const object::Transaction transaction = replace_superblock(*found);
+        const object::Transaction transaction{.conditions = {found->unchanged()},
+                                              .operations = {found->put()}};
         const auto put =
             co_await object::await_leases(store, reactor, call, record.id, transaction,
                                           co_await store.update(call, record.id, transaction));
@@ -211,11 +176,11 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
             shown, superblock.chunk_bytes, encrypted_chunk_bytes_max);
     }
     superblock.features_needed |= Superblock::needs_decryption;
-    object::Transaction transaction = replace_superblock(*found);
-    transaction.conditions.push_back({.kind = object::Condition::Kind::no_dkeys,
-                                      .object = object_of(root_node),
-                                      .akey = entry_akey()});
-    transaction.operations.push_back(std::move(also));
+    const object::Transaction transaction{.conditions = {found->unchanged(),
+                                                         {.kind = object::Condition::Kind::no_dkeys,
+                                                          .object = object_of(root_node),
+                                                          .akey = entry_akey()}},
+                                          .operations = {found->put(), std::move(also)}};
     const auto done = co_await store.update(call, record.id, transaction);
     if (done) co_return Result<>();
     if (done.error().code != Code::condition_failed) co_return cannot(done.error());

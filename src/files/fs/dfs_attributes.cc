@@ -138,7 +138,7 @@ Task<Result<std::optional<Attributes>>> DfsMount::change_inode(const Call& call,
         slot.require(inode_is(node, whole.inode.epoch));
         slot.add(put_inode(node, record));
         if (!acl.empty()) slot.add(put_acl(node, access_acl_name, acl));
-        Superblock superblock;
+        FoundSuperblock superblock;
         if (changes.flags && *changes.flags != 0) {
             ROS2S_CO_TRY(
                 co_await require_feature(call, slot, Superblock::has_node_flags, superblock));
@@ -159,19 +159,12 @@ Task<Result<std::optional<Attributes>>> DfsMount::change_inode(const Call& call,
 }
 
 Task<Result<>> DfsMount::require_feature(const Call& call, OperationSlots::HeldSlot& slot,
-                                         uint32_t feature, Superblock& superblock) {
-    FetchItem item =
-        record_item(object_of(root_node), record_dkey(), superblock_akey(), superblock);
-    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
-    ROS2S_CO_TRY(record_of(item, superblock));
-    if ((superblock.features_needed & feature) != 0) co_return Result<>();
-    superblock.features_needed |= feature;
-    slot.require({.kind = Condition::Kind::epoch_equals,
-                  .object = object_of(root_node),
-                  .dkey = record_dkey(),
-                  .akey = superblock_akey(),
-                  .value = item.epoch.value});
-    slot.add(put(object_of(root_node), record_dkey(), superblock_akey(), superblock));
+                                         uint32_t feature, FoundSuperblock& superblock) {
+    ROS2S_CO_TRY_ASSIGN(superblock, co_await find_superblock(call, store_, container_));
+    if ((superblock.record.features_needed & feature) != 0) co_return Result<>();
+    superblock.record.features_needed |= feature;
+    slot.require(superblock.unchanged());
+    slot.add(superblock.put());
     co_return Result<>();
 }
 

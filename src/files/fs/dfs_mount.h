@@ -27,6 +27,7 @@
 #include "record_chain.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
+#include "superblock.h"
 
 namespace ros2s::fs {
 
@@ -396,7 +397,7 @@ class DfsMount final : public Dfs {
     // Adds to a transaction that programs must know this feature from then on. `superblock` must
     // exist until it is committed.
     Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
-                                   uint32_t feature, Superblock& superblock);
+                                   uint32_t feature, FoundSuperblock& superblock);
     // Without `which`: those that a write by the call's user clears.
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
     Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);

@@ -190,7 +190,7 @@ Task<Result<>> DfsMount::change_acl(const Call& call, NodeId node, std::string_v
         auto slot = slots_.take();
         slot.require(inode_is(node, inode.epoch));
         slot.add(put_inode(node, record));
-        Superblock superblock;
+        FoundSuperblock superblock;
         if (stays) {
             slot.add(put_acl(node, name, value));
             ROS2S_CO_TRY(co_await require_feature(call, slot, Superblock::has_acls, superblock));

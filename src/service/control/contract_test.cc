@@ -296,14 +296,22 @@ const bool registered = fs::contract::register_contract("HostOverShm", traits, [
     return std::make_unique<RemoteSubject>(seed, hostlink::Placement::dpu, Names::by_link);
 });
 
+// Only bytes are placed.
+const fs::contract::Traits traits_of_bytes{.locks = false,
+                                           .suites = {"Files", "Append", "ReadMany", "Property"},
+                                           .property_runs = 3,
+                                           .property_steps = 100};
 const bool in_place_registered =
-    fs::contract::register_contract("HostOverShmInPlace", traits, [](uint64_t seed) {
+    fs::contract::register_contract("HostOverShmInPlace", traits_of_bytes, [](uint64_t seed) {
         return std::make_unique<RemoteSubject>(seed, hostlink::Placement::host, Names::by_link);
     });
 
+// Bytes go over the host link.
 const fs::contract::Traits traits_of_names{
     .lacks = {{"ListOfAnotherGroupsFileClearsSetGroupBit", "a kernel asks for it, over the link"}},
     .locks = false,
+    .suites = {"Names", "Directories", "Rename", "Links", "Open", "Attributes", "Xattrs",
+               "AccessLists", "Walk", "Many", "Property"},
     .property_runs = 3,
     .property_steps = 100};
 const bool names_registered =

@@ -185,82 +185,98 @@ class ControlClient : public SessionClient {
                                                                        ClientOptions options,
                                                                        Report& report);
 
+    ~ControlClient() override;
+
+    Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
+                                             Report& report) override;
+    Task<Result<Duration>> keep_alive(const Call& call, session::SessionId id,
+                                      Report& report) override;
+    Task<Result<GivenTicket>> issue_ticket(const Call& call, session::SessionId id,
+                                           Report& report) override;
+    Task<Result<ShownReply>> show_capability(const Call& call, session::SessionId id,
+                                             capability::Chain chain, std::string proof,
+                                             Report& report) override;
+    Task<Result<>> close_session(const Call& call, session::SessionId id, Report& report) override;
+    Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
+                                                   capability::Use use, Report& report) override;
+    Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
+                                  bool read_only, Report& report) override;
+    Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
+                           Report& report) override;
+
     // Errors: unsupported (the server is older than this call).
-    virtual Task<Result<ServerFacts>> query_server(const Call& call, Report& report) = 0;
-    virtual Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report) = 0;
-    virtual Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool,
-                                               Report& report) = 0;
-    virtual Task<Result<object::ContainerRecord>> create_container(
-        const Call& call, std::string pool, object::ContainerProperties properties, fs::Owner owner,
-        Report& report) = 0;
+    Task<Result<ServerFacts>> query_server(const Call& call, Report& report);
+    Task<Result<std::vector<std::string>>> list_pools(const Call& call, Report& report);
+    Task<Result<PoolFacts>> query_pool(const Call& call, std::string pool, Report& report);
+    Task<Result<object::ContainerRecord>> create_container(const Call& call, std::string pool,
+                                                           object::ContainerProperties properties,
+                                                           fs::Owner owner, Report& report);
     // A directory of a DPU has a label, and no id.
-    virtual Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
-                                                                               std::string pool,
-                                                                               Report& report) = 0;
-    virtual Task<Result<object::ContainerRecord>> query_container(const Call& call,
-                                                                  std::string pool,
-                                                                  std::string label,
-                                                                  Report& report) = 0;
+    Task<Result<std::vector<object::ContainerRecord>>> list_containers(const Call& call,
+                                                                       std::string pool,
+                                                                       Report& report);
+    Task<Result<object::ContainerRecord>> query_container(const Call& call, std::string pool,
+                                                          std::string label, Report& report);
     // Errors: denied, unsupported (a DPU).
-    virtual Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
-                                                                std::string label,
-                                                                object::ContainerChange change,
-                                                                Report& report) = 0;
-    virtual Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
-                                             Report& report) = 0;
+    Task<Result<object::ContainerRecord>> set_container(const Call& call, std::string pool,
+                                                        std::string label,
+                                                        object::ContainerChange change,
+                                                        Report& report);
+    Task<Result<>> destroy_container(const Call& call, std::string pool, std::string label,
+                                     Report& report);
 
     // Those that this client may see. `container`: empty for all. Errors: not_found, denied,
     // unsupported (the server is older than this call).
-    virtual Task<Result<SeenLeases>> list_leases(const Call& call, std::string pool,
-                                                 std::string container, Report& report) = 0;
+    Task<Result<SeenLeases>> list_leases(const Call& call, std::string pool, std::string container,
+                                         Report& report);
     // Errors: the same.
-    virtual Task<Result<>> evict_holder(const Call& call, std::string pool, std::string container,
-                                        std::string holder, Report& report) = 0;
+    Task<Result<>> evict_holder(const Call& call, std::string pool, std::string container,
+                                std::string holder, Report& report);
 
     // Errors: unsupported (a DPU, or a server that is older than this call), denied.
-    virtual Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
-                                                            tenancy::Change what, std::string name,
-                                                            config::Entries settings,
-                                                            Report& report) = 0;
+    Task<Result<tenancy::SeenTenant>> change_tenant(const Call& call, std::string pool,
+                                                    tenancy::Change what, std::string name,
+                                                    config::Entries settings, Report& report);
     // Revokes one capability of the tenant. Returns how many sessions used it. Errors: those of
     // Capabilities::revoke(), denied, unsupported.
-    virtual Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool,
-                                                     std::string tenant, Uuid capability,
-                                                     Report& report) = 0;
+    Task<Result<uint64_t>> revoke_capability(const Call& call, std::string pool, std::string tenant,
+                                             Uuid capability, Report& report);
     // Those of a tenant that sessions of the engine use now. Errors: denied, unsupported.
-    virtual Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call,
-                                                                         std::string pool,
-                                                                         std::string tenant,
-                                                                         Report& report) = 0;
+    Task<Result<std::vector<CapabilityInUse>>> list_capabilities(const Call& call, std::string pool,
+                                                                 std::string tenant,
+                                                                 Report& report);
     // Another key signs the pool's capabilities from now on. Errors: denied, unsupported, busy.
-    virtual Task<Result<>> rotate_capability_key(const Call& call, std::string pool,
-                                                 Report& report) = 0;
+    Task<Result<>> rotate_capability_key(const Call& call, std::string pool, Report& report);
 
     // The steps of delegate(). The name of the pool in capabilities, and the key of the program
     // that gets one. Errors: unsupported (the server has no capabilities of the pool).
-    virtual Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
-                                                                          std::string pool,
-                                                                          Report& report) = 0;
+    Task<Result<Capabilities::Description>> describe_capabilities(const Call& call,
+                                                                  std::string pool, Report& report);
     // The rights are at most those requested, and fewer if the tenant has fewer.
-    virtual Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
-                                                       capability::CapabilityRequest wanted,
-                                                       Report& report) = 0;
+    Task<Result<std::string>> issue_capability(const Call& call, std::string pool,
+                                               capability::CapabilityRequest wanted,
+                                               Report& report);
     // Hands a chain to a DPU. Errors: denied, unsupported, busy.
-    virtual Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
-                                     Report& report) = 0;
+    Task<Result<>> hand_over(const Call& call, std::string pool, capability::Chain chain,
+                             Report& report);
     // For programs that forward the requests of others.
-    virtual Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
-                                                               SignedCapabilityRequest wanted,
-                                                               Report& report) = 0;
+    Task<Result<std::string>> relay_capability_request(const Call& call, std::string pool,
+                                                       SignedCapabilityRequest wanted,
+                                                       Report& report);
 
     // `known`: a version, 0 for none. Returns at once if it is not the current one, otherwise after
     // the next change or tenancy::TenantRegistry::heartbeat. Those that this client may see.
     // Errors: unsupported.
-    virtual Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool,
-                                                     uint64_t known, Report& report) = 0;
+    Task<Result<ListedTenants>> list_tenants(const Call& call, std::string pool, uint64_t known,
+                                             Report& report);
 
     struct Parts;  // for the implementation and tests
-    [[nodiscard]] virtual Parts& parts() = 0;
+    [[nodiscard]] Parts& parts() { return *parts_; }
+
+  private:
+    explicit ControlClient(std::unique_ptr<Parts> parts);
+
+    std::unique_ptr<Parts> parts_;
 };
 
 }  // namespace ros2s::control

@@ -1,6 +1,6 @@
 // TrustedNetwork: the setting for networks of UCX and libfabric listeners. These accept bytes from
 // every peer without a ticket, and over tcp such bytes can write anywhere in the process
-// (docs/decisions/0403, 0407). A daemon therefore starts with such a listener only if its settings
+// (docs/decisions/0403). A daemon therefore starts with such a listener only if its settings
 // allow it, and logs a warning.
 #pragma once
 #include <string>

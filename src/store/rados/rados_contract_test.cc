@@ -3,6 +3,7 @@
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 #include <gtest/gtest.h>
 
@@ -30,11 +31,7 @@ class SimSetup final : public object::contract::Setup {
 
   private:
     Task<> open() {
-        Report report;
-        auto opened = co_await RadosStore::open({}, world_.core(), pool_, pool_,
-                                                {.keeps_replies = keeps_replies_}, report);
-        EXPECT_TRUE(opened) << report.text();
-        store_ = std::move(*opened);
+        store_ = co_await open_store(world_.core(), pool_, {.keeps_replies = keeps_replies_});
     }
     Task<> close() {
         co_await store_->close();

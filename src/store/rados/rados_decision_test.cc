@@ -11,6 +11,7 @@
 #include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -86,14 +87,8 @@ Task<Result<>> sweep_by_another(Reactor& reactor, Pool& pool, ContainerId contai
 Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     LateApplyPool late(pool, reactor);
-    Report report;
-    auto opened =
-        co_await RadosStore::open({}, reactor, late, late, {.keeps_replies = false}, report);
-    EXPECT_TRUE(opened) << report.text();
-    const auto store = std::move(*opened);
-    opened = co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report);
-    EXPECT_TRUE(opened) << report.text();
-    const auto other = std::move(*opened);
+    const auto store = co_await open_store(reactor, late, without_replies());
+    const auto other = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     // Objects with more entries decide.
     for (const auto& [object, entries] :
@@ -142,11 +137,7 @@ TEST(RadosDecision, LockedDeciderLosesNoPart) {
 // that is not needed any more.
 Task<> decide_without_entries(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
-    Report report;
-    auto opened =
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report);
-    EXPECT_TRUE(opened) << report.text();
-    const auto store = std::move(*opened);
+    const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     const size_t before = cluster.objects().size();
     Result<object::Commit> done = fail(Code::io);
@@ -175,10 +166,7 @@ TEST(RadosDecision, ObjectsWithoutEntriesDecide) {
 // died before it applied the transaction.
 Task<> sweep_a_log(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
-    Report report;
-    auto opened = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
-    EXPECT_TRUE(opened) << report.text();
-    const auto store = std::move(*opened);
+    const auto store = co_await open_store(reactor, pool);
     const auto container = co_await store->create_container({}, {.label = "c"});
     const size_t before = cluster.objects().size();
     const std::string space = space_of(container->id), name = object_name(small);

@@ -11,6 +11,7 @@
 #include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -82,10 +83,7 @@ struct NotingStore {
     NotingStore(SimRados& its_cluster, Reactor& its_reactor, Duration delay_max = {})
         : cluster(its_cluster), reactor(its_reactor), pool(its_cluster, its_reactor, delay_max) {}
     Task<> open() {
-        Report report;
-        auto opened = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
-        EXPECT_TRUE(opened) << report.text();
-        store = std::move(*opened);
+        store = co_await open_store(reactor, pool);
         container = (co_await store->create_container({}, {.label = "c"}))->id;
     }
     // A write of the client's own array, sent for the first time.

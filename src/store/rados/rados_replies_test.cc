@@ -12,6 +12,7 @@
 #include "ros2s/rados/sim/remains.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -56,11 +57,7 @@ struct ReplyingClient {
           stalling(pool, reactor) {}
     Task<> open(bool stalls = false) {
         Pool& used = stalls ? static_cast<Pool&>(stalling) : pool;
-        Report report;
-        auto opened = co_await RadosStore::open(
-            {}, reactor, used, used, {.patience = std::chrono::milliseconds(50)}, report);
-        EXPECT_TRUE(opened) << report.text();
-        store = std::move(*opened);
+        store = co_await open_store(reactor, used, {.patience = std::chrono::milliseconds(50)});
     }
     // "done", "replayed" or the error.
     Task<std::string> send(ContainerId container, Batch batch) {

@@ -10,6 +10,7 @@
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -65,11 +66,8 @@ struct MountedClient {
 
     Task<> open(bool formats) {
         Report report;
-        auto opened = co_await RadosStore::open(
-            {}, reactor, pool, pool,
-            {.container_check = std::chrono::hours(10), .keeps_replies = false}, report);
-        EXPECT_TRUE(opened) << report.text();
-        store = std::move(*opened);
+        store = co_await open_store(
+            reactor, pool, {.container_check = std::chrono::hours(10), .keeps_replies = false});
         if (formats) {
             const auto made = co_await store->create_container({}, {.label = "c"});
             EXPECT_TRUE(made);

@@ -12,6 +12,7 @@
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
 #include "segment.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -22,11 +23,6 @@ using object::ContainerId;
 
 constexpr uint64_t pieces = 150, piece_bytes = 2048;
 const AkeyAddress place{{1, 1}, "0", "data"};
-
-std::unique_ptr<RadosStore> opened(Result<std::unique_ptr<RadosStore>> store) {
-    EXPECT_TRUE(store);
-    return std::move(*store);
-}
 
 Task<> update(RadosStore& store, ContainerId container, Batch batch, Reactor& reactor,
               Duration delay) {
@@ -65,11 +61,8 @@ size_t parts_of(SimRados& cluster) {
 // before they are read.
 Task<bool> trial(Reactor& reactor, SimRados& cluster, uint64_t seed) {
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
-    Report report;
-    const auto store = opened(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
-    const auto other = opened(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(reactor, pool, without_replies());
+    const auto other = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     std::string expected(pieces * 4096, '\0');
     Batch many;
@@ -132,9 +125,7 @@ Batch values(uint64_t first, uint64_t count) {
 
 Task<> values_of_three(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
-    Report report;
-    const auto store = opened(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     // While the first is in flight the other two become a group.
     Nursery nursery(reactor, 3);
@@ -170,9 +161,7 @@ size_t inline_runs(SimRados& cluster) {
 
 Task<> fill_and_punch(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
-    Report report;
-    const auto store = opened(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     const auto write = [&](uint64_t first, uint64_t count) {
         Batch batch;
@@ -229,9 +218,7 @@ Task<bool> read_value(RadosStore& store, ContainerId container, uint64_t number,
 Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     CountingPool counting(pool);
-    Report report;
-    const auto store = opened(co_await RadosStore::open({}, reactor, counting, counting,
-                                                        {.keeps_replies = false}, report));
+    const auto store = co_await open_store(reactor, counting, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     co_await update(*store, container->id, Batch().put({{1, 1}, "d", "first"}, "v"), reactor, {});
     constexpr uint64_t count = 600, known_max = (32U << 20) / object::value_bytes_max;

@@ -9,6 +9,7 @@
 #include "ros2s/rados/sim/remains.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -55,11 +56,6 @@ class HeldPool final : public ForwardingPool {
     Event arrived, released;
 };
 
-std::unique_ptr<RadosStore> opened_for_sweeps(Result<std::unique_ptr<RadosStore>> store) {
-    EXPECT_TRUE(store);
-    return std::move(*store);
-}
-
 Task<> write_file(RadosStore& store, ContainerId container, std::string bytes,
                   Result<object::Commit>& result) {
     Batch batch;
@@ -95,10 +91,8 @@ Task<Result<object::Commit>> sweep_beside_a_writer(sim::World& world, SimRados& 
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool held(pool, reactor);
     Report report;
-    const auto writer = opened_for_sweeps(
-        co_await RadosStore::open({}, reactor, held, held, {.keeps_replies = false}, report));
-    const auto sweeper = opened_for_sweeps(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto writer = co_await open_store(reactor, held, without_replies());
+    const auto sweeper = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await writer->create_container({}, {.label = "c"});
     const std::string old(100, 'o'), bytes(40'000, 'n');
     Result<object::Commit> done = fail(Code::io);
@@ -162,9 +156,8 @@ Task<> leave_data(sim::World& world, Pool& pool, ContainerId container,
 
 Task<> sweep_by_itself(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
-    Report report;
-    const auto store = opened_for_sweeps(co_await RadosStore::open(
-        {}, world.core(), pool, pool, {.sweep_every = std::chrono::hours(1)}, report));
+    const auto store =
+        co_await open_store(world.core(), pool, {.sweep_every = std::chrono::hours(1)});
     const auto container = co_await store->create_container({}, {.label = "c"});
     co_await leave_data(world, pool, container->id);
     co_await sleep_for(world.core(), std::chrono::hours(4));
@@ -186,8 +179,7 @@ TEST(RadosSweep, StoreSweepsPeriodically) {
 Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
-    const auto store = opened_for_sweeps(
-        co_await RadosStore::open({}, world.core(), pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(world.core(), pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     co_await leave_data(world, pool, container->id);
     Orphans seen;
@@ -227,11 +219,8 @@ Task<> sweep_and_note(RadosStore& store, ContainerId container, Reactor& reactor
 Task<> sweep_a_busy_object(sim::World& world, SimRados& cluster) {
     Reactor& reactor = world.core();
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
-    Report report;
-    const auto store = opened_for_sweeps(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
-    const auto other = opened_for_sweeps(
-        co_await RadosStore::open({}, reactor, pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(reactor, pool, without_replies());
+    const auto other = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     const std::string bytes(40'000, 'n');
     Result<object::Commit> done = fail(Code::io);
@@ -280,11 +269,8 @@ Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
     Reactor& reactor = world.core();
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool writing(pool, reactor), sweeping(pool, reactor);
-    Report report;
-    const auto writer = opened_for_sweeps(
-        co_await RadosStore::open({}, reactor, writing, writing, {.keeps_replies = false}, report));
-    const auto sweeper = opened_for_sweeps(co_await RadosStore::open(
-        {}, reactor, sweeping, sweeping, {.keeps_replies = false}, report));
+    const auto writer = co_await open_store(reactor, writing, without_replies());
+    const auto sweeper = co_await open_store(reactor, sweeping, without_replies());
     const auto container = co_await writer->create_container({}, {.label = "c"});
     const std::string old(100, 'o'), bytes(40'000, 'n');
     Result<object::Commit> done = fail(Code::io);
@@ -323,8 +309,7 @@ Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) 
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool held(pool, world.core());
     Report report;
-    const auto store = opened_for_sweeps(
-        co_await RadosStore::open({}, world.core(), held, held, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(world.core(), held, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     Result<object::Commit> done = fail(Code::io);
     co_await write_file(*store, container->id, "x", done);
@@ -353,8 +338,7 @@ TEST(RadosSweep, ContendedObjectIsLeftToTheNextSweep) {
 Task<> sweep_beside_a_damaged_object(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
-    const auto store = opened_for_sweeps(
-        co_await RadosStore::open({}, world.core(), pool, pool, {.keeps_replies = false}, report));
+    const auto store = co_await open_store(world.core(), pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
     const object::ObjectId damaged{1, 0};
     const ObjectName name{space_of(container->id), object_name(damaged)};
@@ -384,8 +368,8 @@ Task<> end_a_sweep_after_a_damaged_object(sim::World& world, SimRados& cluster, 
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool held(pool, world.core());
     Report report;
-    const auto store = opened_for_sweeps(co_await RadosStore::open(
-        {}, world.core(), held, held, {.sweep_rate = 1, .keeps_replies = false}, report));
+    const auto store =
+        co_await open_store(world.core(), held, {.sweep_rate = 1, .keeps_replies = false});
     const auto container = co_await store->create_container({}, {.label = "c"});
     const object::ObjectId damaged{1, 0};
     const ObjectName name{space_of(container->id), object_name(damaged)};
@@ -423,9 +407,8 @@ Task<> sweep_much_garbage(sim::World& world, SimRados& cluster, uint64_t rate) {
     constexpr uint64_t garbage = 5000;
     Reactor& reactor = world.core();
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(1), .dies_at = {}});
-    Report report;
-    const auto store = opened_for_sweeps(co_await RadosStore::open(
-        {}, reactor, pool, pool, {.sweep_rate = rate, .keeps_replies = false}, report));
+    const auto store =
+        co_await open_store(reactor, pool, {.sweep_rate = rate, .keeps_replies = false});
     const auto container = co_await store->create_container({}, {.label = "c"});
     Result<object::Commit> done = fail(Code::io);
     co_await write_file(*store, container->id, "x", done);
@@ -481,8 +464,7 @@ Task<std::string> send_named(RadosStore& store, ContainerId container, UpdateNam
 Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
-    const auto store =
-        opened_for_sweeps(co_await RadosStore::open({}, world.core(), pool, pool, {}, report));
+    const auto store = co_await open_store(world.core(), pool);
     const auto container = co_await store->create_container({}, {.label = "c"});
     Uuid idle, busy;
     idle.bytes[0] = 1;

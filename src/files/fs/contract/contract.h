@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "ros2s/fs/caller.h"
@@ -43,10 +44,11 @@ struct Traits {
     bool node_flags = true;     // they can be set
     bool access_lists = true;   // acl.h
     bool sticky_bit = true;
-    bool locks = true;           // FileSystem::lock()
-    bool nameless_files = true;  // an open file exists until it is closed
-    int property_runs = 20;      // seeds of the property test
-    int property_steps = 150;    // operations per seed
+    bool locks = true;               // FileSystem::lock()
+    bool nameless_files = true;      // an open file exists until it is closed
+    std::set<std::string> suites{};  // "Names", "Files", …; empty: all
+    int property_runs = 20;          // seeds of the property test
+    int property_steps = 150;        // operations per seed
 };
 
 // Whether the file system of this machine's temporary files has whiteouts. overlayfs, as in
