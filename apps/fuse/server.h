@@ -30,6 +30,7 @@
 #include "page_reads.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
@@ -129,6 +130,11 @@ class Server {
         return !stop_by_ && waits_.running() < waits_max;
     }
     void wait(Task<> task);
+    // For a call that may wait for ever. The user's calls leave room for those of others, and all
+    // of them for requests that end soon. Errors: which limit is reached.
+    [[nodiscard]] auto take_endless_wait(uid_t user) {
+        return endless_waits_.take({.tenant = user});
+    }
     [[nodiscard]] StopToken waits_end() noexcept { return waits_end_.token(); }
     // The memory of the request that is being dispatched: the caller keeps its payload alive.
     [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
@@ -257,7 +263,8 @@ class Server {
     Event ready_;
     Semaphore slots_;
     Nursery nursery_;
-    static constexpr size_t waits_max = 4096;
+    static constexpr size_t waits_max = 8192;
+    Quota endless_waits_{{.in_all = waits_max / 2}};
     Nursery waits_;
     StopSource waits_end_;
     Spares<ReceiveBuffer> receive_buffers_;
