@@ -202,6 +202,8 @@ class Server {
     // The supplementary groups of the request's program, if they are needed or the file system
     // checks permissions. They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
+    // The current request creates a file without a name (FUSE_TMPFILE).
+    [[nodiscard]] bool creates_nameless() const noexcept;
     // The current request asks for the time of creation, too (FUSE_STATX).
     [[nodiscard]] bool asks_for_birth_time() const noexcept;
     // True if a change by the program that made the current request clears set-id bits (it lacks
