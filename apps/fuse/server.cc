@@ -112,6 +112,7 @@ Result<> Server::mount(Report& report) {
     flags += std::to_string(transfer_bytes_max);
     if (options_.read_only) flags += ",ro";
     if (options_.allow_other) flags += ",allow_other";
+    if (options_.no_exec) flags += ",noexec";
     const std::string source = "fsname=" + options_.source;
     const bool built = fuse_opt_add_opt(&mount_options, flags.c_str()) == 0 &&
                        fuse_opt_add_opt_escaped(&mount_options, source.c_str()) == 0 &&

@@ -63,6 +63,7 @@ struct ServerOptions {
     bool caching = true;  // false: the kernel keeps nothing
     bool read_only = false;
     bool allow_other = false;
+    bool no_exec = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
     bool access_lists = false;     // it has them (fs/acl.h)
     size_t requests_max = 128;
