@@ -92,10 +92,6 @@ Task<bool> exists(fs::FileSystem& file_system, const Call& call, fs::NodeId pare
     co_return found.has_value();
 }
 
-bool is_nameless(const fuse_file_info& file) noexcept {
-    return (file.flags & O_TMPFILE) == O_TMPFILE;
-}
-
 Task<> reply_created(Server& server, fuse_req_t request, const UserCall& user, fs::NodeId parent,
                      fs::OpenFlags flags, fs::Opened opened, fuse_file_info file) {
     fill_opened(server, user.caller, flags, opened, file);
@@ -160,7 +156,7 @@ Task<> create_task(Server& server, fuse_req_t request, fs::NodeId parent, std::s
 void create(fuse_req_t request, fuse_ino_t parent, const char* name, mode_t mode,
             fuse_file_info* file) {
     fs::OpenFlags flags = to_flags(server_of(request), file->flags);
-    flags.nameless = is_nameless(*file);
+    flags.nameless = server_of(request).creates_nameless();
     if (flags.nameless) {
         run(request, create_nameless_task, node_of(parent), mode, flags, *file);
     } else {

@@ -3,11 +3,15 @@
 // others the kernel keeps them.
 //
 // A lock has no slot, because it may wait: as many others as the kernel sends are served meanwhile,
-// also the interrupt that ends the wait.
+// also the interrupt that ends the wait. Calls that wait for other programs are counted, so that
+// they never prevent an unlock.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 
 #include <cerrno>
+#include <fstream>
 
 #include "request.h"
 #include "ros2s/fs/flock.h"
@@ -29,6 +33,16 @@ void reply_failure(fuse_req_t request, const Error& error) {
     }
 }
 
+// The thread waits for a lock of its process. To a file system, a lock of an open file description
+// looks the same. False also if the mount may not know.
+bool waits_for_process(pid_t thread) {
+    std::ifstream file(fmt::format("/proc/{}/syscall", thread));
+    long number = -1;
+    std::string descriptor, command;
+    file >> number >> descriptor >> command;
+    return number == SYS_fcntl && command == fmt::format("{:#x}", F_SETLKW);
+}
+
 // Waits also while the store has just been opened and awaits other mounts.
 Task<Result<std::optional<Lock>>> ask(Server& server, fuse_req_t request, fs::FileHandle handle,
                                       Lock lock, fs::LockHow how) {
@@ -38,9 +52,17 @@ Task<Result<std::optional<Lock>>> ask(Server& server, fuse_req_t request, fs::Fi
         request, [](fuse_req_t, void* stop) { static_cast<StopSource*>(stop)->request_stop(); },
         &interrupted);
     const Call call{.stop = interrupted.token()};
-    auto done = co_await fs::wait_for_lock(server.reactor(), call, how, [&] {
-        return server.file_system().lock(call, handle, lock, how);
-    });
+    const auto ask_as = [&](fs::LockHow as) {
+        return fs::wait_for_lock(server.reactor(), call, as, [&, as] {
+            return server.file_system().lock(call, handle, lock, as);
+        });
+    };
+    const bool may_deadlock = fs::waits(how) && lock.space == LockSpace::range;
+    auto done = co_await ask_as(may_deadlock ? fs::LockHow::now : how);
+    if (may_deadlock && done && *done) {
+        if (waits_for_process(fuse_req_ctx(request)->pid)) how = fs::LockHow::wait_or_deadlock;
+        done = co_await ask_as(how);
+    }
     fuse_req_interrupt_func(request, nullptr, nullptr);
     co_return done;
 }
@@ -53,26 +75,36 @@ Task<> getlk_task(Server& server, fuse_req_t request, fs::FileHandle handle, Loc
 }
 
 Task<> lock_task(Server& server, fuse_req_t request, fs::FileHandle handle, Lock lock,
-                 fs::LockHow how) {
+                 fs::LockHow how, Quota::Share /*of endless waits*/) {
     const auto done = co_await ask(server, request, handle, lock, how);
     if (!done) co_return reply_failure(request, done.error());
     fuse_reply_err(request, done->has_value() ? EAGAIN : 0);
 }
 
-void wait(fuse_req_t request, Task<> task) {
-    Server& server = server_of(request);
+// It ends soon.
+void run_unslotted(Server& server, Task<> task) {
     if (server.has_room_to_wait()) return server.wait(std::move(task));
-    fuse_reply_err(request, ENOLCK);
+    server.run(std::move(task));
 }
 
 void getlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock) {
-    wait(request, getlk_task(server_of(request), request, handle_of(*file),
-                             fs::to_lock(*lock, file->lock_owner)));
+    Server& server = server_of(request);
+    run_unslotted(server, getlk_task(server, request, handle_of(*file),
+                                     fs::to_lock(*lock, file->lock_owner)));
 }
 
 void set(fuse_req_t request, fs::FileHandle handle, const Lock& lock, bool waits) {
-    wait(request, lock_task(server_of(request), request, handle, lock,
-                            waits ? fs::LockHow::wait : fs::LockHow::now));
+    Server& server = server_of(request);
+    if (!waits || lock.mode == LockMode::none) {
+        return run_unslotted(server,
+                             lock_task(server, request, handle, lock, fs::LockHow::now, {}));
+    }
+    auto share = server.take_endless_wait(fuse_req_ctx(request)->uid);
+    if (!share || !server.has_room_to_wait()) {
+        fuse_reply_err(request, ENOLCK);
+        return;
+    }
+    server.wait(lock_task(server, request, handle, lock, fs::LockHow::wait, std::move(*share)));
 }
 
 void setlk(fuse_req_t request, fuse_ino_t, fuse_file_info* file, struct flock* lock, int waits) {

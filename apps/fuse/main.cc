@@ -90,6 +90,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                    .caching = options.caching,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,
+                   .no_exec = options.no_exec,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
                    .access_lists = co_await has_access_lists(deployment.file_system()),
                    .status = status_source(deployment),
@@ -208,8 +209,9 @@ int run(const Options& options) {
 
     std::unique_ptr<RootMount> root_mount;
     if (user) {
-        auto made = RootMount::make(*mount_point, options.uri.to_string(),
-                                    {options.read_only, options.allow_other}, report);
+        auto made =
+            RootMount::make(*mount_point, options.uri.to_string(),
+                            {options.read_only, options.allow_other, options.no_exec}, report);
         if (!made) return failed(made.error());
         root_mount = std::move(*made);
         if (const auto acts = api::act_as(*user, report); !acts) return failed(acts.error());

@@ -1,5 +1,7 @@
 #include "mount_helper.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 
@@ -7,16 +9,35 @@ namespace ros2s::fuse {
 namespace {
 
 // For mount(8) and systemd, or what every mount does: it is nosuid and nodev, makes each operation
-// durable (or the container says otherwise), and changes no access times.
-constexpr std::array<std::string_view, 17> without_effect{
-    "rw",    "defaults", "auto",   "noauto", "nofail", "_netdev", "user",    "users",     "nouser",
-    "owner", "group",    "nosuid", "nodev",  "async",  "exec",    "noatime", "nodiratime"};
+// durable (or the container says otherwise), and reads change no access times. `suid` and `dev` are
+// what mount(8) makes of `defaults`.
+constexpr std::array<std::string_view, 19> without_effect{
+    "rw",    "defaults", "auto",  "noauto",  "nofail",    "_netdev", "user",
+    "users", "nouser",   "owner", "group",   "nosuid",    "suid",    "nodev",
+    "dev",   "async",    "exec",  "noatime", "nodiratime"};
+constexpr std::array<std::string_view, 6> of_access_times{"atime",    "relatime", "strictatime",
+                                                          "lazytime", "diratime", "iversion"};
+
+Result<std::string> refuse(std::string_view option, Report& report) {
+    if (std::ranges::find(of_access_times, option) != of_access_times.end()) {
+        return report.fail(Code::invalid,
+                           "the mount option '{}' is not supported: reads change no access times. "
+                           "Use noatime, or leave it out",
+                           option);
+    }
+    return report.fail(Code::invalid,
+                       "the mount option '{}' is not supported. Supported are ro, allow_other, "
+                       "no_cache, noexec, sync, dirsync and durability=durable. Accepted without "
+                       "effect are {}, user=, comment=, x-* and X-*",
+                       option, fmt::join(without_effect, ", "));
+}
 
 // Empty: it has no effect here.
 Result<std::string> argument_for(std::string_view option, Report& report) {
     if (option == "ro") return "--read-only";
     if (option == "allow_other") return "--allow-other";
     if (option == "no_cache") return "--no-cache";
+    if (option == "noexec") return "--no-exec";
     if (option == "sync" || option == "dirsync") return "--durability=durable";
     if (option.starts_with("durability=")) return "--" + std::string(option);
     const bool is_for_others = option.empty() || option.starts_with("x-") ||
@@ -25,10 +46,7 @@ Result<std::string> argument_for(std::string_view option, Report& report) {
     if (is_for_others || std::ranges::find(without_effect, option) != without_effect.end()) {
         return "";
     }
-    return report.fail(Code::invalid,
-                       "the mount option '{}' is not supported; ro, allow_other, no_cache and "
-                       "durability=durable are",
-                       option);
+    return refuse(option, report);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 namespace ros2s::fuse {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -41,12 +42,18 @@ TEST(MountHelper, OptionsForOtherProgramsAreIgnored) {
     EXPECT_THAT(translated({"m", "uri", "/mnt", "-nv", "-t", "ros2store", "-o",
                             "rw,nofail,_netdev,nosuid,x-systemd.requires=a,user=me,comment=b"}),
                 ElementsAre("m", "uri", "/mnt"));
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "users,noexec,nosuid,nodev"}),
+                ElementsAre("m", "uri", "/mnt", "--no-exec"));
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "exec,suid,dev,user=me"}),
+                ElementsAre("m", "uri", "/mnt"));
 }
 
 TEST(MountHelper, UnknownOptionIsRefused) {
-    EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o", "rw,noexec"}), HasSubstr("'noexec'"));
+    EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o", "rw,context=a"}),
+                AllOf(HasSubstr("'context=a'"), HasSubstr("noexec"), HasSubstr("x-*")));
+    EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o", "relatime"}), HasSubstr("noatime"));
     EXPECT_THAT(refusal({"m", "uri", "/mnt", "-o"}), HasSubstr("-o"));
-    EXPECT_THAT(translated({"m", "uri", "/mnt", "-s", "-o", "noexec,ro"}),
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-s", "-o", "context=a,ro"}),
                 ElementsAre("m", "uri", "/mnt", "--read-only"));
 }
 

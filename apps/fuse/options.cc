@@ -63,6 +63,7 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
                  "let other users use the mount, as file permissions allow (an ordinary user "
                  "needs user_allow_other in /etc/fuse.conf)");
     app.add_flag("-r,--read-only", options.read_only, "refuse changes through this mount");
+    app.add_flag("--no-exec", options.no_exec, "refuse to execute files of the mount");
     bool no_cache = false;
     app.add_flag("--no-cache", no_cache, "disable the kernel's caches");
     std::string durability;

@@ -13,6 +13,7 @@ struct Options {
     bool foreground = false;
     bool allow_other = false;
     bool read_only = false;
+    bool no_exec = false;
     bool caching = true;
     bool print_pid = false;
 };

@@ -70,8 +70,10 @@ Result<std::unique_ptr<RootMount>> RootMount::make(const std::string& mount_poin
     const std::string options =
         fmt::format("fd={},rootmode=40000,user_id=0,group_id=0,default_permissions,max_read={}{}",
                     device.get(), transfer_bytes_max, flags.allow_other ? ",allow_other" : "");
-    if (::mount(source.c_str(), mount_point.c_str(), "fuse.ros2store",
-                MS_NOSUID | MS_NODEV | (flags.read_only ? MS_RDONLY : 0), options.c_str()) != 0) {
+    const unsigned long kernel_flags =
+        MS_NOSUID | MS_NODEV | (flags.read_only ? MS_RDONLY : 0) | (flags.no_exec ? MS_NOEXEC : 0);
+    if (::mount(source.c_str(), mount_point.c_str(), "fuse.ros2store", kernel_flags,
+                options.c_str()) != 0) {
         return failed(errno);
     }
     const auto read_ahead_set = set_read_ahead(mount_point, transfer_bytes_max);

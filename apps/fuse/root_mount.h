@@ -17,6 +17,7 @@ class RootMount {
     struct Flags {
         bool read_only = false;
         bool allow_other = false;
+        bool no_exec = false;
     };
     // Programs that use the mount wait until this process serves it. Call it before the first
     // thread starts. Errors, with a sentence: those of the system.

@@ -57,7 +57,8 @@ constexpr uint64_t handle_killpriv = FUSE_HANDLE_KILLPRIV_V2;
 constexpr uint64_t setxattr_ext = FUSE_SETXATTR_EXT;
 
 // Requests that libfuse 3.14 does not know, either. FUSE_TMPFILE (Linux 6.2) has the body and the
-// reply of FUSE_CREATE; its flags contain O_TMPFILE. FUSE_STATX (Linux 6.6) begins as FUSE_GETATTR.
+// reply of FUSE_CREATE; an overlay sends it without O_TMPFILE in the flags. FUSE_STATX (Linux 6.6)
+// begins as FUSE_GETATTR.
 constexpr uint32_t opcode_tmpfile = 51;
 constexpr uint32_t opcode_statx = 52;
 
@@ -112,6 +113,7 @@ Result<> Server::mount(Report& report) {
     flags += std::to_string(transfer_bytes_max);
     if (options_.read_only) flags += ",ro";
     if (options_.allow_other) flags += ",allow_other";
+    if (options_.no_exec) flags += ",noexec";
     const std::string source = "fsname=" + options_.source;
     const bool built = fuse_opt_add_opt(&mount_options, flags.c_str()) == 0 &&
                        fuse_opt_add_opt_escaped(&mount_options, source.c_str()) == 0 &&
@@ -387,6 +389,7 @@ void Server::shorten_setxattr(fuse_in_header& header) noexcept {
     header.len = static_cast<uint32_t>(current_bytes_);
 }
 
+bool Server::creates_nameless() const noexcept { return current_opcode_ == opcode_tmpfile; }
 bool Server::asks_for_birth_time() const noexcept { return current_opcode_ == opcode_statx; }
 
 void Server::dispatch() {

@@ -30,6 +30,7 @@
 #include "page_reads.h"
 #include "poll_wait.h"
 #include "ros2s/base/log.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/runtime/blocking.h"
 #include "ros2s/runtime/nursery.h"
@@ -62,6 +63,7 @@ struct ServerOptions {
     bool caching = true;  // false: the kernel keeps nothing
     bool read_only = false;
     bool allow_other = false;
+    bool no_exec = false;
     bool asks_for_groups = false;  // the file system checks permissions for its callers
     bool access_lists = false;     // it has them (fs/acl.h)
     size_t requests_max = 128;
@@ -129,6 +131,11 @@ class Server {
         return !stop_by_ && waits_.running() < waits_max;
     }
     void wait(Task<> task);
+    // For a call that may wait for ever. The user's calls leave room for those of others, and all
+    // of them for requests that end soon. Errors: which limit is reached.
+    [[nodiscard]] auto take_endless_wait(uid_t user) {
+        return endless_waits_.take({.tenant = user});
+    }
     [[nodiscard]] StopToken waits_end() noexcept { return waits_end_.token(); }
     // The memory of the request that is being dispatched: the caller keeps its payload alive.
     [[nodiscard]] ReceiveBuffer take_receive_buffer() noexcept { return std::move(current_); }
@@ -199,6 +206,8 @@ class Server {
     // The supplementary groups of the request's program, if they are needed or the file system
     // checks permissions. They are read from /proc, at most once a second for each program.
     [[nodiscard]] std::vector<uint32_t> groups_of(fuse_req_t request, bool needed);
+    // The current request creates a file without a name (FUSE_TMPFILE).
+    [[nodiscard]] bool creates_nameless() const noexcept;
     // The current request asks for the time of creation, too (FUSE_STATX).
     [[nodiscard]] bool asks_for_birth_time() const noexcept;
     // True if a change by the program that made the current request clears set-id bits (it lacks
@@ -260,7 +269,8 @@ class Server {
     Event ready_;
     Semaphore slots_;
     Nursery nursery_;
-    static constexpr size_t waits_max = 4096;
+    static constexpr size_t waits_max = 8192;
+    Quota endless_waits_{{.in_all = waits_max / 2}};
     Nursery waits_;
     StopSource waits_end_;
     Spares<ReceiveBuffer> receive_buffers_;

@@ -435,13 +435,16 @@ def evicted_mount_begins_again(scheme):
         pool.run(mounted_pool.CLI, "evict", pool.uri, before["holder"])
 
         def again():
-            found = leases(pool, pool.uri, "--holder", before["holder"])["holders"]
-            return found and found[0]["held_s"] < before["held_s"]
+            return any(each["holder"] == before["holder"] and each["held_s"] < before["held_s"]
+                       for each in leases(pool, pool.uri)["holders"])
         wait_until(again, "the mount has begun again")
         assert shown(pool.path("f")) == shown(f"{second}/f")
         # At the engine the holders of a DPU's hosts are the DPU's.
         assert len(leases(pool, pool.directory)["holders"]) == 2
         pool.run(mounted_pool.CLI, "evict", pool.uri, "nobody", expect=1)
+        assert len(leases(pool, pool.uri, "--holder", before["holder"])["holders"]) == 1
+        pool.run(mounted_pool.CLI, "leases", pool.uri, "--holder", "nobody", expect=1)
+        assert "is empty" in pool.run(mounted_pool.CLI, "evict", pool.uri, "", expect=1).stderr
 
 
 @test.each(*SERVED)

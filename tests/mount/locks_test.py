@@ -8,12 +8,14 @@ import contextlib
 import errno
 import fcntl
 import os
+import resource
 import select
 import signal
 import sqlite3
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -133,6 +135,111 @@ def locks_exclude_those_of_the_other_mount(scheme):
         assert not is_granted(set_open_file_lock, again, fcntl.F_RDLCK)
         assert not is_granted(set_open_file_lock, other, fcntl.F_RDLCK)
         assert not is_granted(fcntl.lockf, other, fcntl.LOCK_SH | NOW)
+
+
+@test.each(*SERVED)
+def sharers_that_both_want_it_alone_get_it_in_turn(scheme):
+    with TwoMounts(scheme) as (one, again, other):
+        for second in again, other:
+            fcntl.flock(one, fcntl.LOCK_SH)
+            fcntl.flock(second, fcntl.LOCK_SH)
+
+            def take(file):
+                fcntl.flock(file, fcntl.LOCK_EX)
+                fcntl.flock(file, fcntl.LOCK_UN)
+            with Child(lambda: take(one)) as first, Child(lambda: take(second)) as last:
+                wait_until(lambda: first.is_done() and last.is_done(), "both upgrades")
+
+
+def wait_for_range(file, start, is_of_process=True):
+    """Returns the errno."""
+    command = fcntl.F_SETLKW if is_of_process else fcntl.F_OFD_SETLKW
+    try:
+        fcntl.fcntl(file, command, FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, start, 10, 0))
+    except OSError as error:
+        return error.errno
+    return 0
+
+
+@contextlib.contextmanager
+def waiting_for_each_other(path, is_of_process):
+    """Two processes. The second one completes a cycle. Its result is the errno."""
+    def first():
+        file = os.open(path, os.O_RDWR)
+        signal.signal(signal.SIGUSR1, lambda *_: wait_for_range(file, 10, is_of_process))
+        return wait_for_range(file, 0, is_of_process)
+    with Child(first) as one:
+        assert one.result() == 0
+
+        def second():
+            file = os.open(path, os.O_RDWR)
+            wait_for_range(file, 10, is_of_process)
+            os.kill(one.pid, signal.SIGUSR1)
+            time.sleep(1)
+            return wait_for_range(file, 0, is_of_process)
+        with Child(second) as other:
+            yield other
+
+
+@test.each(*SERVED)
+def processes_of_one_mount_that_wait_for_each_other_learn_it(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts as (_, _, other):
+        with waiting_for_each_other(mounts.path, True) as child:
+            wait_until(child.is_done, "the error")
+            assert child.result() == errno.EDEADLK
+        with waiting_for_each_other(mounts.path, False) as child:
+            time.sleep(2)
+            assert not child.is_done(), "another thread might unlock the open file"
+        wait_until(lambda: is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW), "the end of all")
+
+
+def wait_in_many_threads(path, count):
+    """Waits for a lock in so many threads, and returns how many got an error."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 100, count + 100))
+    threading.stack_size(65536)
+    refused = []
+
+    def wait(file):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            refused.append(error.errno)
+    for _ in range(count):
+        threading.Thread(target=wait, args=(os.open(path, os.O_RDWR),), daemon=True).start()
+    time.sleep(1)
+    assert set(refused) <= {errno.ENOLCK}
+    return len(refused)
+
+
+@test
+def many_waiting_locks_of_a_user_leave_room_for_other_calls():
+    mounts = TwoMounts(mounted_pool.DIRECT)
+    with mounts as (one, _, other):
+        fcntl.flock(one, fcntl.LOCK_EX)
+        fcntl.lockf(one, fcntl.LOCK_EX)
+        with Child(lambda: wait_in_many_threads(mounts.path, 4200)) as child:
+            assert child.result() > 0, "there is a bound"
+            beside = os.open(f"{mounts.path}.beside", os.O_RDWR | os.O_CREAT)
+            fcntl.flock(beside, fcntl.LOCK_EX | NOW)
+            os.close(beside)
+            assert get_lock(one, fcntl.F_WRLCK)[0] == fcntl.F_UNLCK
+            fcntl.lockf(one, fcntl.LOCK_UN)
+            fcntl.flock(one, fcntl.LOCK_UN)
+        wait_until(lambda: is_granted(fcntl.flock, other, fcntl.LOCK_EX | NOW), "the end of the waiting locks")
+
+
+@test.each(*SERVED)
+def killed_mount_has_no_locks(scheme):
+    mounts = TwoMounts(scheme)
+    with mounts as (one, _, other):
+        fcntl.flock(one, fcntl.LOCK_EX)
+        fcntl.lockf(one, fcntl.LOCK_EX)
+        os.kill(mounts.pool.pid(), signal.SIGKILL)
+        killed = time.monotonic()
+        fcntl.flock(other, fcntl.LOCK_EX)
+        fcntl.lockf(other, fcntl.LOCK_EX)
+        assert time.monotonic() - killed < 10
 
 
 @test.each(*SERVED)

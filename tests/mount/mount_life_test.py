@@ -194,16 +194,17 @@ def mount_and_fstab_use_the_helper():
                  "/usr/sbin")
         try:
             write(f"{pool.top}/fstab", f"{pool.uri} {pool.mount_point} ros2store "
-                                       "ro,allow_other,nofail,x-a.b=c 0 0\n".encode())
+                                       "ro,allow_other,users,nofail,x-a.b=c 0 0\n".encode())
             pool.run("mount", "--fstab", f"{pool.top}/fstab", pool.mount_point)
             pid = pool.pid()
             fails(errno.EROFS, os.mkdir, pool.path("d"))
+            assert os.statvfs(pool.mount_point).f_flag & os.ST_NOEXEC, "users means noexec"
             pool.run("mount", "--fstab", f"{pool.top}/fstab", "--all")  # it is mounted already
             pool.run("umount", pool.mount_point)
             pool.wait_for_end(pid)
-            done = pool.run("mount", "-t", "ros2store", "-o", "noexec", pool.uri, pool.mount_point,
+            done = pool.run("mount", "-t", "ros2store", "-o", "bogus=a", pool.uri, pool.mount_point,
                             expect=1)
-            assert "mount.ros2store: the mount option 'noexec'" in done.stderr, done.stderr
+            assert "mount.ros2store: the mount option 'bogus=a'" in done.stderr, done.stderr
             done = pool.run("mount", "-t", "ros2store", pool.uri + "none", pool.mount_point,
                             expect=32)
             assert "none" in done.stderr, done.stderr

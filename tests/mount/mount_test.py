@@ -285,7 +285,7 @@ print(*results)
             pool.unmount(pid)
 
 
-# As rootless Podman mounts the layers of a container. Arguments: lower layer, mount, merged view.
+# As rootless Podman mounts the layers of a container. Arguments: lower layer, mount, merged view, Python.
 IN_OVERLAY = """
 overlay() { mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work,userxattr" "$3"; }
 mkdir "$2/upper" "$2/work"
@@ -296,6 +296,7 @@ echo more >>changed
 mv moved new
 rm -r tree && mkdir tree && echo inside >tree/inside
 rm removed.later && echo back >removed.later
+"$4" -c 'import os; os.write(os.open(".", os.O_TMPFILE | os.O_RDWR), b"x")'
 cd /
 umount "$3"
 overlay "$@"
@@ -323,7 +324,8 @@ def an_overlay_has_its_upper_layer_in_a_mount(scheme):
                      f"{lower}/tree/below"):
             os.chown(path, owner, owner)
         pid = pool.mount()
-        done = pool.run(*namespace, "sh", "-euc", IN_OVERLAY, "sh", lower, pool.mount_point, merged)
+        done = pool.run(*namespace, "sh", "-euc", IN_OVERLAY, "sh", lower, pool.mount_point, merged,
+                        sys.executable if owner == 0 and mounted_pool.kernel_is(6, 2) else "true")
         assert done.stdout.split() == ["changed", "new", "removed.later", "tree", "inside", "lower",
                                        "more", "lower", "inside", "back"], done.stdout
         left = pool.run("stat", "-c", "%F %t:%T", pool.path("upper/removed")).stdout

@@ -11,8 +11,8 @@
 #include <charconv>
 #include <cstring>
 
+#include "ros2s/base/process_end.h"
 #include "ros2s/base/trusted_file.h"
-#include "ros2s/pool/owner.h"
 
 namespace ros2s::cli {
 namespace {
@@ -134,7 +134,7 @@ bool LockHolder::is_process_gone() const {
 
 bool LockHolder::is_ending() const {
     // In this order: while the process exists, the number is its own.
-    return pool::is_ending(pid_) || is_process_gone();
+    return ros2s::is_ending(pid_) || is_process_gone();
 }
 
 bool LockHolder::has_ended() const {

@@ -53,6 +53,12 @@ Task<Result<>> leases(CommandContext context, LeaseOptions options) {
     ROS2S_CO_TRY(seen);
     if (!options.holder.empty()) {
         std::erase_if(seen->holders, [&](const auto& each) { return each.name != options.holder; });
+        if (seen->holders.empty()) {
+            co_return context.report.fail(
+                Code::not_found,
+                "no mount that is called '{}' has leases there: leave out --holder to see all",
+                options.holder);
+        }
     }
     std::vector<Json> holders, barred;
     for (const control::SeenHolder& each : seen->holders) {
@@ -71,6 +77,10 @@ Task<Result<>> leases(CommandContext context, LeaseOptions options) {
 }
 
 Task<Result<>> evict(CommandContext context, LeaseOptions options) {
+    if (options.holder.empty()) {
+        co_return context.report.fail(
+            Code::invalid, "the name of the holder is empty: `ros2store leases` shows the names");
+    }
     ROS2S_CO_TRY_ASSIGN(const api::Uri uri, container_uri(options.location, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri));
     const auto done = co_await pool->evict(bounded_call(context), uri.container, options.holder);

@@ -32,6 +32,17 @@ void set_own(NodeLocks& locks, const Lock& lock) {
     if (own.empty()) locks.by_owner.erase(owner_of(lock));
 }
 
+// A lock of another owner in the way.
+std::optional<Lock> conflict(const NodeLocks& locks, const Lock& lock) {
+    for (const auto& [owner, own] : locks.by_owner) {
+        if (owner == owner_of(lock)) continue;
+        for (const Lock& each : own) {
+            if (object::exclude_each_other(each, lock)) return each;
+        }
+    }
+    return std::nullopt;
+}
+
 // Clients choose the numbers of owners.
 void note_owner(OpenFile& file, const NodeLocks& locks, LockOwner owner) {
     auto& owners = file.lock_owners;
@@ -55,11 +66,17 @@ Task<DfsMount::LockResult> DfsMount::ask_lock(const Call& call, NodeId node, con
 Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, const Lock& lock,
                                           LockHow how) {
     if (!store_.features().locks) co_return fail(Code::unsupported);
-    if (how != LockHow::wait) co_return co_await lock_once(call, handle, lock, how);
+    if (!waits(how)) co_return co_await lock_once(call, handle, lock, how);
     const OpenFile* const file = handles_.find(handle);
     if (file == nullptr) co_return fail(Code::stale);
-    co_return co_await wait_for_lock(lock_waits_, file->node.node, reactor_, call, how,
+    co_return co_await wait_for_lock(lock_waits_, file->node.node, reactor_, call, lock, how,
                                      [&] { return lock_once(call, handle, lock, LockHow::now); });
+}
+
+std::optional<Lock> DfsMount::lock_in_the_way(NodeId node, const Lock& lock) {
+    const NodeState* const state = nodes_.find(node);
+    if (state == nullptr || state->locks == nullptr) return std::nullopt;
+    return conflict(*state->locks, lock);
 }
 
 Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, FileHandle handle,
@@ -95,27 +112,37 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     }
     ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
-    for (const auto& [other, own] : locks.by_owner) {
-        if (other == owner) continue;
-        for (const Lock& each : own) {
-            if (object::exclude_each_other(each, lock)) co_return each;
-        }
-    }
+    auto other = conflict(locks, lock);
     if (how == LockHow::test) {
+        if (other) co_return other;
         co_return co_await ask_lock(call, state.node, lock, LockRequest::How::test);
     }
-    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
-    if (!done && may_be_done(done.error())) {
-        if (unlocks) set_own(locks, lock);
-        locks.uncertain.push_back(lock);
-        turn.reset();
-        restore_later(state);
-        co_return done;
+    const auto own = locks.by_owner.find(owner);
+    const bool upgrades = own != locks.by_owner.end() && is_upgrade(own->second, lock);
+    if (other && upgrades) ROS2S_CO_TRY(co_await set_lock(call, state, unlocked_by(owner)));
+    if (other) co_return other;
+    auto done = co_await set_lock(call, state, lock);
+    if (done && !done->has_value() && !unlocks) note_owner(file, locks, owner);
+    if (upgrades && (done ? done->has_value() : may_be_done(done.error()))) {
+        set_own(locks, unlocked_by(owner));
+        lock_waits_.lock_ends(state.node);
     }
-    if (!done || done->has_value()) co_return done;
-    set_own(locks, lock);
-    if (!unlocks) note_owner(file, locks, owner);
-    if (lock.mode != LockMode::exclusive) lock_waits_.lock_ends(state.node);
+    co_return done;
+}
+
+// Its `turn` is taken. What the store may have done is found out later.
+Task<DfsMount::LockResult> DfsMount::set_lock(const Call& call, NodeState& state,
+                                              const Lock& lock) {
+    NodeLocks& locks = *state.locks;
+    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
+    const bool is_unknown = !done && may_be_done(done.error());
+    if (is_unknown) {
+        locks.uncertain.push_back(lock);
+        restore_later(state);
+    }
+    const bool is_done = done && !done->has_value();
+    if (is_done || (is_unknown && lock.mode == LockMode::none)) set_own(locks, lock);
+    if (is_done && lock.mode != LockMode::exclusive) lock_waits_.lock_ends(state.node);
     co_return done;
 }
 

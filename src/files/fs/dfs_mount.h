@@ -301,6 +301,10 @@ class DfsMount final : public Dfs {
                                LockHow how);
     Task<LockResult> lock_file(const Call& call, OpenFile& file, const object::Lock& lock,
                                LockHow how);
+    // Of this mount.
+    [[nodiscard]] std::optional<object::Lock> lock_in_the_way(NodeId node,
+                                                              const object::Lock& lock);
+    Task<LockResult> set_lock(const Call& call, NodeState& state, const object::Lock& lock);
     Task<LockResult> ask_lock(const Call& call, NodeId node, const object::Lock& lock,
                               object::LockRequest::How how);
     // These are called in the turn of the node's locks.
@@ -541,7 +545,9 @@ class DfsMount final : public Dfs {
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
-    LockWaits lock_waits_{reactor_};
+    LockWaits lock_waits_{reactor_, [this](NodeId node, const object::Lock& lock) {
+                              return lock_in_the_way(node, lock);
+                          }};
     Nursery letting_go_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()

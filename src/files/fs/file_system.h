@@ -345,7 +345,9 @@ class Namespace {
 };
 
 // test: changes nothing. now: does not wait. wait: until no other lock is in the way.
-enum class LockHow : uint8_t { test, now, wait };
+// wait_or_deadlock: likewise, for a range and an owner that is a process.
+enum class LockHow : uint8_t { test, now, wait, wait_or_deadlock };
+[[nodiscard]] constexpr bool waits(LockHow how) { return how >= LockHow::wait; }
 
 // Most bytes of one call of FileSystem::allocate().
 inline constexpr uint64_t allocated_bytes_max = uint64_t{64} << 20;
@@ -408,7 +410,8 @@ class FileSystem : public Namespace {
     // and end when the handle through which they were set is closed. A waiting call ends with its
     // stop token or deadline. Errors also: invalid, busy (not `wait`: the store was
     // just opened; ask again, see lock_wait.h), no_memory (a limit of locks), unsupported, io
-    // (an owner that has lost a lock of this file, until it unlocks all of it).
+    // (an owner that has lost a lock of this file, until it unlocks all of it), EDEADLK
+    // (wait_or_deadlock: callers of this file system wait for each other).
     virtual Task<Result<std::optional<object::Lock>>> lock(const Call&, FileHandle,
                                                            const object::Lock&, LockHow) {
         co_return fail(Code::unsupported);

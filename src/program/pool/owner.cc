@@ -21,62 +21,17 @@
 
 #include "ros2s/base/descriptor.h"
 #include "ros2s/base/mount_table.h"
+#include "ros2s/base/process_end.h"
 #include "ros2s/base/text_parts.h"
 #include "ros2s/base/trusted_file.h"
 
 namespace ros2s::pool {
-namespace {
-
-// From include/linux/sched.h: the process has begun to exit; it was killed by a signal, which comes
-// just before.
-constexpr uint64_t exiting = 0x4, signalled = 0x400;
-
-// The leader is a zombie as soon as its own thread has ended, whatever its other threads still
-// hold.
-bool has_begun_to_end(const std::string& stat) {
-    // The name before it may contain any character.
-    const size_t name_end = stat.rfind(')');
-    if (name_end == std::string::npos) return false;
-    std::istringstream fields(stat.substr(name_end + 1));
-    char state = 'X';
-    int64_t skipped = 0;
-    uint64_t flags = 0;
-    fields >> state;
-    for (int number = 4; number <= 8; ++number) fields >> skipped;
-    fields >> flags;
-    return state == 'Z' || state == 'X' || (flags & (exiting | signalled)) != 0;
-}
-
-bool is_kill_pending(std::string_view line) {
-    if (!line.starts_with("SigPnd:\t") && !line.starts_with("ShdPnd:\t")) return false;
-    line.remove_prefix(line.find('\t') + 1);
-    uint64_t pending = 0;
-    std::from_chars(line.data(), line.data() + line.size(), pending, 16);
-    return (pending >> (SIGKILL - 1) & 1) != 0;
-}
-
-}  // namespace
 
 bool is_unmounted(pid_t pid, const std::string& mount_point) {
     std::ifstream table(fmt::format("/proc/{}/mountinfo", pid));
     const std::vector<MountEntry> mounts = read_mounts(table);
     return !mounts.empty() &&
            std::ranges::find(mounts, mount_point, &MountEntry::mount_point) == mounts.end();
-}
-
-bool is_ending(pid_t pid) {
-    // The signal is checked first: a process that receives it between the two checks then shows its
-    // flags.
-    std::ifstream status(fmt::format("/proc/{}/status", pid));
-    std::string line;
-    while (std::getline(status, line)) {
-        if (is_kill_pending(line)) return true;
-    }
-    std::ifstream stat(fmt::format("/proc/{}/stat", pid));
-    const std::string text(std::istreambuf_iterator<char>(stat), {});
-    if (!text.empty()) return has_begun_to_end(text);
-    // It has ended, or belongs to another user and /proc hides those.
-    return ::kill(pid, 0) != 0 && errno == ESRCH;
 }
 
 namespace {

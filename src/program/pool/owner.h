@@ -102,11 +102,6 @@ class Ownership {
 // "process 4711 (ros2store-fuse) has it mounted at /mnt/x; …": the error of a second opener.
 [[nodiscard]] std::string describe_owner(const std::string& directory, const OwnerRecord& owner);
 
-// True if the process has ended, is being removed, or has a pending SIGKILL, or if no process has
-// the number. A killed process keeps its files, locks and sockets until the kernel has removed it,
-// which takes longer the more memory it had. Until then it must not be taken for a running process.
-// Source: proc(5), /proc/PID/stat (state, flags) and /proc/PID/status.
-[[nodiscard]] bool is_ending(pid_t pid);
 // True if nothing is mounted on `mount_point` in the process's mount namespace (proc(5),
 // /proc/PID/mountinfo): umount(2) returns before the process is informed. False if that is unknown.
 [[nodiscard]] bool is_unmounted(pid_t pid, const std::string& mount_point);

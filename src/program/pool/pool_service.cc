@@ -10,6 +10,7 @@
 #include <fstream>
 
 #include "pool_files.h"
+#include "ros2s/base/process_end.h"
 #include "ros2s/fabric/shm/shm.h"
 
 namespace ros2s::pool {

@@ -16,7 +16,7 @@ Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHan
                                                    const Lock& lock, fs::LockHow how) {
     const auto once = how == fs::LockHow::test ? how : fs::LockHow::now;
     ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
-    co_return co_await fs::wait_for_lock(lock_waits_, file->node, reactor_, call, how,
+    co_return co_await fs::wait_for_lock(lock_waits_, file->node, reactor_, call, lock, how,
                                          [&] { return lock_once(call, handle, lock, once); });
 }
 
@@ -51,6 +51,7 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     auto done = co_await ask_lock(call, handle, lock, how);
     if (how == fs::LockHow::test) co_return done;
     if (!done && !opened(handle)) co_return done;
+    end_refused_upgrade(node, lock, done);
     if (!done && fs::may_be_done(done.error())) {
         (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
     } else if (!done) {
@@ -65,6 +66,17 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     auto& owners = (*still)->lock_owners;
     if (std::ranges::find(owners, owner) == owners.end()) owners.push_back(owner);
     co_return done;
+}
+
+// The server ends the lock that the owner had, too, if it does not grant this one.
+void LinkClient::end_refused_upgrade(NodeId node, Lock lock,
+                                     const Result<std::optional<Lock>>& done) {
+    const auto found = locked_.find({node, LockOwner{lock.space, lock.owner}});
+    if (found == locked_.end() || !object::is_upgrade(found->second, lock)) return;
+    if (done ? !done->has_value() : !fs::may_be_done(done.error())) return;
+    lock.mode = LockMode::none;
+    set_own(node, lock);
+    lock_waits_.lock_ends(node);
 }
 
 // Until the server has what the owner has here, or the file is closed.
@@ -82,6 +94,18 @@ Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId 
         if (is_done) co_return;
         co_await sleep_for(self.reactor_, pause);
     }
+}
+
+// Of this client.
+std::optional<Lock> LinkClient::lock_in_the_way(NodeId node, const Lock& lock) const {
+    for (auto each = locked_.lower_bound({node, LockOwner{}});
+         each != locked_.end() && each->first.first == node; ++each) {
+        if (each->first.second == LockOwner{lock.space, lock.owner}) continue;
+        for (const Lock& own : each->second) {
+            if (object::exclude_each_other(own, lock)) return own;
+        }
+    }
+    return std::nullopt;
 }
 
 void LinkClient::set_own(NodeId node, const Lock& lock) {

@@ -40,6 +40,11 @@ void set_range(std::vector<Lock>& locks, const Lock& lock) {
     if (lock.mode != LockMode::none) locks.push_back(joined);
 }
 
+bool is_upgrade(const std::vector<Lock>& own, const Lock& lock) {
+    return lock.space == LockSpace::flock && lock.mode == LockMode::exclusive && !own.empty() &&
+           own.front().mode == LockMode::shared;
+}
+
 std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown) {
     std::vector<Lock> steps{unknown};
     steps.front().mode = LockMode::exclusive;
@@ -55,10 +60,10 @@ std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown) 
 }
 
 std::optional<Lock> LockTable::conflict(const Locks& locks, const HolderName& holder,
-                                        const Lock& wanted, Time now) const {
+                                        const Lock& wanted) const {
     for (const Held& held : locks) {
         if (held.is_of(holder, wanted) || !exclude_each_other(held.lock, wanted)) continue;
-        if (is_over(held, now)) continue;
+        if (has_ended(held)) continue;
         Lock found = held.lock;
         // A process id means nothing elsewhere.
         if (held.holder != holder) found.mount = found.owner = found.pid = 0;
@@ -106,18 +111,45 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
                pins_.awaits_another(container, holder, now)) {
         return fail(Code::busy);
     }
-    if (auto other = conflict(locks, name, request.lock, now)) return other;
-    if (request.how == LockRequest::How::test) return std::nullopt;
-    if (request.lock.mode == LockMode::none && found == objects_.end()) return std::nullopt;
     std::vector<Lock> own;
     for (const Held& held : locks) {
         if (held.is_of(name, request.lock) && !is_over(held, now)) own.push_back(held.lock);
     }
+    if (auto other = conflict(locks, name, request.lock)) {
+        // Two that share the lock and both want it alone would wait for each other for ever.
+        const bool ends = request.how == LockRequest::How::set && is_upgrade(own, request.lock);
+        if (ends) replace(key, holder, request.lock, {});
+        return other;
+    }
+    if (request.how == LockRequest::How::test) return std::nullopt;
+    if (request.lock.mode == LockMode::none && found == objects_.end()) return std::nullopt;
     const size_t had = own.size();
     set_range(own, request.lock);
-    if (own.size() > had) ROS2S_TRY(check_room(locks, holder, own.size() - had));
+    if (own.size() > had) {
+        if (!check_room(locks, holder, own.size() - had)) {
+            drop_ended_of(key, [&](const Held& held) { return held.holder != name; });
+        }
+        if (const auto room = check_room(locks, holder, own.size() - had); !room) {
+            if (locks.empty()) objects_.erase(key);
+            return fail(room.error());
+        }
+    }
+    drop_ended_of(key, [&](const Held& held) {
+        return !held.is_of(name, request.lock) && exclude_each_other(held.lock, request.lock);
+    });
     replace(key, holder, request.lock, own);
     return std::nullopt;
+}
+
+template <class Match>
+void LockTable::drop_ended_of(const Key& key, Match match) {
+    const auto found = objects_.find(key);
+    if (found == objects_.end()) return;
+    const auto dropped = std::ranges::partition(
+        found->second, [&](const Held& held) { return !has_ended(held) || !match(held); });
+    const Locks ended(dropped.begin(), dropped.end());
+    found->second.erase(dropped.begin(), dropped.end());
+    for (const Held& held : ended) discount(held, key, 1);
 }
 
 void LockTable::move(const Key& key, const HolderName& holder, uint64_t session, Time now) {

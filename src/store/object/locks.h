@@ -2,13 +2,15 @@
 //
 // There are two spaces. Locks of byte ranges (POSIX and open file descriptions) conflict with each
 // other; locks by flock(2) cover the whole object and conflict among themselves. Locks of one owner
-// never conflict: a lock replaces what its owner has in its range. Nobody waits here: a caller that
-// wants to wait asks again.
+// never conflict: a lock replaces what its owner has in its range. A lock by flock(2) that is
+// refused ends the one that its owner had, as on Linux. Nobody waits here: a caller that wants to
+// wait asks again.
 //
-// An owner is a number that a holder (a mount) chose. Locks exist in memory only. As with pins, the
-// locks of a session that ended stay for a while, because its client may come back in another
-// session and claim them. After a restart a holder claims what it had; until it has said that it is
-// done (PinTable), others get no locks in its containers.
+// An owner is a number that a holder (a mount) chose. Locks exist in memory only. The locks of a
+// session that ended exclude nobody. Its client may come back in another session and claim them for
+// a while, unless somebody else has taken one that they would exclude. After a restart a holder
+// claims what it had; until it has said that it is done (PinTable), others get no locks in its
+// containers.
 //
 // Used on one core. Nothing suspends. Bounded in all, per object and session, and per owner of
 // sessions: as PinTable.
@@ -28,6 +30,8 @@ namespace ros2s::object {
 // `locks` is what one owner has of an object in one space. `lock` replaces what is in its range,
 // and is joined with locks of its mode that it touches.
 void set_range(std::vector<Lock>& locks, const Lock& lock);
+// With this lock of the whole, its owner's old one ends even if this one is refused (flock(2)).
+[[nodiscard]] bool is_upgrade(const std::vector<Lock>& own, const Lock& lock);
 // What to set so that an owner has `own` again, if it is unknown whether `unknown` was set.
 [[nodiscard]] std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown);
 
@@ -43,7 +47,7 @@ class LockTable {
     // As ObjectStore::lock().
     [[nodiscard]] Result<std::optional<Lock>> lock(ContainerId container, const Holder& holder,
                                                    const LockRequest& request, Time now);
-    // As PinTable::session_ended().
+    // Its locks can be claimed until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
     [[nodiscard]] size_t count_of(ContainerId container, ObjectId object) const {
@@ -70,13 +74,19 @@ class LockTable {
         Time until = Time::max();
     };
     [[nodiscard]] std::optional<Lock> conflict(const Locks& locks, const HolderName& holder,
-                                               const Lock& wanted, Time now) const;
+                                               const Lock& wanted) const;
     [[nodiscard]] Result<> check_room(const Locks& locks, const Holder& holder, size_t more) const;
     // The holder's session has changed.
     void move(const Key& key, const HolderName& holder, uint64_t session, Time now);
     [[nodiscard]] bool is_over(const Held& held, Time now) const {
         return sessions_.at(held.session).until <= now;
     }
+    [[nodiscard]] bool has_ended(const Held& held) const {
+        return sessions_.at(held.session).until != Time::max();
+    }
+    // Locks of ended sessions that match.
+    template <class Match>
+    void drop_ended_of(const Key& key, Match match);
     // What the owner of a lock has of the object becomes `own`.
     void replace(const Key& key, const Holder& holder, const Lock& owned_as,
                  const std::vector<Lock>& own);

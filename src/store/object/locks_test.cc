@@ -104,16 +104,55 @@ TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
     EXPECT_EQ(locks.lock(here, mount(2), set, start + 10s), Answer());
 }
 
-TEST(LockTable, LocksOfAnEndedSessionHoldUntilItsTime) {
+// Sets or claims the same lock for a mount in a session.
+Answer ask(LockTable& locks, uint8_t who, uint64_t session, How how, Time now = start) {
+    const LockRequest request{
+        .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = how};
+    Holder by = mount(who);
+    by.session = session;
+    return locks.lock(here, by, request, now);
+}
+
+TEST(LockTable, LockOfAnEndedSessionIsClaimedIfNobodyTookIt) {
     PinTable pins;
     LockTable locks(pins);
-    const LockRequest wanted{
-        .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = How::set};
-    ASSERT_TRUE(locks.lock(here, mount(1, 5), wanted, start));
+    ASSERT_EQ(ask(locks, 1, 5, How::set), Answer());
     locks.session_ended(5, start, start + 10s);
-    EXPECT_TRUE(locks.lock(here, mount(2), wanted, start + 9s)->has_value());
-    EXPECT_FALSE(locks.lock(here, mount(2), wanted, start + 10s)->has_value());
+    EXPECT_EQ(ask(locks, 2, 6, How::test), Answer()) << "it excludes nobody";
+    EXPECT_EQ(ask(locks, 1, 7, How::claim, start + 9s), Answer());
+    EXPECT_TRUE(ask(locks, 2, 6, How::set)->has_value());
+    locks.session_ended(7, start, start + 10s);
+    EXPECT_EQ(ask(locks, 1, 8, How::claim, start + 10s), Answer(fail(Code::stale)));
+    EXPECT_EQ(locks.count(), 0U);
+}
+
+TEST(LockTable, LockOfAnEndedSessionIsLostToWhoTakesIt) {
+    PinTable pins;
+    LockTable locks(pins);
+    ASSERT_EQ(ask(locks, 1, 5, How::set), Answer());
+    locks.session_ended(5, start, start + 10s);
+    EXPECT_EQ(ask(locks, 2, 6, How::set), Answer());
     EXPECT_EQ(locks.count(), 1U);
+    LockRequest unlock{.object = file, .lock = lock_of(LockMode::none, 1, 0, 9), .how = How::set};
+    Holder other = mount(2);
+    other.session = 6;
+    ASSERT_TRUE(locks.lock(here, other, unlock, start));
+    ASSERT_EQ(locks.count(), 0U);
+    EXPECT_EQ(ask(locks, 1, 7, How::claim), Answer(fail(Code::stale)));
+}
+
+TEST(LockTable, LocksOfAnEndedSessionLeaveRoomOnTheirObject) {
+    PinTable pins;
+    LockTable locks(pins);
+    const auto set = [&](const Holder& by, uint64_t at) {
+        const LockRequest request{
+            .object = file, .lock = lock_of(LockMode::shared, 1, at, at), .how = How::set};
+        return locks.lock(here, by, request, start);
+    };
+    for (uint64_t i = 0; i < LockTable::object_locks_max; ++i) ASSERT_TRUE(set(mount(1, 5), 2 * i));
+    EXPECT_FALSE(set(mount(2, 6), 1));
+    locks.session_ended(5, start, start + 10s);
+    EXPECT_TRUE(set(mount(2, 6), 1));
 }
 
 TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {

@@ -18,6 +18,8 @@ Result<rpc::Guest> admit(SessionTable& sessions, ListenerScope scope, std::strin
         ROS2S_TRY_ASSIGN(const Ticket ticket, Ticket::parse(hello.ticket));
         ROS2S_TRY_ASSIGN(const SessionUse use,
                          sessions.attach(ticket, scope, hello.client, &whose));
+        const bool is_same = use->connections == 1 || use->process == peer.process;
+        use->process = is_same ? peer.process : -1;
         return rpc::Guest{.session = use->id.value,
                           .tenant = use->tenant,
                           .owner = use->owner,

@@ -2,9 +2,12 @@
 #include "gate.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/rpc/channel.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::session {
@@ -125,6 +128,29 @@ Task<> ended(Stage& stage) {
     co_await (*channel)->close();
 }
 TEST(SessionGate, EndedSessionClosesItsConnections) { Stage().run(ended); }
+
+pid_t ended_process() {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+    return child;
+}
+
+// Others wait for what it has.
+Task<> killed(Stage& stage) {
+    StopSource stop;
+    Nursery nursery(stage.world.core(), 1);
+    co_await nursery.spawn(stage.sessions.reap(stop.token()));
+    const auto ticket = co_await stage.issuer.take(stage.report);
+    const rpc::HelloBody hello{.client = stage.client, .ticket = *ticket};
+    EXPECT_TRUE(stage.gate.admit(hello, {.name = "peer", .process = ended_process()}));
+    stage.sessions.detach(stage.issuer.session);
+    co_await sleep_for(stage.world.core(), 1s);
+    EXPECT_TRUE(stage.sessions.all().empty());
+    stop.request_stop();
+    co_await nursery.join();
+}
+TEST(SessionGate, SessionOfAnEndedProcessEndsAtOnce) { Stage().run(killed); }
 
 }  // namespace
 }  // namespace ros2s::session

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ros2s/base/check.h"
+#include "ros2s/base/process_end.h"
 #include "ros2s/pki/signature.h"
 #include "ros2s/rights/decide.h"
 
@@ -297,6 +298,12 @@ Task<> SessionTable::close_all() {
     co_await evicted_.join();
 }
 
+Duration SessionTable::spared(const Session& session) const {
+    if (!session.is_disconnected) return options_.idle_max;
+    const bool is_gone = session.process > 0 && is_ending(static_cast<pid_t>(session.process));
+    return is_gone ? Duration{} : options_.disconnected_max;
+}
+
 Task<> SessionTable::reap(StopToken stop) {
     // What has expired ends within a second, its requests included.
     constexpr Duration pause_max = std::chrono::milliseconds(750);
@@ -306,10 +313,8 @@ Task<> SessionTable::reap(StopToken stop) {
         for (;;) {
             const auto unused = std::ranges::find_if(sessions_, [&](const auto& each) {
                 const Session& session = *each.second;
-                const Duration most =
-                    session.is_disconnected ? options_.disconnected_max : options_.idle_max;
                 return !session.ending && session.connections == 0 && session.in_use_ == 0 &&
-                       session.last_use <= reactor_.now() - most;
+                       session.last_use <= reactor_.now() - spared(session);
             });
             if (unused == sessions_.end()) break;
             metrics_.reaped.add();

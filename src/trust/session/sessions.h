@@ -113,6 +113,7 @@ class Session {
     Credential credential;  // the last one that its subject presented
     std::optional<ShownCapability> shows{};
     uint32_t connections = 0;  // data-plane connections
+    int64_t process = -1;      // on this machine, that they all come from; -1: not known
     Time last_use{};
     bool is_disconnected = false;  // it had connections, and all have ended
     bool ending = false;
@@ -181,7 +182,7 @@ class SessionTable {
         // A session ends after this time without a connection and without a call.
         Duration idle_max = std::chrono::seconds(60);
         // The same for a session whose connections have all ended: a live client reconnects within
-        // a second or two, and each attempt is a call.
+        // a second or two, and each attempt is a call. None if its process on this machine is gone.
         static constexpr Duration disconnected_max = std::chrono::seconds(5);
         // The accounts of the subjects; null: the table's own, with the default allowance.
         admission::Accounts* accounts = nullptr;
@@ -277,6 +278,8 @@ class SessionTable {
     // Empty: it goes on.
     [[nodiscard]] std::string why_ended(const Session& session, const rights::Policy& before,
                                         EndsWith change) const;
+    // How long it stays without a connection and without a call.
+    [[nodiscard]] Duration spared(const Session& session) const;
     Task<> end(Session& session);
     [[nodiscard]] SessionId draw() const;
     // Sessions of the tenant's own clients, without ending ones.

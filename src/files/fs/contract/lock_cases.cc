@@ -1,4 +1,6 @@
 // Advisory locks.
+#include <cerrno>
+
 #include "suite.h"
 
 namespace ros2s::fs::contract {
@@ -28,8 +30,37 @@ Task<> expect_refused(Fixture& f, FileHandle handle, Lock lock) {
     EXPECT_OK(found);
     EXPECT_TRUE(found && found->has_value());
 }
-Task<> wait_for(Fixture& f, FileHandle handle, Lock lock, Call call, Outcome& done) {
-    done = outcome(co_await f.fs.lock(call, handle, lock, LockHow::wait));
+Task<> wait_for(Fixture& f, FileHandle handle, Lock lock, Call call, Outcome& done,
+                LockHow how = LockHow::wait) {
+    done = outcome(co_await f.fs.lock(call, handle, lock, how));
+}
+
+// Owner 1 waits for owner 2, which then wants what owner 1 has. Returns what owner 2 gets.
+Task<Result<std::optional<Lock>>> wait_for_each_other(Fixture& f, LockHow how) {
+    const NodeId node = co_await f.file(root_node, "file", "x");
+    const FileHandle a = co_await f.open(node), b = co_await f.open(node);
+    co_await expect_locked(f, a, lock_of(exclusive, 1, 0, 9));
+    co_await expect_locked(f, b, lock_of(exclusive, 2, 10, 19));
+    Outcome first = is(Code::busy);
+    Nursery nursery(f.reactor, 1);
+    co_await nursery.spawn(wait_for(f, a, lock_of(exclusive, 1, 10, 19), f.call, first, how));
+    co_await sleep_for(f.reactor, 20ms);
+    Call call = f.call;
+    call.deadline = f.reactor.now() + 300ms;
+    const auto second =
+        co_await f.fs.lock(call, b, lock_of(exclusive, 2, 0, 9), LockHow::wait_or_deadlock);
+    co_await expect_locked(f, b, lock_of(none, 2));
+    co_await nursery.join();
+    EXPECT_EQ(first, success);
+    co_return second;
+}
+
+Task<> take_alone(Fixture& f, FileHandle handle, uint64_t owner, int& taken) {
+    const auto done =
+        co_await f.fs.lock(f.call, handle, whole(lock_of(exclusive, owner)), LockHow::wait);
+    if (!done) co_return;
+    ++taken;
+    co_await expect_locked(f, handle, whole(lock_of(none, owner)));
 }
 
 constexpr Case lock_table[] = {
@@ -56,6 +87,28 @@ constexpr Case lock_table[] = {
          co_await expect_locked(f, a, whole(lock_of(exclusive, 1)));
          co_await expect_locked(f, b, lock_of(exclusive, 2));
          co_await expect_refused(f, b, whole(lock_of(shared, 2)));
+     }},
+    {"SharersThatBothWantTheWholeAloneGetItInTurn",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         const FileHandle a = co_await f.open(node), b = co_await f.open(node);
+         co_await expect_locked(f, a, whole(lock_of(shared, 1)));
+         co_await expect_locked(f, b, whole(lock_of(shared, 2)));
+         int taken = 0;
+         Nursery nursery(f.reactor, 2);
+         co_await nursery.spawn(take_alone(f, a, 1, taken));
+         co_await nursery.spawn(take_alone(f, b, 2, taken));
+         co_await nursery.join();
+         EXPECT_EQ(taken, 2);
+     }},
+    {"RefusedConversionEndsTheLockOfTheWhole",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         const FileHandle a = co_await f.open(node), b = co_await f.open(node);
+         co_await expect_locked(f, a, whole(lock_of(shared, 1)));
+         co_await expect_locked(f, b, whole(lock_of(shared, 2)));
+         co_await expect_refused(f, b, whole(lock_of(exclusive, 2)));
+         co_await expect_locked(f, a, whole(lock_of(exclusive, 1)));
      }},
     {"CloseReleasesLocksOfItsHandle",
      [](Fixture& f) -> Task<> {
@@ -86,6 +139,15 @@ constexpr Case lock_table[] = {
          co_await nursery.join();
          EXPECT_EQ(done, success);
          co_await expect_refused(f, a, lock_of(exclusive, 1));
+     }},
+    {"ProcessesThatWaitForEachOtherAreADeadlock",
+     [](Fixture& f) -> Task<> {
+         EXPECT_EQ(co_await wait_for_each_other(f, LockHow::wait_or_deadlock),
+                   Result<std::optional<Lock>>(fail_errno(EDEADLK)));
+     }},
+    {"OwnersThatAreNoProcessesAreNoDeadlock",
+     [](Fixture& f) -> Task<> {
+         EXPECT_FAILS(deadline, co_await wait_for_each_other(f, LockHow::wait));
      }},
     {"StoppedWaitSetsNoLock",
      [](Fixture& f) -> Task<> {

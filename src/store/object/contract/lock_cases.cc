@@ -92,6 +92,20 @@ Task<> spaces_are_independent(Probe& probe) {
     co_await expect_in_the_way(probe, mount(2), whole(shared(1)), whole(exclusive(1)));
 }
 
+// Two owners that share a lock, and both want it alone, would wait for each other.
+Task<> a_refused_conversion_ends_the_old_lock(Probe& probe) {
+    co_await must_lock(probe, mount(1), whole(shared(1)));
+    co_await must_lock(probe, mount(2), whole(shared(1)));
+    co_await expect_in_the_way(probe, mount(1), whole(exclusive(1)), whole(shared(1)), How::test);
+    co_await expect_in_the_way(probe, mount(2), whole(exclusive(1)), whole(shared(1)));
+    co_await must_lock(probe, mount(1), whole(exclusive(1)));
+
+    co_await must_lock(probe, mount(1), shared(1));
+    co_await must_lock(probe, mount(2), shared(1));
+    co_await expect_in_the_way(probe, mount(2), exclusive(1), shared(1));
+    co_await expect_in_the_way(probe, mount(1), exclusive(1), shared(1));
+}
+
 Task<> a_test_changes_nothing(Probe& probe) {
     co_await must_lock(probe, mount(1), exclusive(1), How::test);
     co_await must_lock(probe, mount(2), exclusive(1));
@@ -157,6 +171,10 @@ std::vector<Case> lock_cases() {
         {"LockReplacesWhatItsOwnerHadThere", a_lock_replaces_its_owners_part, {}, has_locks},
         {"LocksThatTouchAreJoined", locks_that_touch_are_joined, {}, has_locks},
         {"LocksOfRangesAndWholesAreIndependent", spaces_are_independent, {}, has_locks},
+        {"RefusedConversionEndsTheLockOfTheWhole",
+         a_refused_conversion_ends_the_old_lock,
+         {},
+         has_locks},
         {"LockTestChangesNothing", a_test_changes_nothing, {}, has_locks},
         {"LockOfInvalidRangeIsRefused", bad_ranges_are_refused, {}, has_locks},
         {"LockIsClaimedByItsHolderOnly", a_claim_is_granted_to_its_holder_only, {}, has_locks},
