@@ -26,6 +26,7 @@ class View {
     ~View() { PyBuffer_Release(&view_); }
     char* data() const { return static_cast<char*>(view_.buf); }
     size_t size() const { return static_cast<size_t>(view_.len); }
+    bool is_readonly() const { return view_.readonly != 0; }
 
   private:
     void use_tensor(const pybind11::object& tensor) {

@@ -152,6 +152,16 @@ auto method(Result (*work)(const ros2store::FileSystem&, Arguments...)) {
     };
 }
 
+// The bytes of a buffer or a tensor, as an object with the buffer protocol.
+void add_view(py::module_& m) {
+    py::class_<View>(m, "View", py::buffer_protocol())
+        .def(py::init<const py::object&, bool>(), py::arg("buffer"), py::arg("writable"))
+        .def_buffer([](const View& view) {
+            return py::buffer_info(reinterpret_cast<unsigned char*>(view.data()),
+                                   static_cast<py::ssize_t>(view.size()), view.is_readonly());
+        });
+}
+
 void add_queue(py::module_& m) {
     py::class_<PythonQueue>(m, "Queue")
         .def("descriptor", &PythonQueue::descriptor)
@@ -403,6 +413,7 @@ PYBIND11_MODULE(_ros2store, m) {
     });
     add_file(m);
     add_queue(m);
+    add_view(m);
     auto fs = add_file_system(m);
     add_names(fs);
     add_directories(fs);

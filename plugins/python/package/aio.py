@@ -5,6 +5,8 @@ import errno
 import os
 import weakref
 
+from ros2store import _ros2store
+
 DEPTH = 1024
 
 
@@ -49,7 +51,7 @@ class LoopQueue:
         return await self._run_one(file, "read", lambda token: self._queue.readinto(file._native, buffer, offset, token))
 
     async def write(self, file, buffer, offset):
-        memory = _bytes_of(buffer)
+        memory = memoryview(_ros2store.View(buffer, False))  # of a tensor, too
         done = await self._run_one(file, "write", lambda token: self._queue.write(file._native, memory, offset, token))
         # A request writes fewer bytes only if the rest failed. Another one with the rest returns the error.
         while done < len(memory):
@@ -106,16 +108,6 @@ class LoopQueue:
     def _finish(self, completions):
         for (batch, index), result in completions:
             batch.done(index, result)
-
-
-def _bytes_of(buffer):
-    """The memory of a buffer or tensor, of which len() and parts are in bytes."""
-    if not hasattr(buffer, "data_ptr"):
-        return memoryview(buffer).cast("B")
-    if not buffer.is_contiguous():
-        raise BufferError("the tensor is not contiguous")
-    import torch
-    return buffer.detach().view(-1).view(torch.uint8)
 
 
 def _error(what, file, result):

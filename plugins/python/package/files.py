@@ -3,6 +3,8 @@ import errno
 import io
 import os
 
+from ros2store import _ros2store
+
 DEFAULT_BUFFER_BYTES = 64 << 10
 
 
@@ -255,17 +257,10 @@ class BufferedFile(_Layer, io.BufferedIOBase):
 
     It is no instance of these, because numpy takes such an instance for a file with a fileno()."""
 
-    _OF_BUFFER = ("read", "read1", "readinto1", "readline", "readlines", "write", "writelines", "flush", "seek", "tell",
-                  "truncate", "detach", "readable", "writable", "seekable")
-
     def __init__(self, file, size):
         kind = (io.BufferedRandom if file.readable() and file.writable()
                 else io.BufferedWriter if file.writable() else io.BufferedReader)
         self._buffer = kind(file, size)
-        for name in self._OF_BUFFER:
-            setattr(self, name, getattr(self._buffer, name))
-        if file.readable():
-            self.peek = self._buffer.peek
 
     raw = property(lambda self: self._buffer.raw, doc="The File.")
     name = property(lambda self: self._buffer.name, doc="The path with which the file was opened.")
@@ -280,11 +275,38 @@ class BufferedFile(_Layer, io.BufferedIOBase):
 
     def readinto(self, buffer, offset=None):
         """As File.readinto()."""
-        return self._buffer.readinto(buffer) if offset is None else self._file().readinto(buffer, offset)
+        return self._buffer.readinto(_memory(buffer, True)) if offset is None else self._file().readinto(buffer, offset)
+
+    def readinto1(self, buffer):
+        """As readinto(), by at most one read of the File."""
+        return self._buffer.readinto1(_memory(buffer, True))
+
+    def write(self, buffer):
+        """Writes a buffer or a tensor of torch, which is durable after flush() or close(). Returns the bytes."""
+        return self._buffer.write(_memory(buffer, False))
 
     def close(self):
         """Writes what is buffered, and closes the file. A file whose close raises OSError is closed."""
         self._buffer.close()
+
+
+def _of_buffer(name):
+    # A method of this object, and not of its buffer: the object closes the file when it is collected.
+    def call(self, *arguments):
+        return getattr(self._buffer, name)(*arguments)
+
+    call.__name__, call.__doc__ = name, getattr(io.BufferedRandom, name).__doc__
+    setattr(BufferedFile, name, call)
+
+
+for _name in ("read", "read1", "readline", "peek", "flush", "seek", "tell", "truncate", "detach", "readable", "writable",
+              "seekable"):
+    _of_buffer(_name)
+
+
+def _memory(buffer, writable):
+    """The buffer, or that of a tensor of torch, which has no buffer protocol."""
+    return memoryview(_ros2store.View(buffer, writable)) if hasattr(buffer, "data_ptr") else buffer
 
 
 class TextFile(_Layer, io.TextIOWrapper):
