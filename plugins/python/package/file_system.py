@@ -220,6 +220,11 @@ class FileSystem(_ros2store.FileSystem):
         return done
 
 
+def is_unfinished(name):
+    """Whether it is the name of a file that is not complete: a writer has another name for it, or was killed."""
+    return name.startswith(".") and name.endswith(".part")
+
+
 def _like(path, text):
     return os.fsencode(text) if isinstance(os.fspath(path), bytes) else text
 
