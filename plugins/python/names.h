@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// A name as the functions of `os` accept it: str, bytes or os.PathLike. Bytes that are not UTF-8
-// are surrogates in a str.
+// A name as the functions of `os` accept it: str, bytes or os.PathLike; or a Path of this package.
+// Bytes that are not UTF-8 are surrogates in a str.
 struct Name : std::string {};
 struct Names : std::vector<std::string> {};
 
@@ -16,7 +16,7 @@ template <>
 struct pybind11::detail::type_caster<Name> {
     PYBIND11_TYPE_CASTER(Name, const_name("os.PathLike"));
     bool load(handle from, bool) {
-        const auto path = reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
+        const auto path = path_of(from);
         if (!path) return cannot();
         const auto encoded = PyBytes_Check(path.ptr())
                                  ? path
@@ -28,6 +28,15 @@ struct pybind11::detail::type_caster<Name> {
     }
 
   private:
+    static object path_of(handle from) {
+        if (PyUnicode_Check(from.ptr()) || PyBytes_Check(from.ptr())) {
+            return reinterpret_borrow<object>(from);
+        }
+        // A Path has no os.fspath(), with which others would take it for a path of this machine.
+        object in_container = getattr(from, "_name_in_container", none());
+        if (!in_container.is_none()) return in_container;
+        return reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
+    }
     static bool cannot() {
         PyErr_Clear();
         return false;

@@ -297,8 +297,6 @@ void add_names(py::class_<PythonFileSystem>& fs) {
                 return to_stat_result(self.call([&](Fs at) { return at.lstat(name); }));
             },
             path, "The os.stat_result of a file, or of a symbolic link itself.")
-        .def("exists", method(+[](Fs at, const Name& name) { return at.exists(name); }), path,
-             "Whether the path leads to a file or directory; false for a link to nothing.")
         .def("mkdir", method(+[](Fs at, const Name& name, mode_t mode) { at.mkdir(name, mode); }),
              path, py::arg("mode") = 0755,
              "Makes a directory. `mode` is used without the umask. FileExistsError, "

@@ -152,6 +152,7 @@ class Embedded(OnPool):
             fs.write_many([(name, name[:4].encode()) for name in names[::2]], "set")
             fs.write_many([(name, name[:4].encode()) for name in names[1::2]], "set/sub")
             fs.symlink("0000.txt", "set/link")
+            fs.path("set/sub/.0123456789abcdef.part").touch()  # of a writer that was killed
             for tar in range(3):
                 members = [(f"dir/{i:04}.{suffix}", b"%d" % i if suffix == "txt" else bytes(i * 100))
                            for i in range(tar * 20, min(tar * 20 + 20, COUNT)) for suffix in ("txt", "bin")]

@@ -17,6 +17,7 @@ import time
 import torch
 
 from ros2store import safetensors
+from ros2store.files import text_of
 
 MARKER = "checkpoint.json"  # {"format": 1, "sequence": of publication, "ranks": …}
 FORMAT = 1
@@ -29,7 +30,7 @@ class Directory:
     """The checkpoints of a directory, which is made if it is missing."""
 
     def __init__(self, fs, path, timeout=600):
-        self.fs, self.path, self.timeout = fs, os.fsdecode(path), timeout
+        self.fs, self.path, self.timeout = fs, text_of(path), timeout
         if self.path:
             fs.makedirs(self.path, exist_ok=True)
 
@@ -385,7 +386,7 @@ def _is_path(path):
 
 
 def _path_of(path):
-    path = os.fsdecode(path).rstrip("/")
+    path = text_of(path).rstrip("/")
     name_of(os.path.basename(path))
     return path
 

@@ -8,6 +8,17 @@ from ros2store import _ros2store
 DEFAULT_BUFFER_BYTES = 64 << 10
 
 
+def name_of(path):
+    """What os.fspath() returns, or the name of a ros2store.path.Path."""
+    name = getattr(path, "_name_in_container", None)
+    return os.fspath(path) if name is None else name
+
+
+def text_of(path):
+    """name_of(), as os.fsdecode() makes it."""
+    return os.fsdecode(name_of(path))
+
+
 class File(io.RawIOBase):
     """An open file without a buffer, from open(…, buffering=0).
 
@@ -295,7 +306,7 @@ def _of_buffer(name):
     def call(self, *arguments):
         return getattr(self._buffer, name)(*arguments)
 
-    call.__name__, call.__doc__ = name, getattr(io.BufferedRandom, name).__doc__
+    call.__name__, call.__doc__ = name, f"As io.BufferedRandom.{name}()."
     setattr(BufferedFile, name, call)
 
 
