@@ -78,6 +78,7 @@ class PythonQueue {
     ~PythonQueue() { close(); }
 
     int descriptor() { return queue().descriptor(); }
+    [[nodiscard]] size_t in_progress() const { return requests_.size(); }
     // False: the queue is full. reap() returns the token with the result.
     bool read(const pybind11::object& file, size_t bytes, uint64_t offset,
               const pybind11::object& token) {

@@ -165,6 +165,7 @@ void add_view(py::module_& m) {
 void add_queue(py::module_& m) {
     py::class_<PythonQueue>(m, "Queue")
         .def("descriptor", &PythonQueue::descriptor)
+        .def("in_progress", &PythonQueue::in_progress)
         .def("read", &PythonQueue::read, py::arg("file"), py::arg("bytes"), py::arg("offset"),
              py::arg("token"))
         .def("readinto", &PythonQueue::readinto, py::arg("file"), py::arg("buffer"),

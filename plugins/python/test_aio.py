@@ -84,7 +84,7 @@ class Embedded(OnPool):
     def test_errors_are_the_tasks(self):
         async def work():
             with self.fs.open("ranges", "rb", 0) as file:
-                with self.assertRaisesRegex(PermissionError, "write 'ranges'"):
+                with self.assertRaisesRegex(PermissionError, "write 'ranges': it was opened with mode 'rb'"):
                     await file.awrite(b"x", 0)
                 with self.assertRaises(BufferError):
                     await file.areadinto(b"read-only", 0)
@@ -126,6 +126,22 @@ class Embedded(OnPool):
 
         asyncio.run(work())
         gc.collect()
+
+    def test_the_end_of_async_with_lets_requests_end(self):
+        async def work():
+            with self.assertRaises(TimeoutError):
+                async with await self.fs.aopen("ranges", "r+b") as file:
+                    async with asyncio.timeout(0):
+                        await asyncio.gather(*(file.aread(200_000, 0) for _ in range(50)))
+            self.assertTrue(file.closed)
+            async with await self.fs.aopen("ranges") as file, await self.fs.aopen("ranges") as other:
+                tasks = [asyncio.ensure_future(each.aread(200_000, 0)) for each in (file, other) for _ in range(50)]
+                await asyncio.sleep(0)
+                await file.aclose()
+                self.assertTrue(file.closed)
+                self.assertEqual({len(each) for each in await asyncio.gather(*tasks)}, {200_000})
+
+        asyncio.run(work())
 
     def test_a_close_of_the_file_system_ends_requests(self):
         async def work():

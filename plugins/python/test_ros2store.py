@@ -323,6 +323,33 @@ class DirectOverUcx(Embedded):
             self.assertEqual(pool.apply(work_anew, (self.uri, 2)), b"i\x02")
 
 
+def read(fs, file):
+    return file.pread(1, 0), fs.exists("shared")
+
+
+def read_anew(uri):
+    fs = ros2store.open(uri)
+    read(fs, fs.open("shared", "rb", 0))
+
+
+class Direct(OnPool):
+    scheme = "ros2s"
+
+    def test_a_worker_that_ended_delays_no_writer(self):
+        """Leases of a session that is not closed delay a writer for 2 s."""
+        with self.fs.open("shared", "w+b", 0) as file:
+            for method, work, arguments in (("fork", read, (self.fs, file)), ("forkserver", read_anew, (self.uri,))):
+                file.pwrite(b"1", 0)
+                worker = multiprocessing.get_context(method).Process(target=work, args=arguments)
+                worker.start()
+                worker.join()
+                begin = time.monotonic()
+                file.pwrite(b"2", 0)
+                with self.subTest(method=method):
+                    self.assertEqual(worker.exitcode, 0)
+                    self.assertLess(time.monotonic() - begin, 1)
+
+
 class Offload(Embedded):
     scheme = "ros2s+dpu"
     path = "host link over shm to the DPU"

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 
-from ros2store import _ros2store
+from ros2store import _ros2store, children
 from ros2store.files import File, layered, name_of, text_of
 
 COPY_BYTES = 8 << 20  # what copy() moves at a time
@@ -17,6 +17,10 @@ class FileSystem(_ros2store.FileSystem):
     """An opened container. Use it in a `with` statement.
 
     It pickles as its URI: the copy opens the container again."""
+
+    def __init__(self, uri):
+        super().__init__(uri)
+        children.opened(self)
 
     def __repr__(self):
         return f"<ros2store.FileSystem {self.uri!r}{' closed' if self.closed else ''}>"
@@ -47,6 +51,7 @@ class FileSystem(_ros2store.FileSystem):
             raise ValueError("a binary file has no encoding, errors or newline")
         access = os.O_RDWR if plus else os.O_RDONLY if kinds == "r" else os.O_WRONLY
         native = self.open_file(path, _FLAGS[kinds] | access, permissions)
+        children.opened(native)
         file = File(native, name_of(path), kinds + "b" + ("+" if plus else ""), self)
         return layered(file, mode, buffering, encoding, errors, newline)
 

@@ -139,7 +139,7 @@ class File(io.RawIOBase):
 
     def close(self):
         """Lets running calls end, then closes. A file whose close raises OSError is closed, except with EBUSY:
-        asynchronous requests use it; await them first."""
+        asynchronous requests use it; await aclose()."""
         if self.closed:
             return
         try:
@@ -198,7 +198,16 @@ class File(io.RawIOBase):
         return self
 
     async def __aexit__(self, *exception):
-        self.close()
+        await self.aclose()
+
+    async def aclose(self):
+        """Lets asynchronous requests of this event loop end, also cancelled ones, then closes; as `async with` does."""
+        while not self.closed:
+            try:
+                self.close()
+            except OSError as error:
+                if error.errno != errno.EBUSY or not await self._fs._queued().one_ended():
+                    raise
 
     async def aread(self, bytes, offset):
         """As pread(), and other tasks run meanwhile."""
