@@ -234,7 +234,7 @@ class Embedded(OnPool):
         damaged = bytearray(whole)
         damaged[1536] ^= 1
         twice = tar_of([("a.txt", b""), ("a.txt", b"")])
-        for data, offset, why in ((whole[:1000], r"\d+", "unexpected end"), (whole[:1536], 1536, "neither"),
+        for data, offset, why in ((whole[:1000], 1000, "unexpected end"), (whole[:1536], 1536, "neither"),
                                   (whole[:1700], 1536, "neither"), (whole[:3000], r"\d+", "unexpected end"),
                                   (whole[:3072], 3072, "neither"), (bytes(damaged), 1536, "neither"),
                                   (b"", r"\d+", "empty"), (b"x" * 2000, r"\d+", ""), (twice, 512, "twice")):

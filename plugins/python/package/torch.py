@@ -124,8 +124,9 @@ class Tars(Dataset):
                             members.append((suffix, member.offset_data, member.size))
                     end = tar.offset
             except tarfile.TarError as error:
-                raise _wrong(path, file.tell(), error) from None
+                raise _wrong(path, min(file.tell(), file.size()), error) from None
             # tarfile takes a damaged header for the end.
+            end = min(end, file.size())
             if file.pread(tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
                 raise _wrong(path, end, "there is neither a header nor the end mark")
         return samples
