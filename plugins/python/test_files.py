@@ -175,10 +175,12 @@ class Embedded(OnPool):
                     file.readinto(buffer, 0)
                 with self.assertRaises(TypeError):
                     file.pwrite(buffer, 0)
-            with self.assertRaises(TypeError):
-                file.pread(-1, 0)
-            with self.assertRaises(MemoryError):
-                file.pread(1 << 63, 0)
+            for call in (lambda: file.pread(-1, 0), lambda: file.pread(1, -1), lambda: file.pread(1 << 63, 0),
+                         lambda: file.pwrite(b"", -1), lambda: file.truncate(-1), lambda: self.fs.truncate("a", -1)):
+                with self.assertRaisesRegex(ValueError, r"^-?\d+ is no number of bytes"):
+                    call()
+            with self.assertRaisesRegex(MemoryError, f"there is no memory for {1 << 62} bytes"):
+                file.pread(1 << 62, 0)
             self.assertEqual(file.readinto(bytearray(), 0), 0)
 
     def test_a_close_lets_the_running_call_end(self):

@@ -33,6 +33,15 @@ def work_anew(uri, number):
         return fs.read_many(["index"])[0] + bytes([number])
 
 
+def read(fs, file):
+    return file.pread(1, 0), fs.exists("shared")
+
+
+def read_anew(uri):
+    fs = ros2store.open(uri)
+    read(fs, fs.open("shared", "rb", 0))
+
+
 # What the workers of a test use. multiprocessing's fork start method hands it over in memory.
 of_parent = None
 
@@ -119,8 +128,11 @@ class Embedded(OnPool):
             self.fs.stat(b"bytes/" + name)
         self.assertIn("bytes/\udcff", str(raised.exception))
         for nothing in (None, 7, "no list"):
-            with self.assertRaises(TypeError):
+            with self.assertRaisesRegex(TypeError, "is no list of names"):
                 self.fs.create_many(nothing)
+        for call in (lambda: self.fs.stat(7), lambda: self.fs.stat_many([7])):
+            with self.assertRaisesRegex(TypeError, "expected str, bytes or os.PathLike object, not int"):
+                call()
         self.fs.rmdir(pathlib.Path("bytes"))
 
     def test_names(self):
@@ -155,6 +167,9 @@ class Embedded(OnPool):
         self.write("names/n007", b"seven")
         found = self.fs.stat_many(["n007", "missing", "n299"], "names")
         self.assertEqual([each and each.st_size for each in found], [5, None, 0])
+        self.assertEqual(self.fs.exists_many((name for name in ["n007", "missing"]), "names"), [True, False])
+        with self.assertRaisesRegex(OSError, "read '/a': Invalid argument: it is not a name in the directory"):
+            self.fs.read_many(["/a"], "names")
         listed = dict(self.fs.scandir("names"))
         self.assertEqual(sorted(listed), names)
         self.assertEqual(listed["n007"].st_ino, self.fs.stat("names/n007").st_ino)
@@ -296,6 +311,20 @@ class DirectOverShm(Embedded):
     scheme, further = "ros2s", "&provider=shm"
     path = "shm to /"
 
+    def test_a_worker_that_ended_delays_no_writer(self):
+        """Leases of a session that is not closed delay a writer for 2 s."""
+        with self.fs.open("shared", "w+b", 0) as file:
+            for method, work, arguments in (("fork", read, (self.fs, file)), ("forkserver", read_anew, (self.uri,))):
+                file.pwrite(b"1", 0)
+                worker = multiprocessing.get_context(method).Process(target=work, args=arguments)
+                worker.start()
+                worker.join()
+                begin = time.monotonic()
+                file.pwrite(b"2", 0)
+                with self.subTest(method=method):
+                    self.assertEqual(worker.exitcode, 0)
+                    self.assertLess(time.monotonic() - begin, 1)
+
 
 def errno_of_open(uri):
     try:
@@ -321,33 +350,6 @@ class DirectOverUcx(Embedded):
         self.fs.close()
         with context.Pool(1) as pool:
             self.assertEqual(pool.apply(work_anew, (self.uri, 2)), b"i\x02")
-
-
-def read(fs, file):
-    return file.pread(1, 0), fs.exists("shared")
-
-
-def read_anew(uri):
-    fs = ros2store.open(uri)
-    read(fs, fs.open("shared", "rb", 0))
-
-
-class Direct(OnPool):
-    scheme = "ros2s"
-
-    def test_a_worker_that_ended_delays_no_writer(self):
-        """Leases of a session that is not closed delay a writer for 2 s."""
-        with self.fs.open("shared", "w+b", 0) as file:
-            for method, work, arguments in (("fork", read, (self.fs, file)), ("forkserver", read_anew, (self.uri,))):
-                file.pwrite(b"1", 0)
-                worker = multiprocessing.get_context(method).Process(target=work, args=arguments)
-                worker.start()
-                worker.join()
-                begin = time.monotonic()
-                file.pwrite(b"2", 0)
-                with self.subTest(method=method):
-                    self.assertEqual(worker.exitcode, 0)
-                    self.assertLess(time.monotonic() - begin, 1)
 
 
 class Offload(Embedded):
