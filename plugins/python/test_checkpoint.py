@@ -79,6 +79,10 @@ class Embedded(OnPool):
             self.checkpoints.save(name, {"name": name})
         with mock.patch.object(self.checkpoints, "latest", side_effect=["gone", "b"]):
             self.assertEqual(self.checkpoints.load(), {"name": "b"})
+        entries = self.fs.scandir(self.path)
+        before = [("gone", attributes) for name, attributes in entries if name == "a"]
+        with mock.patch.object(self.fs, "scandir", side_effect=[before, entries]):
+            self.assertEqual(self.checkpoints.list(), ["a", "b"])
         self.fs.unlink(f"{self.path}/b/00000.safetensors")
         for name in None, "gone":
             with self.assertRaises(FileNotFoundError):

@@ -462,6 +462,8 @@ class Embedded(OnFsspec):
             self.assertEqual((await fs._exists(self.path("b")), (await fs._info(self.path("a")))["size"],
                               await fs._find(self.path("b")), fs.cat_file(self.path("b/c"))),
                              (True, 1000, [self.path("b/c")], b"1"))
+            self.assertEqual((await fs._cat(self.path("b/c")), await fs._cat([self.path("b/c"), self.path("x")], on_error="omit")),
+                             (b"1", {self.path("b/c"): b"1"}))
             await fs._rm(self.path("b"), recursive=True)
             self.assertEqual(await fs._ls(self.remote, detail=False), [self.path("a")])
             fs.files.close()

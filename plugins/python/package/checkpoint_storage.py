@@ -57,6 +57,12 @@ class Directory:
         return os.path.join(self.path, *names)
 
     def _published(self):
+        while (found := self._seen()) is None:
+            pass
+        return found
+
+    def _seen(self):
+        """The checkpoints, or None if one was removed meanwhile: then a new one may have been published unseen."""
         found = []
         for name, attributes in self.fs.scandir(self.path):
             if name.startswith(".") or not stat.S_ISDIR(attributes.st_mode):
@@ -64,8 +70,12 @@ class Directory:
             try:
                 marker = json.loads(self.fs.read_many([f"{name}/{MARKER}"], self.path)[0])
                 format, sequence = int(marker["format"]), int(marker["sequence"])
-            except (FileNotFoundError, ValueError, KeyError, TypeError):
-                continue  # another directory, or one that was removed just now
+            except FileNotFoundError:
+                if not self.fs.exists(self._of(name)):
+                    return None
+                continue
+            except (ValueError, KeyError, TypeError):
+                continue  # another directory
             if format != FORMAT:
                 raise OSError(errno.EOPNOTSUPP, f"checkpoint '{self._of(name)}': format {format} is not {FORMAT}: "
                                                 "use the ros2store that wrote it")

@@ -290,15 +290,19 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def cat(self, path, recursive=False, on_error="raise", **kwargs):
         """The content of a file, or {path: content} of a list, a pattern or a directory, read in one batch. With
         on_error="return" an exception takes the place of a content, and with "omit" there is no entry."""
+        paths = self._files_of(path, recursive)
+        if paths is None:
+            return self.cat_file(path, **kwargs)
+        contents = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
+                                   on_error="raise" if on_error == "raise" else "return")
+        return _contents(paths, contents, on_error)
+
+    def _files_of(self, path, recursive):
+        """The files that cat() returns, or None: the path is that of one file."""
         paths = self.expand_path(path, recursive)
         if isinstance(path, str) and paths == [self._strip_protocol(path)]:
-            return self.cat_file(paths[0], **kwargs)
-        if recursive:
-            paths = [each for each in paths if not self.isdir(each)]
-        contents = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
-                                   on_error="return" if on_error != "raise" else "raise")
-        return {each: content for each, content in zip(paths, contents)
-                if on_error != "omit" or not isinstance(content, Exception)}
+            return None
+        return [each for each in paths if not self.isdir(each)] if recursive else paths
 
     def cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         """The bytes of each (path, start, end), read in one batch: each file is opened once. With on_error="return" an
@@ -554,6 +558,14 @@ class AsyncRos2storeFileSystem(Ros2storeFileSystem):
     async def _cat_file(self, path, start=None, end=None, **kwargs):
         return (await self._cat_ranges([path], start, end, on_error="raise"))[0]
 
+    async def _cat(self, path, recursive=False, on_error="raise", **kwargs):
+        paths = self._files_of(path, recursive)
+        if paths is None:
+            return await self._cat_file(path, **kwargs)
+        contents = await self._cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
+                                          on_error="raise" if on_error == "raise" else "return")
+        return _contents(paths, contents, on_error)
+
     async def _cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         with _Ranges(self, paths, starts, ends, max_gap) as ranges:
             return ranges.results(await self.files.aread_many(ranges.requests), on_error)
@@ -748,6 +760,11 @@ def _ends_in_exception(file):
             return any(frame.f_locals.get("args", ()))
         frame = frame.f_back
     return False
+
+
+def _contents(paths, contents, on_error):
+    return {path: content for path, content in zip(paths, contents)
+            if on_error != "omit" or not isinstance(content, Exception)}
 
 
 def _is_pattern(path):
