@@ -18,7 +18,7 @@ import unittest
 from unittest import mock
 
 import ros2store
-from on_pool import OnPool
+from on_pool import OnPool, calls_of
 
 try:
     import torch
@@ -100,6 +100,13 @@ class Embedded(OnPool):
         self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), errno.ECANCELED)
         self.checkpoints.wait()
         self.assertEqual(self.checkpoints.list(), ["a"])
+
+    def test_a_checkpoint_is_synced_before_it_is_published(self):
+        """In a container with durability=fsync a change is durable at the next fsync."""
+        with calls_of((ros2store.File, "fsync"), (ros2store.FileSystem, "rename")) as calls:
+            self.checkpoints.save("a", {"a": torch.zeros(1)})
+        # The file of the rank, the marker, and the checkpoint.
+        self.assertEqual(calls, ["fsync", "rename", "fsync", "rename", "rename", "fsync"])
 
     def test_a_state_is_as_it_was(self):
         self.assertEqual((self.checkpoints.list(), self.checkpoints.latest()), ([], None))

@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 import ros2store
-from on_pool import OnPool
+from on_pool import OnPool, calls_of
 
 try:
     import fsspec
@@ -376,6 +376,22 @@ class Embedded(OnFsspec):
         self.assertEqual([(sorted(directories), sorted(files)) for _, directories, files in fs.walk(self.path("d"))],
                          [(["up"], [".b", "a"])])
         self.assertEqual(len(fs.ls(self.path("d"))), 4)
+
+    def test_a_new_content_is_synced_before_it_gets_its_name(self):
+        """In a container with durability=fsync a change is durable at the next fsync."""
+        fs, name = self.remote_fs, self.path("a")
+        local = self.local + "/x"
+        self.local_fs.pipe_file(local, b"1")
+        fs.pipe_file(self.path("source"), b"1")
+        for write in (lambda: fs.open(name, "wb").close(), lambda: fs.put_file(local, name),
+                      lambda: fs.cp_file(self.path("source"), name)):
+            with calls_of((ros2store.File, "fsync"), (ros2store.FileSystem, "replace")) as calls:
+                write()
+            before, _, after = " ".join(calls).partition("replace")
+            self.assertTrue("fsync" in before and "fsync" in after, calls)
+        with calls_of((ros2store.File, "fsync")) as calls:
+            fs.open(name, "ab").close()
+        self.assertEqual(calls, ["fsync"])
 
     def test_a_close_that_fails_leaves_no_file(self):
         file = self.remote_fs.open(self.path("f"), "wb")

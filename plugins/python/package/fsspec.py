@@ -658,6 +658,7 @@ class BufferedFile(AbstractBufferedFile):
     def _upload_chunk(self, final=False):
         self._file.write(self.buffer.getbuffer())
         if final:
+            self._file.fsync()
             self._file.close()
             if self.autocommit:
                 self.commit()
