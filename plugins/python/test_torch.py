@@ -5,7 +5,6 @@ import itertools
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tarfile
 import unittest
@@ -295,11 +294,6 @@ class Offload(Embedded):
     def test_spawned_workers(self):
         loader = Loader(Stream(Files(self.uri, "set", number_of), 8, seed=5), num_workers=1, multiprocessing_context="spawn")
         self.assertEqual(sorted(torch.cat(list(loader)).tolist()), list(range(COUNT)))
-
-    def test_the_example(self):
-        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/images.py")
-        done = subprocess.run([sys.executable, example, self.uri, "2"], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout), (0, "400 images in 2 epochs; the next is 2\n"), done.stderr)
 
 
 if __name__ == "__main__":
