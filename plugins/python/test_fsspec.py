@@ -568,6 +568,11 @@ class Embedded(OnFsspec):
             torch.save({"w": torch.arange(1000)}, file)
         with fsspec.open(self.url(self.path("a.pt"))) as file:
             self.assertEqual(int(torch.load(file)["w"].sum()), 499_500)
+        with self.remote_fs.open(self.path("tensor"), "wb") as file:
+            self.assertEqual(file.write(torch.arange(4)), 32)
+        into = torch.zeros(4, dtype=torch.int64)
+        with self.remote_fs.open(self.path("tensor")) as file:
+            self.assertEqual((file.readinto(into), into.tolist()), (32, [0, 1, 2, 3]))
 
     def test_zarr(self):
         zarr = self.library("zarr")

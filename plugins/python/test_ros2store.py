@@ -28,6 +28,14 @@ def work(fs, file, number):
     return file.pread(1, number), fs.read_many([f"of {number}"]), fs.exists("shared")
 
 
+def write_later(file):
+    def write():
+        time.sleep(0.1)
+        file.pwrite(b"later", 0)
+
+    threading.Thread(target=write).start()
+
+
 def work_anew(uri, number):
     with ros2store.open(uri) as fs:
         return fs.read_many(["index"])[0] + bytes([number])
@@ -236,6 +244,13 @@ class Embedded(OnPool):
             self.assertEqual(file.pwrite(b"parent", 0), 6)
             self.assertEqual(self.fs.read_many(["shared"]), [b"parent" + bytes([6, 7])])
 
+    def test_a_thread_of_a_worker_goes_on_after_its_function(self):
+        with self.fs.open("late", "w+b", 0) as file:
+            worker = multiprocessing.get_context("fork").Process(target=write_later, args=(file,))
+            worker.start()
+            worker.join()
+            self.assertEqual((worker.exitcode, file.pread(9, 0)), (0, b"later"))
+
     def test_workers_after_the_parent_has_closed(self):
         with ros2store.open(self.uri) as fs, fs.open("index", "w") as file:
             file.pwrite(b"i", 0)
@@ -338,6 +353,7 @@ class DirectOverUcx(Embedded):
     scheme, further = "ros2s", "&provider=ucx+tcp"
     path = r"ucx\+tcp to 127\.0\.0\.1"
     test_workers_after_the_parent_has_closed = test_children_end = None
+    test_a_thread_of_a_worker_goes_on_after_its_function = None
 
     def test_a_forked_child(self):
         """UCX works in one process only, until the parent has closed."""

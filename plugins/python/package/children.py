@@ -1,4 +1,4 @@
-"""The end of a child of multiprocessing. Such a child ends by os._exit(), which closes nothing: its leases would delay
+"""The end of a child of multiprocessing. A forked one ends by os._exit(), which closes nothing: its leases would delay
 writers elsewhere until the server drops its session. So what is open is closed before."""
 import contextlib
 import os
@@ -18,7 +18,8 @@ def opened(handle):
     """Closes a file system or a file at the end, if this process is such a child."""
     _open.add(handle)
     process = sys.modules.get("multiprocessing.process")
-    if process is not None and process.parent_process() is not None:
+    is_spawned = "--multiprocessing-fork" in sys.orig_argv  # it ends as any program
+    if process is not None and process.parent_process() is not None and not is_spawned:
         _at_end_of_child()
 
 
@@ -39,6 +40,9 @@ def _before_fork():
 
 
 def _close_all():
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.current_thread():
+            thread.join()  # the end of the process would wait for it, too
     closing = threading.Thread(target=_close, args=(list(_open),), daemon=True)
     closing.start()
     closing.join(CLOSE_SECONDS)

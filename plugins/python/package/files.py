@@ -295,15 +295,15 @@ class BufferedFile(_Layer, io.BufferedIOBase):
 
     def readinto(self, buffer, offset=None):
         """As File.readinto()."""
-        return self._buffer.readinto(_memory(buffer, True)) if offset is None else self._file().readinto(buffer, offset)
+        return self._buffer.readinto(memory_of(buffer, True)) if offset is None else self._file().readinto(buffer, offset)
 
     def readinto1(self, buffer):
         """As readinto(), by at most one read of the File."""
-        return self._buffer.readinto1(_memory(buffer, True))
+        return self._buffer.readinto1(memory_of(buffer, True))
 
     def write(self, buffer):
         """Writes a buffer or a tensor of torch, which is durable after flush() or close(). Returns the bytes."""
-        return self._buffer.write(_memory(buffer, False))
+        return self._buffer.write(memory_of(buffer, False))
 
     def close(self):
         """Writes what is buffered, and closes the file. A file whose close raises OSError is closed."""
@@ -324,7 +324,7 @@ for _name in ("read", "read1", "readline", "peek", "flush", "seek", "tell", "tru
     _of_buffer(_name)
 
 
-def _memory(buffer, writable):
+def memory_of(buffer, writable):
     """The buffer, or that of a tensor of torch, which has no buffer protocol."""
     return memoryview(_ros2store.View(buffer, writable)) if hasattr(buffer, "data_ptr") else buffer
 

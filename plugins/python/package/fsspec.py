@@ -29,6 +29,7 @@ from fsspec.utils import common_prefix, isfilelike, stringify_path
 
 import ros2store
 from ros2store.file_system import is_unfinished
+from ros2store.files import memory_of
 
 # The scheme of a container's URI for each protocol.
 SCHEMES = {"ros2s": "ros2s", "ros2s+local": "ros2s+local", "ros2s+dpu": "ros2s+dpu",
@@ -639,12 +640,16 @@ class BufferedFile(AbstractBufferedFile):
 
     def readinto(self, buffer):
         """Fills a buffer from the position on; returns the bytes read."""
-        memory = memoryview(buffer).cast("B")
+        memory = memoryview(memory_of(buffer, True)).cast("B")
         if self.mode != "rb" or self.closed or len(memory) < self.blocksize:
-            return super().readinto(buffer)
+            return super().readinto(memory)
         count = self._file.readinto(memory, self.loc)
         self.loc += count
         return count
+
+    def write(self, data):
+        """Writes a buffer or a tensor of torch; returns the bytes."""
+        return super().write(memory_of(data, False))
 
     def _initiate_upload(self):
         if self.mode == "ab":
