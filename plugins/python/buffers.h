@@ -2,7 +2,6 @@
 #pragma once
 #include <pybind11/pybind11.h>
 
-#include <new>
 #include <string>
 #include <utility>
 
@@ -26,6 +25,7 @@ class View {
     ~View() { PyBuffer_Release(&view_); }
     char* data() const { return static_cast<char*>(view_.buf); }
     size_t size() const { return static_cast<size_t>(view_.len); }
+    bool is_readonly() const { return view_.readonly != 0; }
 
   private:
     void use_tensor(const pybind11::object& tensor) {
@@ -47,10 +47,15 @@ class View {
 
 // A bytes object whose content is not set yet.
 inline pybind11::object new_bytes(size_t bytes) {
-    if (bytes > PY_SSIZE_T_MAX) throw std::bad_alloc();
-    auto made = pybind11::reinterpret_steal<pybind11::object>(
-        PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
-    if (!made) throw pybind11::error_already_set();
+    pybind11::object made;
+    if (bytes <= PY_SSIZE_T_MAX) {
+        made = pybind11::reinterpret_steal<pybind11::object>(
+            PyBytes_FromStringAndSize(nullptr, static_cast<Py_ssize_t>(bytes)));
+    }
+    if (!made) {
+        PyErr_Format(PyExc_MemoryError, "there is no memory for %zu bytes", bytes);
+        throw pybind11::error_already_set();
+    }
     return made;
 }
 

@@ -8,6 +8,7 @@
 
 #include "buffers.h"
 #include "shared_handle.h"
+#include "sizes.h"
 
 class PythonFile {
   public:
@@ -17,20 +18,20 @@ class PythonFile {
     auto call(const Work& work) {
         return file_.call(work);
     }
-    pybind11::bytes pread(size_t bytes, uint64_t offset) {
+    pybind11::bytes pread(Size bytes, Size offset) {
         pybind11::object out = new_bytes(bytes);
         char* const memory = PyBytes_AS_STRING(out.ptr());
         const ssize_t got =
             call([&](const ros2store::File& file) { return file.pread(memory, bytes, offset); });
         return shortened(std::move(out), static_cast<size_t>(got));
     }
-    size_t readinto(const pybind11::object& buffer, uint64_t offset) {
+    size_t readinto(const pybind11::object& buffer, Size offset) {
         const View view(buffer, true);
         return call([&](const ros2store::File& file) {
             return static_cast<size_t>(file.pread(view.data(), view.size(), offset));
         });
     }
-    size_t pwrite(const pybind11::object& buffer, uint64_t offset) {
+    size_t pwrite(const pybind11::object& buffer, Size offset) {
         const View view(buffer, false);
         return call([&](const ros2store::File& file) {
             return write_all(file, view.data(), view.size(), offset);

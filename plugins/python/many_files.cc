@@ -62,7 +62,7 @@ void read_once(SharedFileSystem& fs, const std::string& directory, Items items) 
         }
         item = *read++;
         if (item.result < 0) {
-            throw error_of_one("read", item.path, static_cast<int>(-item.result));
+            throw error_of_name("read", item.path, static_cast<int>(-item.result));
         }
         // A false server must not make the result longer than the memory, or the file longer than
         // the received bytes.
@@ -252,7 +252,7 @@ py::list write_files(SharedFileSystem& fs, const py::iterable& pairs, const std:
     py::list out(items.size());
     for (size_t i = 0; i < items.size(); ++i) {
         const auto error = static_cast<int>(-items[i].result);
-        out[i] = error == 0 ? py::none() : os_error(error_of_one("write", items[i].name, error));
+        out[i] = error == 0 ? py::none() : os_error(error_of_name("write", items[i].name, error));
     }
     return out;
 }

@@ -10,6 +10,7 @@
 
 #include "names.h"
 #include "shared_handle.h"
+#include "sizes.h"
 
 using SharedFileSystem = SharedHandle<ros2store::FileSystem>;
 
@@ -17,8 +18,8 @@ using SharedFileSystem = SharedHandle<ros2store::FileSystem>;
 struct FilesToRead {
     const std::vector<std::string>& paths;
     const std::string& directory;
-    uint64_t most = UINT64_MAX;                  // the bytes that are wanted of each file
-    std::optional<std::vector<uint64_t>> sizes;  // given by the caller
+    uint64_t most = INT64_MAX;               // the bytes that are wanted of each file
+    std::optional<std::vector<Size>> sizes;  // given by the caller
 
     // With the size of each file if it is known, and no capacity.
     [[nodiscard]] std::vector<ros2s_read_item> items() const;

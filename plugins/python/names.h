@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-// A name as the functions of `os` accept it: str, bytes or os.PathLike. Bytes that are not UTF-8
-// are surrogates in a str.
+// A name as the functions of `os` accept it: str, bytes or os.PathLike; or a Path of this package.
+// Bytes that are not UTF-8 are surrogates in a str.
 struct Name : std::string {};
 struct Names : std::vector<std::string> {};
 
@@ -16,33 +16,39 @@ template <>
 struct pybind11::detail::type_caster<Name> {
     PYBIND11_TYPE_CASTER(Name, const_name("os.PathLike"));
     bool load(handle from, bool) {
-        const auto path = reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
-        if (!path) return cannot();
+        const auto path = path_of(from);
+        if (!path) throw error_already_set();
         const auto encoded = PyBytes_Check(path.ptr())
                                  ? path
                                  : reinterpret_steal<object>(PyUnicode_EncodeFSDefault(path.ptr()));
-        if (!encoded) return cannot();
+        if (!encoded) throw error_already_set();
         value.assign(PyBytes_AS_STRING(encoded.ptr()),
                      static_cast<size_t>(PyBytes_GET_SIZE(encoded.ptr())));
         return true;
     }
 
   private:
-    static bool cannot() {
-        PyErr_Clear();
-        return false;
+    static object path_of(handle from) {
+        if (PyUnicode_Check(from.ptr()) || PyBytes_Check(from.ptr())) {
+            return reinterpret_borrow<object>(from);
+        }
+        // A Path has no os.fspath(), with which others would take it for a path of this machine.
+        object in_container = getattr(from, "_name_in_container", none());
+        if (!in_container.is_none()) return in_container;
+        return reinterpret_steal<object>(PyOS_FSPath(from.ptr()));
     }
 };
 template <>
 struct pybind11::detail::type_caster<Names> {
-    PYBIND11_TYPE_CASTER(Names, const_name("list[os.PathLike]"));
+    PYBIND11_TYPE_CASTER(Names, const_name("Iterable[os.PathLike]"));
     bool load(handle from, bool converts) {
-        if (!isinstance<sequence>(from) || isinstance<str>(from) || isinstance<bytes>(from)) {
-            return false;
+        if (!isinstance<iterable>(from) || isinstance<str>(from) || isinstance<bytes>(from)) {
+            throw type_error(static_cast<std::string>(repr(from)) +
+                             " is no list of names, which are str, bytes or os.PathLike");
         }
-        for (const auto& each : reinterpret_borrow<sequence>(from)) {
+        for (const auto& each : reinterpret_borrow<iterable>(from)) {
             type_caster<Name> name;
-            if (!name.load(each, converts)) return false;
+            name.load(each, converts);
             value.push_back(std::move(cast_op<Name&>(name)));
         }
         return true;
@@ -73,4 +79,9 @@ inline pybind11::object to_stat_result(const struct stat& st) {
 inline ros2store::Error error_of_one(const char* what, const std::string& name, int os_errno) {
     return {os_errno,
             std::string(what) + " '" + name + "': " + std::generic_category().message(os_errno)};
+}
+inline ros2store::Error error_of_name(const char* what, const std::string& name, int os_errno) {
+    const ros2store::Error error = error_of_one(what, name, os_errno);
+    if (os_errno != EINVAL) return error;
+    return {os_errno, std::string(error.sentence()) + ": it is not a name in the directory"};
 }

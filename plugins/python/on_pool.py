@@ -1,11 +1,13 @@
 """A test case with a pool and its daemons, for each kind of URI. ROS2STORE_PROGRAMS is the directory of their
 programs."""
+import contextlib
 import importlib
 import os
 import shutil
 import subprocess
 import tempfile
 import unittest
+from unittest import mock
 
 import ros2store
 
@@ -23,6 +25,26 @@ def module(name):
         return importlib.import_module(name)
     except ImportError:
         raise unittest.SkipTest(f"the module {name} is not installed") from None
+
+
+@contextlib.contextmanager
+def calls_of(*methods):
+    """The names of these methods (class, name), in the order in which they are called."""
+    calls = []
+
+    def recorded(kind, name):
+        method = getattr(kind, name)
+
+        def call(*arguments, **named):
+            calls.append(name)
+            return method(*arguments, **named)
+
+        return mock.patch.object(kind, name, call)
+
+    with contextlib.ExitStack() as patches:
+        for kind, name in methods:
+            patches.enter_context(recorded(kind, name))
+        yield calls
 
 
 class OnPool(unittest.TestCase):

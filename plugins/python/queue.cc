@@ -40,7 +40,7 @@ struct Range {
 Range to_range(const py::handle& from) {
     try {
         auto [file, name, offset, bytes] =
-            py::cast<std::tuple<PythonFile&, Name, uint64_t, size_t>>(from);
+            py::cast<std::tuple<PythonFile&, Name, Size, Size>>(from);
         return {&file, std::move(name), offset, bytes};
     } catch (const py::cast_error&) {
         throw py::type_error("pread_many: a range is no (file, offset, bytes)");

@@ -78,16 +78,17 @@ class PythonQueue {
     ~PythonQueue() { close(); }
 
     int descriptor() { return queue().descriptor(); }
+    [[nodiscard]] size_t in_progress() const { return requests_.size(); }
     // False: the queue is full. reap() returns the token with the result.
-    bool read(const pybind11::object& file, size_t bytes, uint64_t offset,
+    bool read(const pybind11::object& file, Size bytes, Size offset,
               const pybind11::object& token) {
-        return submit(ROS2S_OP_READ, file, Memory(bytes), offset, token);
+        return submit(ROS2S_OP_READ, file, Memory(size_t{bytes}), offset, token);
     }
-    bool readinto(const pybind11::object& file, const pybind11::object& buffer, uint64_t offset,
+    bool readinto(const pybind11::object& file, const pybind11::object& buffer, Size offset,
                   const pybind11::object& token) {
         return submit(ROS2S_OP_READ, file, Memory(View(buffer, true)), offset, token);
     }
-    bool write(const pybind11::object& file, const pybind11::object& buffer, uint64_t offset,
+    bool write(const pybind11::object& file, const pybind11::object& buffer, Size offset,
                const pybind11::object& token) {
         return submit(ROS2S_OP_WRITE, file, Memory(View(buffer, false)), offset, token);
     }

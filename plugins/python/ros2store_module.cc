@@ -93,9 +93,9 @@ class PythonFileSystem {
                     }));
     }
 
-    py::list read_many(const Names& paths, const Name& directory, uint64_t most,
-                       std::optional<std::vector<uint64_t>> sizes, const py::object& into) {
-        const FilesToRead files{paths, directory, most, std::move(sizes)};
+    py::list read_many(const Names& paths, const Name& directory, Size most,
+                       const std::optional<std::vector<Size>>& sizes, const py::object& into) {
+        const FilesToRead files{paths, directory, most, sizes};
         return into.is_none() ? read_as_bytes(fs_, files, usual_size_)
                               : read_into(fs_, files, into);
     }
@@ -122,7 +122,7 @@ class PythonFileSystem {
         });
         for (size_t i = 0; i < names.size(); ++i) {
             if (errors[i] != 0 && errors[i] != ENOENT) {
-                throw error_of_one("stat", names[i], errors[i]);
+                throw error_of_name("stat", names[i], errors[i]);
             }
         }
         return errors;
@@ -130,7 +130,7 @@ class PythonFileSystem {
     static void raise_first(const char* what, const std::vector<std::string>& names,
                             const std::vector<int>& errors) {
         for (size_t i = 0; i < names.size(); ++i) {
-            if (errors[i] != 0) throw error_of_one(what, names[i], errors[i]);
+            if (errors[i] != 0) throw error_of_name(what, names[i], errors[i]);
         }
     }
     std::string uri_;
@@ -152,9 +152,20 @@ auto method(Result (*work)(const ros2store::FileSystem&, Arguments...)) {
     };
 }
 
+// The bytes of a buffer or a tensor, as an object with the buffer protocol.
+void add_view(py::module_& m) {
+    py::class_<View>(m, "View", py::buffer_protocol())
+        .def(py::init<const py::object&, bool>(), py::arg("buffer"), py::arg("writable"))
+        .def_buffer([](const View& view) {
+            return py::buffer_info(reinterpret_cast<unsigned char*>(view.data()),
+                                   static_cast<py::ssize_t>(view.size()), view.is_readonly());
+        });
+}
+
 void add_queue(py::module_& m) {
     py::class_<PythonQueue>(m, "Queue")
         .def("descriptor", &PythonQueue::descriptor)
+        .def("in_progress", &PythonQueue::in_progress)
         .def("read", &PythonQueue::read, py::arg("file"), py::arg("bytes"), py::arg("offset"),
              py::arg("token"))
         .def("readinto", &PythonQueue::readinto, py::arg("file"), py::arg("buffer"),
@@ -174,15 +185,13 @@ void add_file(py::module_& m) {
         .def("pwrite", &PythonFile::pwrite, py::arg("buffer"), py::arg("offset"))
         .def("lockf", &PythonFile::lockf, py::arg("operation"), py::arg("length"), py::arg("start"))
         .def("fsync", method(+[](File file) { file.fsync(); }))
-        .def("truncate", method(+[](File file, uint64_t bytes) { file.truncate(bytes); }))
-        .def("punch_hole", method(+[](File file, uint64_t offset, uint64_t bytes) {
-                 file.punch_hole(offset, bytes);
-             }))
+        .def("truncate", method(+[](File file, Size bytes) { file.truncate(bytes); }))
+        .def("punch_hole",
+             method(+[](File file, Size offset, Size bytes) { file.punch_hole(offset, bytes); }))
         .def("flock", method(+[](File file, int operation) { file.flock(operation); }))
         .def("size", method(+[](File file) { return file.stat().st_size; }))
-        .def("seek", method(+[](File file, uint64_t offset, int whence) {
-                 return file.seek(offset, whence);
-             }))
+        .def("seek",
+             method(+[](File file, Size offset, int whence) { return file.seek(offset, whence); }))
         .def("stat",
              [](PythonFile& self) {
                  return to_stat_result(self.call([](File file) { return file.stat(); }));
@@ -287,8 +296,6 @@ void add_names(py::class_<PythonFileSystem>& fs) {
                 return to_stat_result(self.call([&](Fs at) { return at.lstat(name); }));
             },
             path, "The os.stat_result of a file, or of a symbolic link itself.")
-        .def("exists", method(+[](Fs at, const Name& name) { return at.exists(name); }), path,
-             "Whether the path leads to a file or directory; false for a link to nothing.")
         .def("mkdir", method(+[](Fs at, const Name& name, mode_t mode) { at.mkdir(name, mode); }),
              path, py::arg("mode") = 0755,
              "Makes a directory. `mode` is used without the umask. FileExistsError, "
@@ -314,7 +321,7 @@ void add_names(py::class_<PythonFileSystem>& fs) {
                 return text_of(self.call([&](Fs at) { return at.readlink(name); }));
             },
             path, "The target of a symbolic link. OSError(EINVAL) if it is none.")
-        .def("truncate", method(+[](Fs at, const Name& name, uint64_t bytes) {
+        .def("truncate", method(+[](Fs at, const Name& name, Size bytes) {
                  checked(ros2s_truncate(at.get(), c_string(name), bytes));
              }),
              path, py::arg("size"), "Sets the size of a file, in bytes.")
@@ -368,7 +375,7 @@ void add_directories(py::class_<PythonFileSystem>& fs) {
         .def("exists_many", &PythonFileSystem::exists_many, py::arg("names"),
              py::arg("directory") = "", "Whether each name is in the directory, in few requests.")
         .def("read_many", &PythonFileSystem::read_many, py::arg("paths"), py::arg("directory") = "",
-             py::arg("most") = UINT64_MAX, py::kw_only(), py::arg("sizes") = py::none(),
+             py::arg("most") = INT64_MAX, py::kw_only(), py::arg("sizes") = py::none(),
              py::arg("into") = py::none(),
              "The contents of many files, at most `most` bytes of each, in one call.\n\n"
              "`sizes`: the size of each file in bytes, as stat_many or scandir give it. Without "
@@ -403,6 +410,7 @@ PYBIND11_MODULE(_ros2store, m) {
     });
     add_file(m);
     add_queue(m);
+    add_view(m);
     auto fs = add_file_system(m);
     add_names(fs);
     add_directories(fs);

@@ -21,11 +21,12 @@ class Embedded(OnPool):
             self.assertEqual(self.fs.pread_many([(file, 255_990, 100), (file, 1 << 40, 1), (file, 0, 0)]),
                              [self.data[-10:], b"", b""])
             self.assertEqual(self.fs.pread_many([]), [])
-            for wrong in ([(file, -1, 1)], [(file, 0, -1)], [(file, "a", 1)], [5]):
-                with self.subTest(wrong=wrong), self.assertRaises(TypeError):
+            for error, wrong in ((ValueError, [(file, -1, 1)]), (ValueError, [(file, 0, -1)]), (ValueError, [(file, 0, 1 << 63)]),
+                                 (TypeError, [(file, "a", 1)]), (TypeError, [5])):
+                with self.subTest(wrong=wrong), self.assertRaises(error):
                     self.fs.pread_many(wrong)
-            with self.assertRaises(MemoryError):
-                self.fs.pread_many([(file, 0, 1 << 63)])
+            with self.assertRaisesRegex(MemoryError, f"there is no memory for {1 << 62} bytes"):
+                self.fs.pread_many([(file, 0, 1 << 62)])
         with self.assertRaisesRegex(OSError, "the file is closed") as caught:
             self.fs.pread_many([(file, 0, 1)])
         self.assertEqual(caught.exception.errno, errno.EBADF)
@@ -84,14 +85,17 @@ class Embedded(OnPool):
     def test_errors_are_the_tasks(self):
         async def work():
             with self.fs.open("ranges", "rb", 0) as file:
-                with self.assertRaisesRegex(PermissionError, "write 'ranges'"):
+                with self.assertRaisesRegex(PermissionError, "write 'ranges': it was opened with mode 'rb'"):
                     await file.awrite(b"x", 0)
                 with self.assertRaises(BufferError):
                     await file.areadinto(b"read-only", 0)
-                for call in (lambda: file.areadinto(5, 0), lambda: file.awrite("text", 0), lambda: file.aread(-1, 0),
-                             lambda: file.aread(1, "a")):
+                for call in (lambda: file.areadinto(5, 0), lambda: file.awrite("text", 0), lambda: file.aread(1, "a")):
                     with self.assertRaises(TypeError):
                         await call()
+                with self.assertRaisesRegex(ValueError, "-1 is no number of bytes"):
+                    await file.aread(-1, 0)
+                with self.assertRaisesRegex(MemoryError, "there is no memory"):
+                    await file.aread(1 << 60, 0)
                 self.assertEqual(await file.aread(2, 0), b"\0\1")
             for call in (lambda: file.aread(1, 0), lambda: self.fs.aread_many([(file, 0, 1)])):
                 with self.assertRaisesRegex(OSError, "the file is closed"):
@@ -126,6 +130,22 @@ class Embedded(OnPool):
 
         asyncio.run(work())
         gc.collect()
+
+    def test_the_end_of_async_with_lets_requests_end(self):
+        async def work():
+            with self.assertRaises(TimeoutError):
+                async with await self.fs.aopen("ranges", "r+b") as file:
+                    async with asyncio.timeout(0):
+                        await asyncio.gather(*(file.aread(200_000, 0) for _ in range(50)))
+            self.assertTrue(file.closed)
+            async with await self.fs.aopen("ranges") as file, await self.fs.aopen("ranges") as other:
+                tasks = [asyncio.ensure_future(each.aread(200_000, 0)) for each in (file, other) for _ in range(50)]
+                await asyncio.sleep(0)
+                await file.aclose()
+                self.assertTrue(file.closed)
+                self.assertEqual({len(each) for each in await asyncio.gather(*tasks)}, {200_000})
+
+        asyncio.run(work())
 
     def test_a_close_of_the_file_system_ends_requests(self):
         async def work():

@@ -18,7 +18,7 @@ import unittest
 from unittest import mock
 
 import ros2store
-from on_pool import OnPool
+from on_pool import OnPool, calls_of
 
 try:
     import torch
@@ -60,6 +60,53 @@ class Embedded(OnPool):
         super().setUp()
         self.checkpoints = Checkpoints(self.fs, self.id().rpartition(".")[2], timeout=20)
         self.path = self.checkpoints.path
+
+    def test_views_share_their_storage_again(self):
+        whole = torch.arange(12.0).reshape(3, 4)
+        part = torch.arange(100)[40:60]
+        state = {"whole": whole, "row": whole[1], "column": whole[:, 2], "part": part, "bytes": part.view(torch.uint8)[:8],
+                 "expanded": torch.ones(1).expand(3), "nothing": whole[:0], "negative": torch.tensor([1j]).conj().imag}
+        self.checkpoints.save("a", state)
+        got = self.checkpoints.load()
+        for name, tensor in state.items():
+            self.assertTrue(torch.equal(got[name], tensor), name)
+        got["whole"][1, 2] = 99
+        self.assertEqual((float(got["row"][2]), float(got["column"][1]), got["expanded"].stride()), (99, 99, (0,)))
+        self.assertLess(self.fs.stat(f"{self.path}/a/00000.safetensors").st_size, 4096)
+
+    def test_a_checkpoint_is_removed_while_it_is_loaded(self):
+        for name in "a", "b":
+            self.checkpoints.save(name, {"name": name})
+        with mock.patch.object(self.checkpoints, "latest", side_effect=["gone", "b"]):
+            self.assertEqual(self.checkpoints.load(), {"name": "b"})
+        entries = self.fs.scandir(self.path)
+        before = [("gone", attributes) for name, attributes in entries if name == "a"]
+        with mock.patch.object(self.fs, "scandir", side_effect=[before, entries]):
+            self.assertEqual(self.checkpoints.list(), ["a", "b"])
+        self.fs.unlink(f"{self.path}/b/00000.safetensors")
+        for name in None, "gone":
+            with self.assertRaises(FileNotFoundError):
+                self.checkpoints.load(name)
+
+    def test_a_save_of_the_parent_is_not_the_childs(self):
+        self.checkpoints.save_async("a", {"a": torch.zeros(1000)})
+        child = os.fork()
+        if child == 0:
+            try:
+                self.checkpoints.wait()
+            except OSError as error:
+                os._exit(error.errno)
+            os._exit(0)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), errno.ECANCELED)
+        self.checkpoints.wait()
+        self.assertEqual(self.checkpoints.list(), ["a"])
+
+    def test_a_checkpoint_is_synced_before_it_is_published(self):
+        """In a container with durability=fsync a change is durable at the next fsync."""
+        with calls_of((ros2store.File, "fsync"), (ros2store.FileSystem, "rename")) as calls:
+            self.checkpoints.save("a", {"a": torch.zeros(1)})
+        # The file of the rank, the marker, and the checkpoint.
+        self.assertEqual(calls, ["fsync", "rename", "fsync", "rename", "rename", "fsync"])
 
     def test_a_state_is_as_it_was(self):
         self.assertEqual((self.checkpoints.list(), self.checkpoints.latest()), ([], None))

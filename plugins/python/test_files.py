@@ -107,6 +107,27 @@ class Embedded(OnPool):
             self.assertEqual(file.raw.name, "lines")
         self.assertTrue(file.closed and file.raw.closed)
 
+    def test_a_file_that_only_its_method_keeps(self):
+        opened = lambda mode="rb": self.fs.open("one", mode)
+        self.assertEqual(opened("wb").write(b"12\n3"), 4)
+        for call, expected in ((lambda: opened().read(), b"12\n3"), (lambda: opened().readline(), b"12\n"),
+                               (lambda: opened().readlines(), [b"12\n", b"3"]), (lambda: opened().peek()[:1], b"1"),
+                               (lambda: opened().read1(2), b"12"), (lambda: opened("r+b").read(2), b"12"),
+                               (lambda: opened("r").read(), "12\n3"), (lambda: opened().detach().read(), b"12\n3"),
+                               (lambda: self.fs.path("one").open("rb").read(), b"12\n3"),
+                               (lambda: opened("r+b").write(b"ab"), 2), (lambda: opened().read(), b"ab\n3")):
+            self.assertEqual(call(), expected)
+
+    def test_tensors_in_buffered_files(self):
+        torch = module("torch")
+        with self.fs.open("tensor", "w+b") as file:
+            self.assertEqual(file.write(torch.ones(3)), 12)
+            file.seek(0)
+            into = torch.zeros(3)
+            self.assertEqual((file.readinto(into), into.tolist()), (12, [1, 1, 1]))
+            with self.assertRaises(BufferError):
+                file.write(torch.ones(4, 4)[:, 0])
+
     def test_larger_than_a_buffer(self):
         data = os.urandom(3 << 20)
         with self.fs.open("large", "wb") as file:
@@ -154,10 +175,12 @@ class Embedded(OnPool):
                     file.readinto(buffer, 0)
                 with self.assertRaises(TypeError):
                     file.pwrite(buffer, 0)
-            with self.assertRaises(TypeError):
-                file.pread(-1, 0)
-            with self.assertRaises(MemoryError):
-                file.pread(1 << 63, 0)
+            for call in (lambda: file.pread(-1, 0), lambda: file.pread(1, -1), lambda: file.pread(1 << 63, 0),
+                         lambda: file.pwrite(b"", -1), lambda: file.truncate(-1), lambda: self.fs.truncate("a", -1)):
+                with self.assertRaisesRegex(ValueError, r"^-?\d+ is no number of bytes"):
+                    call()
+            with self.assertRaisesRegex(MemoryError, f"there is no memory for {1 << 62} bytes"):
+                file.pread(1 << 62, 0)
             self.assertEqual(file.readinto(bytearray(), 0), 0)
 
     def test_a_close_lets_the_running_call_end(self):

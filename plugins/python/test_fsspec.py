@@ -3,7 +3,9 @@ tests."""
 import asyncio
 import datetime
 import gc
+import gzip
 import importlib
+import io
 import os
 import pickle
 import shutil
@@ -11,7 +13,7 @@ import tempfile
 import unittest
 
 import ros2store
-from on_pool import OnPool
+from on_pool import OnPool, calls_of
 
 try:
     import fsspec
@@ -312,6 +314,85 @@ class Embedded(OnFsspec):
             self.assertFalse(self.remote_fs.exists(self.path("in/t")))
         self.assertEqual(self.found(self.remote_fs, self.remote), ["in/t"])
 
+    def test_a_with_statement_that_fails_keeps_the_old_content(self):
+        fs, name = self.remote_fs, self.path("f")
+        compressed = self.path("f.gz")
+        fs.pipe({name: b"old", compressed: b"old"})
+        for size in 5, 3 << 20:
+            for opened in (lambda: fs.open(name, "w"), lambda: fs.open(compressed, "wb", compression="infer"),
+                           lambda: fs.open(compressed, "wt", compression="gzip"), lambda: fsspec.open(self.url(name), "wb"),
+                           lambda: fsspec.open(self.url(name), "w"),
+                           lambda: fsspec.open(self.url(compressed), "wt", compression="gzip")):
+                with self.assertRaises(ZeroDivisionError), opened() as file:
+                    file.write(("x" if isinstance(file, io.TextIOBase) else b"x") * size)
+                    file.flush()
+                    1 / 0
+                self.assertEqual(fs.cat(self.path("*")), {name: b"old", compressed: b"old"})
+        self.assertEqual(len(fs.files.listdir(self.remote)), 2)
+        try:
+            1 / 0
+        except ZeroDivisionError:
+            with fsspec.open(self.url(name), "w") as file:
+                file.write("text")
+            with fs.open(compressed, "wt", compression="gzip") as file:
+                file.write("text")
+        self.assertEqual((fs.cat(name), gzip.decompress(fs.cat(compressed))), (b"text", b"text"))
+
+    def test_a_new_content_keeps_permissions_and_links(self):
+        fs, files = self.remote_fs, self.remote_fs.files
+        local = self.local + "/x"
+        self.local_fs.pipe_file(local, b"put")
+        fs.pipe_file(self.path("source"), b"cp")
+
+        def write(path):
+            with fs.open(path, "wb") as file:
+                file.write(b"open")
+
+        for content, call in ((b"pipe", lambda path: fs.pipe(path, b"pipe")), (b"open", write),
+                              (b"put", lambda path: fs.put_file(local, path)),
+                              (b"cp", lambda path: fs.cp_file(self.path("source"), path))):
+            with self.subTest(content=content):
+                fs.pipe({self.path("d/f"): b"old"})
+                fs.chmod(self.path("d/f"), 0o640)
+                files.symlink("d/f", self.path("link"))
+                files.symlink("new", self.path("dangling"))
+                for path in (self.path("d/f"), self.path("link"), self.path("dangling"), self.path("plain")):
+                    call(path)
+                    self.assertEqual(fs.cat(path), content)
+                self.assertEqual([oct(files.stat(self.path(name)).st_mode & 0o777) for name in ("d/f", "new", "plain")],
+                                 ["0o640", "0o644", "0o644"])
+                self.assertEqual([fs.islink(self.path(name)) for name in ("link", "dangling")], [True, True])
+                fs.rm([self.path(name) for name in ("d", "link", "dangling", "new", "plain")], recursive=True)
+        files.symlink("loop", self.path("loop"))
+        with self.assertRaises(OSError):
+            fs.pipe(self.path("loop"), b"")
+
+    def test_files_of_killed_writers_are_not_listed(self):
+        fs = self.remote_fs
+        fs.pipe({self.path("d/a"): b"", self.path("d/.0123456789abcdef.part"): b"", self.path("d/.b"): b""})
+        fs.files.symlink(".", self.path("d/up"))
+        paths = [self.path("d/.b"), self.path("d/a")]
+        self.assertEqual((fs.find(self.path("d")), fs.glob(self.path("d/*[ab]"))), (paths, paths))
+        self.assertEqual([(sorted(directories), sorted(files)) for _, directories, files in fs.walk(self.path("d"))],
+                         [(["up"], [".b", "a"])])
+        self.assertEqual(len(fs.ls(self.path("d"))), 4)
+
+    def test_a_new_content_is_synced_before_it_gets_its_name(self):
+        """In a container with durability=fsync a change is durable at the next fsync."""
+        fs, name = self.remote_fs, self.path("a")
+        local = self.local + "/x"
+        self.local_fs.pipe_file(local, b"1")
+        fs.pipe_file(self.path("source"), b"1")
+        for write in (lambda: fs.open(name, "wb").close(), lambda: fs.put_file(local, name),
+                      lambda: fs.cp_file(self.path("source"), name)):
+            with calls_of((ros2store.File, "fsync"), (ros2store.FileSystem, "replace")) as calls:
+                write()
+            before, _, after = " ".join(calls).partition("replace")
+            self.assertTrue("fsync" in before and "fsync" in after, calls)
+        with calls_of((ros2store.File, "fsync")) as calls:
+            fs.open(name, "ab").close()
+        self.assertEqual(calls, ["fsync"])
+
     def test_a_close_that_fails_leaves_no_file(self):
         file = self.remote_fs.open(self.path("f"), "wb")
         file.write(b"1")
@@ -370,9 +451,16 @@ class Embedded(OnFsspec):
             fs.cat_ranges(paths, 0, 1, on_error="raise")
         self.assertEqual(fs.cat_ranges([], [], []), [])
         self.assertEqual(set(fs.cat([self.path("1"), self.path("2")], on_error="omit")), {self.path("1"), self.path("2")})
+        paths = [self.path("1"), self.path("missing")]
+        self.assertEqual(set(fs.cat(paths, on_error="omit")), {paths[0]})
+        self.assertIsInstance(fs.cat(paths, on_error="return")[paths[1]], FileNotFoundError)
+        with self.assertRaises(FileNotFoundError):
+            fs.cat(paths)
+        self.assertEqual(fs.expand_path(paths), paths)
         mapper = fs.get_mapper(self.path("map"))
         mapper["a/b"] = b"1"
         self.assertEqual((list(mapper), mapper["a/b"], "x" in mapper), (["a/b"], b"1", False))
+        self.assertEqual(mapper.getitems(["a/b", "x"], on_error="omit"), {"a/b": b"1"})
 
     def test_asynchronous(self):
         async def work():
@@ -390,6 +478,8 @@ class Embedded(OnFsspec):
             self.assertEqual((await fs._exists(self.path("b")), (await fs._info(self.path("a")))["size"],
                               await fs._find(self.path("b")), fs.cat_file(self.path("b/c"))),
                              (True, 1000, [self.path("b/c")], b"1"))
+            self.assertEqual((await fs._cat(self.path("b/c")), await fs._cat([self.path("b/c"), self.path("x")], on_error="omit")),
+                             (b"1", {self.path("b/c"): b"1"}))
             await fs._rm(self.path("b"), recursive=True)
             self.assertEqual(await fs._ls(self.remote, detail=False), [self.path("a")])
             fs.files.close()
@@ -415,9 +505,25 @@ class Embedded(OnFsspec):
         self.assertEqual(sorted(file.path for file in files), sorted([name, self.path("plain")]))
         uri = "ros2s:///pool/main?dir=/a%20b%FF&provider=ucx+tcp&timeout=5"
         self.assertEqual(fsspec.filesystem("ros2s", **fs._get_kwargs_from_urls(uri)).uri, uri)
-        for wrong in ({}, {"uri": self.url("/a")}):
+        for wrong in ({}, {"uri": self.url("/a")}, {"uri": self.uri, "wrong": 1}):
             with self.assertRaises(ValueError):
                 fsspec.filesystem(self.scheme, **wrong)
+        for wrong, sentence in ((self.url(name) + "&wrong=1", "wrong"), (self.url(name) + "&durability=wrong", "durability")):
+            wrong_fs, path = fsspec.core.url_to_fs(wrong)
+            with self.assertRaisesRegex(OSError, sentence):
+                wrong_fs.cat(path)
+        fs, _ = fsspec.core.url_to_fs(plain, dir=self.directory, durability="durable")
+        self.assertTrue(fs.uri.endswith("&durability=durable"))
+
+    def test_a_protocol_without_plus(self):
+        alias = self.scheme.replace("+", "")
+        url = self.url(self.path("a")).replace(self.scheme, alias, 1)
+        with fsspec.open(url, "wb") as file:
+            file.write(b"1")
+        fs, path = fsspec.core.url_to_fs(url)
+        self.assertEqual((path, fs.uri, self.remote_fs.cat(self.path("a"))), (self.path("a"), self.uri, b"1"))
+        self.assertEqual(fs.unstrip_protocol(path), self.url(self.path("a")))
+        self.assertIs(type(fsspec.filesystem(alias, uri=self.uri)), type(fs))
 
     def test_a_put_is_atomic_and_counted(self):
         self.remote_fs.pipe_file(self.path("f"), bytes(100_000))
@@ -462,6 +568,11 @@ class Embedded(OnFsspec):
             torch.save({"w": torch.arange(1000)}, file)
         with fsspec.open(self.url(self.path("a.pt"))) as file:
             self.assertEqual(int(torch.load(file)["w"].sum()), 499_500)
+        with self.remote_fs.open(self.path("tensor"), "wb") as file:
+            self.assertEqual(file.write(torch.arange(4)), 32)
+        into = torch.zeros(4, dtype=torch.int64)
+        with self.remote_fs.open(self.path("tensor")) as file:
+            self.assertEqual((file.readinto(into), into.tolist()), (32, [0, 1, 2, 3]))
 
     def test_zarr(self):
         zarr = self.library("zarr")
@@ -470,6 +581,10 @@ class Embedded(OnFsspec):
         array[:] = numpy.arange(10_000).reshape(100, 100)
         again = zarr.open(self.url(self.path("a.zarr")), mode="r")
         self.assertEqual(int(again[:].sum()), 49_995_000)
+        for store in fsspec.get_mapper(self.url(self.path("b.zarr"))), zarr.storage.FSStore(self.url(self.path("c.zarr"))):
+            array = zarr.open(store, mode="w", shape=(100,), chunks=(10,), dtype="i4", fill_value=7)
+            array[:10] = 1
+            self.assertEqual(int(zarr.open(store, mode="r")[:].sum()), 10 + 7 * 90, "with chunks that were never written")
 
 
 class Offload(Embedded):

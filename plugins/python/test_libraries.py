@@ -63,6 +63,10 @@ class Embedded(OnPool):
         data = xarray.Dataset({"t": (("x", "y"), numpy.arange(600.0).reshape(20, 30))}, {"x": numpy.arange(20)})
         data.to_zarr(self.fsspec.get_mapper(self.url("a.zarr")))
         xarray.testing.assert_identical(xarray.open_zarr(self.fsspec.get_mapper(self.url("a.zarr"))).load(), data)
+        url = self.url("b.zarr").replace("+", "", 1)
+        data.to_zarr(url)
+        xarray.testing.assert_identical(xarray.open_zarr(url).load(), data)
+        self.assertTrue(self.fs.isdir("b.zarr"))
 
     def test_dask(self):
         frames, pandas = module("dask.dataframe"), module("pandas")

@@ -6,6 +6,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import shutil
 import stat
 import subprocess
 import sys
@@ -198,6 +199,31 @@ class Embedded(OnPool):
         self.assertEqual(self.fs.listdir(root / "a"), ["b"])
         self.fs.rmtree(root)
         self.assertIn("p", [each.name for each in [root, *self.fs.path().iterdir()]])
+
+    def test_a_path_is_none_of_this_machine(self):
+        path = self.fs.path("only-in-the-container")
+        for call in (open, os.fspath, os.stat, pathlib.Path, lambda each: shutil.copy(__file__, each)):
+            with self.assertRaisesRegex(TypeError, "'only-in-the-container' is a path in ros2s.*use a file from its open"):
+                call(path)
+        self.fs.makedirs(path)
+        self.fs.rename(path, self.fs.path("p2"))
+        self.fs.path("p2", "a").touch()
+        self.fs.copy(self.fs.path("p2", "a"), path)
+        self.assertEqual((self.fs.glob(self.fs.path("p2", "*")), self.fs.stat_many([path])[0].st_size), (["p2/a"], 0))
+        self.assertEqual([files for _, _, files in self.fs.walk(self.fs.path("p2"))], [["a"]])
+        self.fs.rmtree(self.fs.path("p2"))
+
+    def test_paths_that_lead_nowhere(self):
+        self.tree("nowhere/file")
+        self.fs.symlink("loop", "nowhere/loop")
+        for path in "nowhere/loop", "nowhere/loop/x", "x" * 300, "nowhere/file/x":
+            with self.subTest(path=path):
+                self.assertEqual((self.fs.exists(path), self.fs.isfile(path), self.fs.isdir(path)), (False, False, False))
+                self.assertEqual((self.fs.path(path).exists(), self.fs.path(path).is_dir()), (False, False))
+        self.assertTrue(self.fs.islink("nowhere/loop"))
+        self.assertEqual(sorted(path.name for path in self.fs.path("nowhere").rglob("*")), ["file", "loop"])
+        self.assertEqual((self.fs.glob("nowhere/*/*"), self.fs.glob("nowhere/l*")), ([], ["nowhere/loop"]))
+        self.fs.rmtree("nowhere")
 
     def test_a_file_system_pickles_as_its_uri(self):
         copy = pickle.loads(pickle.dumps(self.fs))

@@ -28,9 +28,26 @@ def work(fs, file, number):
     return file.pread(1, number), fs.read_many([f"of {number}"]), fs.exists("shared")
 
 
+def write_later(file):
+    def write():
+        time.sleep(0.1)
+        file.pwrite(b"later", 0)
+
+    threading.Thread(target=write).start()
+
+
 def work_anew(uri, number):
     with ros2store.open(uri) as fs:
         return fs.read_many(["index"])[0] + bytes([number])
+
+
+def read(fs, file):
+    return file.pread(1, 0), fs.exists("shared")
+
+
+def read_anew(uri):
+    fs = ros2store.open(uri)
+    read(fs, fs.open("shared", "rb", 0))
 
 
 # What the workers of a test use. multiprocessing's fork start method hands it over in memory.
@@ -119,8 +136,11 @@ class Embedded(OnPool):
             self.fs.stat(b"bytes/" + name)
         self.assertIn("bytes/\udcff", str(raised.exception))
         for nothing in (None, 7, "no list"):
-            with self.assertRaises(TypeError):
+            with self.assertRaisesRegex(TypeError, "is no list of names"):
                 self.fs.create_many(nothing)
+        for call in (lambda: self.fs.stat(7), lambda: self.fs.stat_many([7])):
+            with self.assertRaisesRegex(TypeError, "expected str, bytes or os.PathLike object, not int"):
+                call()
         self.fs.rmdir(pathlib.Path("bytes"))
 
     def test_names(self):
@@ -155,6 +175,9 @@ class Embedded(OnPool):
         self.write("names/n007", b"seven")
         found = self.fs.stat_many(["n007", "missing", "n299"], "names")
         self.assertEqual([each and each.st_size for each in found], [5, None, 0])
+        self.assertEqual(self.fs.exists_many((name for name in ["n007", "missing"]), "names"), [True, False])
+        with self.assertRaisesRegex(OSError, "read '/a': Invalid argument: it is not a name in the directory"):
+            self.fs.read_many(["/a"], "names")
         listed = dict(self.fs.scandir("names"))
         self.assertEqual(sorted(listed), names)
         self.assertEqual(listed["n007"].st_ino, self.fs.stat("names/n007").st_ino)
@@ -220,6 +243,13 @@ class Embedded(OnPool):
             self.assertEqual(file.pread(8, 0), bytes(range(8)))
             self.assertEqual(file.pwrite(b"parent", 0), 6)
             self.assertEqual(self.fs.read_many(["shared"]), [b"parent" + bytes([6, 7])])
+
+    def test_a_thread_of_a_worker_goes_on_after_its_function(self):
+        with self.fs.open("late", "w+b", 0) as file:
+            worker = multiprocessing.get_context("fork").Process(target=write_later, args=(file,))
+            worker.start()
+            worker.join()
+            self.assertEqual((worker.exitcode, file.pread(9, 0)), (0, b"later"))
 
     def test_workers_after_the_parent_has_closed(self):
         with ros2store.open(self.uri) as fs, fs.open("index", "w") as file:
@@ -296,6 +326,20 @@ class DirectOverShm(Embedded):
     scheme, further = "ros2s", "&provider=shm"
     path = "shm to /"
 
+    def test_a_worker_that_ended_delays_no_writer(self):
+        """Leases of a session that is not closed delay a writer for 2 s."""
+        with self.fs.open("shared", "w+b", 0) as file:
+            for method, work, arguments in (("fork", read, (self.fs, file)), ("forkserver", read_anew, (self.uri,))):
+                file.pwrite(b"1", 0)
+                worker = multiprocessing.get_context(method).Process(target=work, args=arguments)
+                worker.start()
+                worker.join()
+                begin = time.monotonic()
+                file.pwrite(b"2", 0)
+                with self.subTest(method=method):
+                    self.assertEqual(worker.exitcode, 0)
+                    self.assertLess(time.monotonic() - begin, 1)
+
 
 def errno_of_open(uri):
     try:
@@ -309,6 +353,7 @@ class DirectOverUcx(Embedded):
     scheme, further = "ros2s", "&provider=ucx+tcp"
     path = r"ucx\+tcp to 127\.0\.0\.1"
     test_workers_after_the_parent_has_closed = test_children_end = None
+    test_a_thread_of_a_worker_goes_on_after_its_function = None
 
     def test_a_forked_child(self):
         """UCX works in one process only, until the parent has closed."""

@@ -5,7 +5,6 @@ import itertools
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tarfile
 import unittest
@@ -152,6 +151,7 @@ class Embedded(OnPool):
             fs.write_many([(name, name[:4].encode()) for name in names[::2]], "set")
             fs.write_many([(name, name[:4].encode()) for name in names[1::2]], "set/sub")
             fs.symlink("0000.txt", "set/link")
+            fs.path("set/sub/.0123456789abcdef.part").touch()  # of a writer that was killed
             for tar in range(3):
                 members = [(f"dir/{i:04}.{suffix}", b"%d" % i if suffix == "txt" else bytes(i * 100))
                            for i in range(tar * 20, min(tar * 20 + 20, COUNT)) for suffix in ("txt", "bin")]
@@ -233,7 +233,7 @@ class Embedded(OnPool):
         damaged = bytearray(whole)
         damaged[1536] ^= 1
         twice = tar_of([("a.txt", b""), ("a.txt", b"")])
-        for data, offset, why in ((whole[:1000], r"\d+", "unexpected end"), (whole[:1536], 1536, "neither"),
+        for data, offset, why in ((whole[:1000], 1000, "unexpected end"), (whole[:1536], 1536, "neither"),
                                   (whole[:1700], 1536, "neither"), (whole[:3000], r"\d+", "unexpected end"),
                                   (whole[:3072], 3072, "neither"), (bytes(damaged), 1536, "neither"),
                                   (b"", r"\d+", "empty"), (b"x" * 2000, r"\d+", ""), (twice, 512, "twice")):
@@ -294,11 +294,6 @@ class Offload(Embedded):
     def test_spawned_workers(self):
         loader = Loader(Stream(Files(self.uri, "set", number_of), 8, seed=5), num_workers=1, multiprocessing_context="spawn")
         self.assertEqual(sorted(torch.cat(list(loader)).tolist()), list(range(COUNT)))
-
-    def test_the_example(self):
-        example = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../examples/images.py")
-        done = subprocess.run([sys.executable, example, self.uri, "2"], capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stdout), (0, "400 images in 2 epochs; the next is 2\n"), done.stderr)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,8 @@ def python_is_measured():
     document, _, _ = bench("loaders", "--turns", "1", "--mib", "4")
     workloads = {row["workload"] for row in document["rows"]}
     assert {"files, 0 workers, cold", "files, 4 workers, second epoch", "checkpoint, load", "read_many",
-            "randread 4 to 64 KiB", "first use in a forked child", "import and open"} <= workloads, workloads
+            "read_many, beside open and read, cold", "randread 4 to 64 KiB", "first use in the first forked child",
+            "first use in a forked child", "import and open", "import and open, cold"} <= workloads, workloads
     for row in document["rows"]:
         assert row["iops"] > 0 and row["host_cpu_us_per_io"] > 0, row
 

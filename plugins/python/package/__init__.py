@@ -5,7 +5,7 @@
         with fs.open("a.json", "w") as file:
             json.dump([1, 2], file)
 
-Names are str, bytes or os.PathLike, as for the functions of `os`. A path with a leading '/' starts at the
+Names are str, bytes or os.PathLike, as for the functions of `os`, or a Path of fs.path(). A path with a leading '/' starts at the
 container's root, any other at the path of the URI. Errors are OSError and its subclasses, with the library's
 sentence. Calls release the GIL. Any number of threads may use an object. A close lets running calls end first.
 """

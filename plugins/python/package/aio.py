@@ -5,6 +5,8 @@ import errno
 import os
 import weakref
 
+from ros2store import _ros2store
+
 DEPTH = 1024
 
 
@@ -28,6 +30,7 @@ class LoopQueue:
     def __init__(self, fs, loop):
         self._queue = fs._queue(DEPTH)
         self._loop = weakref.ref(loop)
+        self._watching = []  # futures that the next completions end
         self._waiting = collections.deque()  # (submit, batch, index) of requests for which the queue has no room
         loop.add_reader(self._queue.descriptor(), self._reap)
 
@@ -42,6 +45,14 @@ class LoopQueue:
             batch.done(index, OSError(errno.EBADF, "the file system is closed"))
         self._queue.close()
 
+    async def one_ended(self):
+        """Waits until a request has ended, and returns False if none is in progress."""
+        if self._queue.in_progress() == 0:
+            return False
+        self._watching.append(asyncio.get_running_loop().create_future())
+        await self._watching[-1]
+        return True
+
     async def read(self, file, bytes, offset):
         return await self._run_one(file, "read", lambda token: self._queue.read(file._native, bytes, offset, token))
 
@@ -49,7 +60,7 @@ class LoopQueue:
         return await self._run_one(file, "read", lambda token: self._queue.readinto(file._native, buffer, offset, token))
 
     async def write(self, file, buffer, offset):
-        memory = _bytes_of(buffer)
+        memory = memoryview(_ros2store.View(buffer, False))  # of a tensor, too
         done = await self._run_one(file, "write", lambda token: self._queue.write(file._native, memory, offset, token))
         # A request writes fewer bytes only if the rest failed. Another one with the rest returns the error.
         while done < len(memory):
@@ -106,20 +117,15 @@ class LoopQueue:
     def _finish(self, completions):
         for (batch, index), result in completions:
             batch.done(index, result)
-
-
-def _bytes_of(buffer):
-    """The memory of a buffer or tensor, of which len() and parts are in bytes."""
-    if not hasattr(buffer, "data_ptr"):
-        return memoryview(buffer).cast("B")
-    if not buffer.is_contiguous():
-        raise BufferError("the tensor is not contiguous")
-    import torch
-    return buffer.detach().view(-1).view(torch.uint8)
+        watching, self._watching = self._watching, []
+        for future in watching:
+            if not future.done():
+                future.set_result(None)
 
 
 def _error(what, file, result):
-    return OSError(-result, f"{what} '{file.name}': {os.strerror(-result)}")
+    reason = f"it was opened with mode {file.mode!r}" if result == -errno.EPERM else os.strerror(-result)
+    return OSError(-result, f"{what} '{file.name}': {reason}")
 
 
 def queue_of(fs):

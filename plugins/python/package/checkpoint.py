@@ -12,6 +12,7 @@ holds a lock on .lock there. StorageWriter and StorageReader do the same for tor
 import contextlib
 import errno
 import io
+import os
 import pickle
 import secrets
 import threading
@@ -24,11 +25,13 @@ from ros2store.checkpoint_storage import (Directory, StorageReader, StorageWrite
 
 __all__ = ["Checkpoints", "Directory", "StorageReader", "StorageWriter"]
 
-STATE = "ros2store.state"  # the tensor with the pickle of a state, in which tensors are numbers
+STATE = "ros2store.state"  # the tensor with the pickle of a state, in which tensors are views of numbered ones
+BEGINS = "ros2store.begins"  # the tensor with the offsets of these in their storages
 
 
 class Checkpoints(Directory):
-    """Saves and loads states: any object that pickles, with tensors in it. Each rank has its own state.
+    """Saves and loads states: any object that pickles, with tensors in it. Each rank has its own state. Tensors that
+    share a storage share it again, so that what is between them is saved, too.
 
     `fs` is a FileSystem. With `keep` only the last `keep` checkpoints stay; others are removed when a new one is
     durable. A save waits at most `timeout` seconds for another save to end and for the other ranks.
@@ -57,7 +60,7 @@ class Checkpoints(Directory):
         self._run = name_of(run)
         self._count = 0
         self._room = self._memory = None  # the memory that saves use, and the part with the file of the last one
-        self._saving = None
+        self._saving = self._process = None
         self._error = None
 
     def save(self, name, state):
@@ -76,13 +79,17 @@ class Checkpoints(Directory):
         self._count += 1
         self._memory = _packed(state, self._memory_of)
         self._saving = threading.Thread(target=self._save, args=(name, f"{self._run}-{self._count}"))
+        self._process = os.getpid()
         self._saving.start()
 
     def wait(self):
-        """Waits until the save in progress has ended, and raises its error."""
-        if self._saving is not None:
-            self._saving.join()
-            self._saving = None
+        """Waits until the save in progress has ended, and raises its error. In a forked child, OSError(ECANCELED) for a
+        save of the parent, which goes on there."""
+        saving, self._saving = self._saving, None
+        if saving is not None:
+            if self._process != os.getpid():
+                raise OSError(errno.ECANCELED, f"checkpoint in '{self.path}': the save is the parent process's")
+            saving.join()
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -97,12 +104,22 @@ class Checkpoints(Directory):
         the memory of the host, and share it. As with torch.load, load only what you trust.
 
         FileNotFoundError: there is none. ValueError: the file is wrong. OSError(EIO): a block fails its checksum."""
-        name = self.latest() if name is None else name_of(name)
-        if name is None:
-            raise FileNotFoundError(errno.ENOENT, f"there is no checkpoint in '{self.path}'")
+        if name is not None:
+            return self._load(name_of(name), rank)
+        name = self.latest()
+        while name is not None:
+            try:
+                return self._load(name, rank)
+            except FileNotFoundError:
+                last = self.latest()
+                if last == name:
+                    raise
+                name = last  # another save has removed the one before
+        raise FileNotFoundError(errno.ENOENT, f"there is no checkpoint in '{self.path}'")
+
+    def _load(self, name, rank):
         path = self._of(name, file_of(self.rank if rank is None else rank))
-        tensors = safetensors.load(self.fs, path)
-        return _unpacked(path, tensors)
+        return _unpacked(path, safetensors.load(self.fs, path))
 
     def _memory_of(self, size):
         if self._room is None or len(self._room) < size:
@@ -156,36 +173,64 @@ class Checkpoints(Directory):
         self._until(is_published, "rank 0 to publish")
 
 
-class _Pickler(pickle.Pickler):
-    """Pickles a state without its tensors, which are numbered instead."""
+class _Storage:
+    """The part of a storage that the tensors of a state use."""
 
-    def __init__(self, file, tensors):
+    def __init__(self, tensor, number):
+        self.tensor, self.number, self.begin, self.end = tensor, number, None, None
+
+    def add(self, begin, end):
+        self.begin = begin if self.begin is None else min(begin, self.begin)
+        self.end = end if self.end is None else max(end, self.end)
+
+    def flat(self):
+        return torch.as_strided(self.tensor.detach(), (self.end - self.begin,), (1,), self.begin)
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles a state without its tensors, which are views of storages instead."""
+
+    def __init__(self, file):
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._tensors, self._numbers = tensors, {}
+        self._storages = {}
+
+    def storages(self):
+        return list(self._storages.values())  # by their numbers
 
     def persistent_id(self, value):
         if type(value) is not torch.Tensor or value.layout is not torch.strided or not has_type(value):
             return None
-        place = value.data_ptr() or id(value), tuple(value.shape), value.stride(), value.dtype, value.device
-        number = self._numbers.setdefault(place, len(self._numbers))
-        self._tensors[str(number)] = value
-        return number, value.requires_grad
+        tensor = value.resolve_neg()
+        begin, end = tensor.storage_offset(), tensor.storage_offset()
+        key = id(tensor)
+        if tensor.numel() > 0:
+            end += 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride()))
+            key = tensor.data_ptr() - begin * tensor.element_size(), tensor.dtype, tensor.device
+        # Its reference to the tensor makes the key unique.
+        storage = self._storages.setdefault(key, _Storage(tensor, len(self._storages)))
+        storage.add(begin, end)
+        return storage.number, value.requires_grad, begin, tuple(tensor.shape), tensor.stride()
 
 
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file, tensors):
         super().__init__(file)
-        self._tensors = tensors
+        self._tensors, self._begins = tensors, tensors[BEGINS].tolist()
 
     def persistent_load(self, identity):
-        number, requires_grad = identity
-        return self._tensors[str(number)].detach().requires_grad_(requires_grad)
+        number, requires_grad, begin, shape, strides = identity
+        flat = self._tensors[str(number)]
+        view = flat.as_strided(shape, strides, flat.storage_offset() + begin - self._begins[number])
+        return view.detach().requires_grad_(requires_grad)
 
 
 def _packed(state, memory_of):
-    tensors, file = {}, io.BytesIO()
-    _Pickler(file, tensors).dump(state)
+    file = io.BytesIO()
+    pickler = _Pickler(file)
+    pickler.dump(state)
+    tensors = {str(storage.number): storage.flat() for storage in pickler.storages()}
     tensors[STATE] = as_tensor(file)
+    tensors[BEGINS] = torch.tensor([storage.begin for storage in pickler.storages()], dtype=torch.int64)
     return safetensors.pack(tensors, memory_of=memory_of)[0]
 
 

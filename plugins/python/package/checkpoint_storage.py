@@ -17,6 +17,7 @@ import time
 import torch
 
 from ros2store import safetensors
+from ros2store.files import text_of
 
 MARKER = "checkpoint.json"  # {"format": 1, "sequence": of publication, "ranks": …}
 FORMAT = 1
@@ -29,7 +30,7 @@ class Directory:
     """The checkpoints of a directory, which is made if it is missing."""
 
     def __init__(self, fs, path, timeout=600):
-        self.fs, self.path, self.timeout = fs, os.fsdecode(path), timeout
+        self.fs, self.path, self.timeout = fs, text_of(path), timeout
         if self.path:
             fs.makedirs(self.path, exist_ok=True)
 
@@ -56,6 +57,12 @@ class Directory:
         return os.path.join(self.path, *names)
 
     def _published(self):
+        while (found := self._seen()) is None:
+            pass
+        return found
+
+    def _seen(self):
+        """The checkpoints, or None if one was removed meanwhile: then a new one may have been published unseen."""
         found = []
         for name, attributes in self.fs.scandir(self.path):
             if name.startswith(".") or not stat.S_ISDIR(attributes.st_mode):
@@ -63,8 +70,12 @@ class Directory:
             try:
                 marker = json.loads(self.fs.read_many([f"{name}/{MARKER}"], self.path)[0])
                 format, sequence = int(marker["format"]), int(marker["sequence"])
-            except (FileNotFoundError, ValueError, KeyError, TypeError):
-                continue  # another directory, or one that was removed just now
+            except FileNotFoundError:
+                if not self.fs.exists(self._of(name)):
+                    return None
+                continue
+            except (ValueError, KeyError, TypeError):
+                continue  # another directory
             if format != FORMAT:
                 raise OSError(errno.EOPNOTSUPP, f"checkpoint '{self._of(name)}': format {format} is not {FORMAT}: "
                                                 "use the ros2store that wrote it")
@@ -385,7 +396,7 @@ def _is_path(path):
 
 
 def _path_of(path):
-    path = os.fsdecode(path).rstrip("/")
+    path = text_of(path).rstrip("/")
     name_of(os.path.basename(path))
     return path
 

@@ -5,10 +5,11 @@ import os
 import re
 import stat
 
-from ros2store import _ros2store
-from ros2store.files import File, layered
+from ros2store import _ros2store, children
+from ros2store.files import File, layered, name_of, text_of
 
 COPY_BYTES = 8 << 20  # what copy() moves at a time
+_NO_FILE = {errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG}  # a path leads to nothing
 _FLAGS = {"r": 0, "w": os.O_CREAT | os.O_TRUNC, "x": os.O_CREAT | os.O_EXCL, "a": os.O_CREAT | os.O_APPEND}
 
 
@@ -16,6 +17,10 @@ class FileSystem(_ros2store.FileSystem):
     """An opened container. Use it in a `with` statement.
 
     It pickles as its URI: the copy opens the container again."""
+
+    def __init__(self, uri):
+        super().__init__(uri)
+        children.opened(self)
 
     def __repr__(self):
         return f"<ros2store.FileSystem {self.uri!r}{' closed' if self.closed else ''}>"
@@ -46,8 +51,8 @@ class FileSystem(_ros2store.FileSystem):
             raise ValueError("a binary file has no encoding, errors or newline")
         access = os.O_RDWR if plus else os.O_RDONLY if kinds == "r" else os.O_WRONLY
         native = self.open_file(path, _FLAGS[kinds] | access, permissions)
-        name = path if isinstance(path, bytes) else os.fspath(path)
-        file = File(native, name, kinds + "b" + ("+" if plus else ""), self)
+        children.opened(native)
+        file = File(native, name_of(path), kinds + "b" + ("+" if plus else ""), self)
         return layered(file, mode, buffering, encoding, errors, newline)
 
     def pread_many(self, ranges):
@@ -86,6 +91,10 @@ class FileSystem(_ros2store.FileSystem):
         from ros2store.path import Path
         return Path(self, *parts)
 
+    def exists(self, path):
+        """Whether the path leads to a file or directory; false for a link to nothing."""
+        return self._mode(self.stat, path) != 0
+
     def isfile(self, path):
         """Whether the path leads to a regular file."""
         return stat.S_ISREG(self._mode(self.stat, path))
@@ -101,7 +110,9 @@ class FileSystem(_ros2store.FileSystem):
     def _mode(self, how, path):
         try:
             return how(path).st_mode
-        except (FileNotFoundError, NotADirectoryError):
+        except OSError as error:
+            if error.errno not in _NO_FILE:
+                raise
             return 0
 
     def makedirs(self, path, mode=0o755, exist_ok=False):
@@ -110,7 +121,7 @@ class FileSystem(_ros2store.FileSystem):
         try:
             self.mkdir(path, mode)
         except FileNotFoundError:
-            parent = os.path.dirname(os.fspath(path).rstrip(_like(path, "/")))
+            parent = os.path.dirname(name_of(path).rstrip(_like(path, "/")))
             if not parent:
                 raise
             self.makedirs(parent, exist_ok=True)
@@ -147,7 +158,7 @@ class FileSystem(_ros2store.FileSystem):
         """Returns the sorted paths that match, as glob.glob(…, recursive=True) does: `*`, `?` and `[…]` match within a
         name, and none that begins with a dot; `**` matches directories at any depth. Paths are relative to
         `directory`, as the pattern is."""
-        pattern = os.fsdecode(pattern)
+        pattern = text_of(pattern)
         root = "/" if pattern.startswith("/") else ""
         found = [root]
         parts = [part for part in pattern.split("/") if part]
@@ -177,7 +188,9 @@ class FileSystem(_ros2store.FileSystem):
         for path in paths:
             try:
                 names = self.listdir(_join(base, path))
-            except (FileNotFoundError, NotADirectoryError):
+            except OSError as error:
+                if error.errno not in _NO_FILE:
+                    raise
                 continue
             found += [_join(path, name) for name in names
                       if matches(name) and (part.startswith(".") or not name.startswith("."))]
@@ -186,7 +199,7 @@ class FileSystem(_ros2store.FileSystem):
     def rmtree(self, path):
         """Removes a directory and everything in it. Symbolic links are not followed: NotADirectoryError."""
         if self.islink(path):
-            raise NotADirectoryError(errno.ENOTDIR, f"rmtree '{os.fsdecode(path)}': it is a symbolic link")
+            raise NotADirectoryError(errno.ENOTDIR, f"rmtree '{text_of(path)}': it is a symbolic link")
         self._rmtree(path)
 
     def _rmtree(self, path):
@@ -220,13 +233,18 @@ class FileSystem(_ros2store.FileSystem):
         return done
 
 
+def is_unfinished(name):
+    """Whether it is the name of a file that is not complete: a writer has another name for it, or was killed."""
+    return name.startswith(".") and name.endswith(".part")
+
+
 def _like(path, text):
-    return os.fsencode(text) if isinstance(os.fspath(path), bytes) else text
+    return os.fsencode(text) if isinstance(name_of(path), bytes) else text
 
 
 def _join(top, name):
     """os.path.join(), also of bytes and text; "" stays relative."""
-    top = os.fsdecode(top)
+    top = text_of(top)
     if not top or not name or name.startswith("/"):
         return name or top
     return top.rstrip("/") + "/" + name

@@ -3,7 +3,20 @@ import errno
 import io
 import os
 
+from ros2store import _ros2store
+
 DEFAULT_BUFFER_BYTES = 64 << 10
+
+
+def name_of(path):
+    """What os.fspath() returns, or the name of a ros2store.path.Path."""
+    name = getattr(path, "_name_in_container", None)
+    return os.fspath(path) if name is None else name
+
+
+def text_of(path):
+    """name_of(), as os.fsdecode() makes it."""
+    return os.fsdecode(name_of(path))
 
 
 class File(io.RawIOBase):
@@ -126,7 +139,7 @@ class File(io.RawIOBase):
 
     def close(self):
         """Lets running calls end, then closes. A file whose close raises OSError is closed, except with EBUSY:
-        asynchronous requests use it; await them first."""
+        asynchronous requests use it; await aclose()."""
         if self.closed:
             return
         try:
@@ -185,7 +198,16 @@ class File(io.RawIOBase):
         return self
 
     async def __aexit__(self, *exception):
-        self.close()
+        await self.aclose()
+
+    async def aclose(self):
+        """Lets asynchronous requests of this event loop end, also cancelled ones, then closes; as `async with` does."""
+        while not self.closed:
+            try:
+                self.close()
+            except OSError as error:
+                if error.errno != errno.EBUSY or not await self._fs._queued().one_ended():
+                    raise
 
     async def aread(self, bytes, offset):
         """As pread(), and other tasks run meanwhile."""
@@ -255,17 +277,10 @@ class BufferedFile(_Layer, io.BufferedIOBase):
 
     It is no instance of these, because numpy takes such an instance for a file with a fileno()."""
 
-    _OF_BUFFER = ("read", "read1", "readinto1", "readline", "readlines", "write", "writelines", "flush", "seek", "tell",
-                  "truncate", "detach", "readable", "writable", "seekable")
-
     def __init__(self, file, size):
         kind = (io.BufferedRandom if file.readable() and file.writable()
                 else io.BufferedWriter if file.writable() else io.BufferedReader)
         self._buffer = kind(file, size)
-        for name in self._OF_BUFFER:
-            setattr(self, name, getattr(self._buffer, name))
-        if file.readable():
-            self.peek = self._buffer.peek
 
     raw = property(lambda self: self._buffer.raw, doc="The File.")
     name = property(lambda self: self._buffer.name, doc="The path with which the file was opened.")
@@ -280,11 +295,38 @@ class BufferedFile(_Layer, io.BufferedIOBase):
 
     def readinto(self, buffer, offset=None):
         """As File.readinto()."""
-        return self._buffer.readinto(buffer) if offset is None else self._file().readinto(buffer, offset)
+        return self._buffer.readinto(memory_of(buffer, True)) if offset is None else self._file().readinto(buffer, offset)
+
+    def readinto1(self, buffer):
+        """As readinto(), by at most one read of the File."""
+        return self._buffer.readinto1(memory_of(buffer, True))
+
+    def write(self, buffer):
+        """Writes a buffer or a tensor of torch, which is durable after flush() or close(). Returns the bytes."""
+        return self._buffer.write(memory_of(buffer, False))
 
     def close(self):
         """Writes what is buffered, and closes the file. A file whose close raises OSError is closed."""
         self._buffer.close()
+
+
+def _of_buffer(name):
+    # A method of this object, and not of its buffer: the object closes the file when it is collected.
+    def call(self, *arguments):
+        return getattr(self._buffer, name)(*arguments)
+
+    call.__name__, call.__doc__ = name, f"As io.BufferedRandom.{name}()."
+    setattr(BufferedFile, name, call)
+
+
+for _name in ("read", "read1", "readline", "peek", "flush", "seek", "tell", "truncate", "detach", "readable", "writable",
+              "seekable"):
+    _of_buffer(_name)
+
+
+def memory_of(buffer, writable):
+    """The buffer, or that of a tensor of torch, which has no buffer protocol."""
+    return memoryview(_ros2store.View(buffer, writable)) if hasattr(buffer, "data_ptr") else buffer
 
 
 class TextFile(_Layer, io.TextIOWrapper):

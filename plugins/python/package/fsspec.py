@@ -4,27 +4,43 @@
     pandas.read_csv("ros2s+local:///pool/main/a.csv", storage_options={"dir": "/srv/ros2s"})
 
 A URL is the URI of a file: its query (?dir=…) and storage options of the same names are parts of the container's URI.
-In a file system, paths are absolute in the container."""
+In a file system, paths are absolute in the container.
+
+ros2slocal:// and ros2sdpu:// mean ros2s+local:// and ros2s+dpu://, for libraries that know no "+" in a URL: xarray takes
+such a URL for a path of this machine."""
 import datetime
 import errno
 import fnmatch
+import io
 import os
 import posixpath
 import secrets
 import stat
+import sys
 from urllib.parse import quote, unquote
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import _DEFAULT_CALLBACK
+from fsspec.compression import compr
+from fsspec.core import OpenFile, get_compression
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
 from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import common_prefix, isfilelike, stringify_path
 
 import ros2store
+from ros2store.file_system import is_unfinished
+from ros2store.files import memory_of
 
-PROTOCOLS = ("ros2s", "ros2s+local", "ros2s+dpu")
-# Of a container's URI.
-PARAMETERS = ("dir", "socket", "provider", "timeout", "rados", "user", "metadata", "data")
+# The scheme of a container's URI for each protocol.
+SCHEMES = {"ros2s": "ros2s", "ros2s+local": "ros2s+local", "ros2s+dpu": "ros2s+dpu",
+           "ros2slocal": "ros2s+local", "ros2sdpu": "ros2s+dpu"}
+# Of a container's URI. Others in a URL are left to the library, which refuses them.
+PARAMETERS = ("dir", "socket", "provider", "timeout", "durability", "rados", "user", "metadata", "data")
+# Options that fsspec itself has for each file system.
+OPTIONS_OF_FSSPEC = ("use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache", "batch_size",
+                     "default_cache_type", "default_block_size", "asynchronous", "loop")
+LINKS_MAX = 40
+NEW_PERMISSIONS = 0o644
 
 
 def _split(url):
@@ -36,7 +52,7 @@ def _split(url):
     container, _, path = names.partition("/")
     # Other than in a form, '+' is no space: provider=ucx+tcp.
     pairs = [each.partition("=")[::2] for each in query.split("&") if each]
-    return f"{scheme}://{authority}/{pool}/{container}", _decoded(path), {key: _decoded(value) for key, value in pairs}
+    return f"{SCHEMES.get(scheme, scheme)}://{authority}/{pool}/{container}", _decoded(path), {key: _decoded(value) for key, value in pairs}
 
 
 def _decoded(text):
@@ -54,10 +70,10 @@ class Ros2storeFileSystem(AbstractFileSystem):
     provider, timeout and others. With `auto_mkdir` missing directories of a new file are made. With `asynchronous` it is
     an AsyncRos2storeFileSystem.
 
-    pipe, put, copy and files opened with "wb" are atomic: the file gets its name when it is complete. Errors are those
-    of ros2store."""
+    pipe, put, copy and files opened with "w" are atomic: the file gets its name when it is complete. It takes the
+    permissions of a file that it replaces, and a link is followed. Errors are those of ros2store."""
 
-    protocol = PROTOCOLS
+    protocol = tuple(SCHEMES)
     root_marker = "/"
     blocksize = 1 << 22
 
@@ -71,6 +87,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
         uri, path, parameters = _split(uri)
         if path:
             raise ValueError(f"uri={uri}/{path}: it names a path, and a file system is a whole container")
+        unknown = sorted(set(options) - set(PARAMETERS) - set(OPTIONS_OF_FSSPEC))
+        if unknown:
+            raise ValueError(f"'{unknown[0]}' is no option of a container: use {', '.join(PARAMETERS)}, auto_mkdir")
         parameters.update({key: options[key] for key in PARAMETERS if options.get(key) is not None})
         query = "&".join(f"{key}={_encoded(value)}" for key, value in parameters.items())
         self.uri = uri + ("?" + query if query else "")
@@ -90,7 +109,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         path = stringify_path(path)
-        for protocol in PROTOCOLS:
+        for protocol in SCHEMES:
             if path.startswith(protocol + "://"):
                 path = _split(path)[1]
             elif path.startswith(protocol + "::"):
@@ -100,10 +119,10 @@ class Ros2storeFileSystem(AbstractFileSystem):
     @staticmethod
     def _get_kwargs_from_urls(url):
         url = stringify_path(url)
-        if not url.startswith(tuple(protocol + "://" for protocol in PROTOCOLS)):
+        if not url.startswith(tuple(protocol + "://" for protocol in SCHEMES)):
             return {}
-        uri, _, parameters = _split(url)
-        return {"uri": uri, **parameters}
+        _, query, parameters = url.partition("?")
+        return {"uri": _split(url)[0] + query + parameters}
 
     def unstrip_protocol(self, name):
         """The URL of a path."""
@@ -199,7 +218,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def rm(self, path, recursive=False, maxdepth=None):
         """Removes files, and with `recursive` directories with all that is in them."""
         gone = None
-        for each in self.expand_path(path):
+        for each in _expanded(self, path):
             if gone is not None and each.startswith(gone + "/"):
                 continue
             if recursive and self.isdir(each) and not self.islink(each):
@@ -241,6 +260,28 @@ class Ros2storeFileSystem(AbstractFileSystem):
             return self.files.open(path, mode)
         return BufferedFile(self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs)
 
+    def open(self, path, mode="rb", block_size=None, cache_options=None, compression=None, **kwargs):
+        """Opens a file. If the `with` statement of a file that is opened for writing ends in an exception, or that of
+        fsspec.open(), nothing of it is seen."""
+        if mode.translate({ord("b"): None, ord("t"): None}) != "w":
+            return super().open(path, mode, block_size, cache_options, compression, **kwargs)
+        text = {key: kwargs.pop(key) for key in ("encoding", "errors", "newline") if "b" not in mode and key in kwargs}
+        file = layer = super().open(path, "wb", block_size, cache_options, **kwargs)
+        compression = get_compression(self._strip_protocol(path), compression)
+        if compression is not None:
+            layer = _CompressedFile(file, compr[compression](file, mode="w"))
+        return layer if "b" in mode else _TextFile(file, layer, **text)
+
+    def _target(self, path):
+        """The path where a new content of a path goes, to which links lead, and the permissions of the file that it
+        replaces, or None."""
+        for _ in range(LINKS_MAX):
+            attributes, = self._replaced(self._parent(path), [posixpath.basename(path)])
+            if attributes is None or not stat.S_ISLNK(attributes.st_mode):
+                return path, attributes and attributes.st_mode & 0o777
+            path = posixpath.join(self._parent(path), self.files.readlink(path))
+        raise OSError(errno.ELOOP, f"'{path}': {os.strerror(errno.ELOOP)}")
+
     def cat_file(self, path, start=None, end=None, **kwargs):
         """The bytes of a file from `start` to `end`; negative ones count from its end."""
         with self.files.open(self._strip_protocol(path), "rb", 0) as file:
@@ -248,16 +289,21 @@ class Ros2storeFileSystem(AbstractFileSystem):
             return file.pread(bytes, begin)
 
     def cat(self, path, recursive=False, on_error="raise", **kwargs):
-        """The content of a file, or {path: content} of a list, a pattern or a directory, read in one batch."""
+        """The content of a file, or {path: content} of a list, a pattern or a directory, read in one batch. With
+        on_error="return" an exception takes the place of a content, and with "omit" there is no entry."""
+        paths = self._files_of(path, recursive)
+        if paths is None:
+            return self.cat_file(path, **kwargs)
+        contents = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
+                                   on_error="raise" if on_error == "raise" else "return")
+        return _contents(paths, contents, on_error)
+
+    def _files_of(self, path, recursive):
+        """The files that cat() returns, or None: the path is that of one file."""
         paths = self.expand_path(path, recursive)
         if isinstance(path, str) and paths == [self._strip_protocol(path)]:
-            return self.cat_file(paths[0], **kwargs)
-        if recursive:
-            paths = [each for each in paths if not self.isdir(each)]
-        contents = self.cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
-                                   on_error="return" if on_error != "raise" else "raise")
-        return {each: content for each, content in zip(paths, contents)
-                if on_error != "omit" or not isinstance(content, Exception)}
+            return None
+        return [each for each in paths if not self.isdir(each)] if recursive else paths
 
     def cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         """The bytes of each (path, start, end), read in one batch: each file is opened once. With on_error="return" an
@@ -277,14 +323,51 @@ class Ros2storeFileSystem(AbstractFileSystem):
         self._pipe_many({self._strip_protocol(each): data for each, data in values.items()}, **kwargs)
 
     def _pipe_many(self, values, mode="overwrite", **kwargs):
-        directories = {}
+        is_new = mode == "create"
+        directories, batches = {}, {}
         for path, value in values.items():
-            directories.setdefault(self._parent(path), []).append((posixpath.basename(path), value))
+            directories.setdefault(self._parent(path), {})[posixpath.basename(path)] = value
         for directory, items in directories.items():
-            self._make_parent(posixpath.join(directory, "x"))
-            for error in self.files.write_many(items, directory, publish=True, new=mode == "create"):
+            for (name, value), attributes in zip(items.items(), self._replaced(directory, list(items))):
+                path, permissions = posixpath.join(directory, name), attributes and attributes.st_mode & 0o777
+                if attributes is not None and stat.S_ISLNK(attributes.st_mode) and not is_new:
+                    path, permissions = self._target(path)
+                batch = self._parent(path), permissions or NEW_PERMISSIONS
+                batches.setdefault(batch, []).append((posixpath.basename(path), value))
+        for (directory, permissions), items in batches.items():
+            for error in self.files.write_many(items, directory, publish=True, new=is_new, mode=permissions):
                 if error is not None:
                     raise error
+
+    def _replaced(self, directory, names):
+        """The attributes of each name in a directory, or None. The directory is made if it is missing."""
+        try:
+            return self.files.stat_many(names, directory)
+        except FileNotFoundError:
+            self._make_parent(posixpath.join(directory, "x"))
+            return [None] * len(names)
+
+    def walk(self, path, maxdepth=None, topdown=True, detail=False, **kwargs):
+        """Yields (directory, names of directories, names of other files), with `detail` {name: info} of each, of at most
+        `maxdepth` levels. Links to directories are not followed, and files that are not complete (.*.part) left out."""
+        path = self._strip_protocol(path)
+        try:
+            found = {posixpath.basename(info["name"]): info for info in self.ls(path)}
+        except OSError:
+            return
+        if list(found) == [posixpath.basename(path)] and self.isfile(path):
+            found = {"": found.popitem()[1]}
+        directories = {name: info for name, info in found.items() if info["type"] == "directory"}
+        files = {name: info for name, info in found.items() if info["type"] != "directory" and not is_unfinished(name)}
+        names = (directories, files) if detail else (list(directories), list(files))
+        if topdown:
+            yield path, *names
+        if maxdepth is None or maxdepth > 1:
+            for info in directories.values():
+                if not info["islink"]:
+                    yield from self.walk(info["name"], maxdepth and maxdepth - 1, topdown, detail)
+        if not topdown:
+            yield path, *names
 
     # ---- patterns
     def glob(self, path, maxdepth=None, detail=False, **kwargs):
@@ -304,8 +387,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
         return matching if detail else list(matching)
 
     def expand_path(self, path, recursive=False, maxdepth=None, **kwargs):
-        """The paths that a path, a pattern or a list of them stands for, with `recursive` also those below."""
-        return _expanded(self, path, recursive, maxdepth)
+        """The paths that a path, a pattern or a list of them stands for, with `recursive` also those below. Without it, a
+        path need not exist."""
+        return _expanded(self, path, recursive, maxdepth, must_exist=recursive)
 
     # ---- copies: to another place in the container, from it, and to it
     def _copies(self, source, target, recursive, maxdepth, source_fs, target_is_directory):
@@ -356,24 +440,38 @@ class Ros2storeFileSystem(AbstractFileSystem):
             self.files.makedirs(path2, exist_ok=True)
             return
         self._make_parent(path2)
-        self._published(path2, lambda hidden: self.files.copy(path1, hidden))
+
+        def write(hidden, permissions):
+            self.files.copy(path1, hidden)
+            if permissions is not None:
+                self.files.chmod(hidden, permissions)
+
+        self._published(path2, write)
 
     def _published(self, path, write):
-        """Calls write(name) with a hidden name, and then renames that to the path."""
+        """Calls write(name, permissions) with a hidden name, and then renames that to the path."""
+        path, permissions = self._target(path)
         hidden = _hidden(path)
         try:
-            write(hidden)
-            self.files.replace(hidden, path)
+            write(hidden, permissions)
+            self._publish(hidden, path)
         except BaseException:
             self.files.path(hidden).unlink(missing_ok=True)
             raise
+
+    def _publish(self, hidden, path):
+        """Renames a file when it is durable, and makes that durable, also in a container with durability=fsync."""
+        with self.files.open(hidden, "rb", 0) as file:
+            file.fsync()
+            self.files.replace(hidden, path)
+            file.fsync()
 
     def mv(self, path1, path2, recursive=False, maxdepth=None, **kwargs):
         """Renames a file or directory at once. Of a pattern or a list, the files are moved one by one, and with
         `recursive` the directories. Into path2 if it is a directory or ends in "/"."""
         target = self._kept(path2)
         is_directory = self.isdir(target) or target.endswith("/")
-        sources = self.expand_path(path1)
+        sources = _expanded(self, path1)
         is_one = isinstance(path1, str) and sources == [self._strip_protocol(path1)]
         for source in sources:
             if not is_one and not recursive and self.isdir(source):
@@ -437,8 +535,9 @@ class Ros2storeFileSystem(AbstractFileSystem):
             raise FileExistsError(errno.EEXIST, f"put '{rpath}': it exists")
         self._make_parent(rpath)
 
-        def write(hidden):
-            with open(lpath, "rb", 0) as local, self.files.open(hidden, "xb", 0) as file:
+        def write(hidden, permissions):
+            with (open(lpath, "rb", 0) as local,
+                  self.files.open(hidden, "xb", 0, permissions=permissions or NEW_PERMISSIONS) as file):
                 callback.set_size(os.fstat(local.fileno()).st_size)
                 self._pour(local, file, callback)
 
@@ -459,6 +558,14 @@ class AsyncRos2storeFileSystem(Ros2storeFileSystem):
 
     async def _cat_file(self, path, start=None, end=None, **kwargs):
         return (await self._cat_ranges([path], start, end, on_error="raise"))[0]
+
+    async def _cat(self, path, recursive=False, on_error="raise", **kwargs):
+        paths = self._files_of(path, recursive)
+        if paths is None:
+            return await self._cat_file(path, **kwargs)
+        contents = await self._cat_ranges(paths, kwargs.get("start"), kwargs.get("end"),
+                                          on_error="raise" if on_error == "raise" else "return")
+        return _contents(paths, contents, on_error)
 
     async def _cat_ranges(self, paths, starts, ends, max_gap=None, on_error="return", **kwargs):
         with _Ranges(self, paths, starts, ends, max_gap) as ranges:
@@ -522,6 +629,7 @@ class BufferedFile(AbstractBufferedFile):
 
     def __init__(self, fs, path, mode="rb", block_size="default", autocommit=True, cache_type="readahead", **kwargs):
         self._file = self._hidden = None
+        self._is_given_up = False
         if mode == "rb":
             self._file = fs.files.open(path, "rb", 0)
             kwargs["size"] = self._file.size()
@@ -532,23 +640,30 @@ class BufferedFile(AbstractBufferedFile):
 
     def readinto(self, buffer):
         """Fills a buffer from the position on; returns the bytes read."""
-        memory = memoryview(buffer).cast("B")
+        memory = memoryview(memory_of(buffer, True)).cast("B")
         if self.mode != "rb" or self.closed or len(memory) < self.blocksize:
-            return super().readinto(buffer)
+            return super().readinto(memory)
         count = self._file.readinto(memory, self.loc)
         self.loc += count
         return count
+
+    def write(self, data):
+        """Writes a buffer or a tensor of torch; returns the bytes."""
+        return super().write(memory_of(data, False))
 
     def _initiate_upload(self):
         if self.mode == "ab":
             self._file = self.fs.files.open(self.path, "ab", 0)
         else:
-            self._hidden = _hidden(self.path)
-            self._file = self.fs.files.open(self._hidden, "xb", 0)
+            self._target, permissions = self.fs._target(self.path)
+            hidden = _hidden(self._target)
+            self._file = self.fs.files.open(hidden, "xb", 0, permissions=permissions or NEW_PERMISSIONS)
+            self._hidden = hidden
 
     def _upload_chunk(self, final=False):
         self._file.write(self.buffer.getbuffer())
         if final:
+            self._file.fsync()
             self._file.close()
             if self.autocommit:
                 self.commit()
@@ -557,8 +672,12 @@ class BufferedFile(AbstractBufferedFile):
     def commit(self):
         """Gives the file its name."""
         if self._hidden is not None:
-            self.fs.files.replace(self._hidden, self.path)
+            self.fs._publish(self._hidden, self._target)
             self._hidden = None
+
+    def give_up(self):
+        """Makes close() discard what was written."""
+        self._is_given_up = True
 
     def discard(self):
         """Removes what was written."""
@@ -570,6 +689,9 @@ class BufferedFile(AbstractBufferedFile):
 
     def close(self):
         """Writes what is buffered, and closes the file. After an error nothing is left of a new file."""
+        if self.mode == "wb" and not self.closed and (self._is_given_up or _ends_in_exception(self)):
+            self.discard()
+            return
         try:
             super().close()
         except BaseException:
@@ -580,9 +702,75 @@ class BufferedFile(AbstractBufferedFile):
                 self._file.close()
 
     def __exit__(self, kind, *error):
-        if kind is not None and self.mode == "wb":
-            self.discard()
+        if kind is not None:
+            self.give_up()
         self.close()
+
+
+class _Layer:
+    """Of a file that is written through it: an exception that ends the `with` statement is told to the file."""
+
+    def __init__(self, file, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self._file = file
+
+    def __exit__(self, kind, *error):
+        if kind is not None:
+            self._file.give_up()
+        self.close()
+
+
+class _TextFile(_Layer, io.TextIOWrapper):
+    pass
+
+
+class _CompressedFile(_Layer, io.BufferedIOBase):
+    """Closes the file, too, which the compressing object does not."""
+
+    def __init__(self, file, compressing):
+        super().__init__(file)
+        self._compressing = compressing
+
+    def writable(self):
+        return True
+
+    def write(self, data):
+        return self._compressing.write(data)
+
+    def flush(self):
+        if not self._compressing.closed:
+            self._compressing.flush()
+
+    def tell(self):
+        return self._compressing.tell()
+
+    def close(self):
+        if self.closed:
+            return
+        try:
+            self._compressing.close()
+        except BaseException:
+            self._file.give_up()
+            raise
+        finally:
+            self._file.close()
+            super().close()
+
+
+def _ends_in_exception(file):
+    """Whether fsspec closes the file because the `with` statement of its OpenFile ends in an exception, of which it tells
+    nothing."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        if frame.f_code is OpenFile.__exit__.__code__ and any(each is file for each in frame.f_locals["self"].fobjects):
+            return any(frame.f_locals.get("args", ()))
+        frame = frame.f_back
+    return False
+
+
+def _contents(paths, contents, on_error):
+    return {path: content for path, content in zip(paths, contents)
+            if on_error != "omit" or not isinstance(content, Exception)}
 
 
 def _is_pattern(path):
@@ -599,13 +787,16 @@ def _matches(parts, names):
     return bool(names) and fnmatch.fnmatchcase(names[0], parts[0]) and _matches(parts[1:], names[1:])
 
 
-def _expanded(fs, path, recursive, maxdepth):
+def _expanded(fs, path, recursive=False, maxdepth=None, must_exist=True):
     """The paths of `fs` that a path, a pattern or a list of them stands for, sorted."""
     if maxdepth is not None and maxdepth < 1:
         raise ValueError("maxdepth is at least 1")
     out = set()
     for each in [path] if isinstance(path, (str, os.PathLike)) else path:
         each = fs._strip_protocol(each)
+        if not (must_exist or _is_pattern(each)):
+            out.add(each)
+            continue
         exists = fs.lexists(each)
         if not exists and not _is_pattern(each):
             raise FileNotFoundError(errno.ENOENT, f"'{each}': not found")

@@ -6,19 +6,23 @@ from pathlib import PurePosixPath
 
 class Path:
     """A path of a FileSystem. Its methods and properties are those of pathlib.Path, and their errors are those of the
-    FileSystem. `/` joins. Paths of the same URI compare and hash by their names. os.fspath() gives the path in the
-    container."""
+    FileSystem. `/` joins. Paths of the same URI compare and hash by their names. str() gives the name in the container.
+    It is no path of this machine: functions that would open it there raise TypeError."""
     __slots__ = ("fs", "_pure")
 
     def __init__(self, fs, *parts):
         self.fs = fs
         self._pure = PurePosixPath(*(part._pure if isinstance(part, Path) else os.fsdecode(part) for part in parts))
 
+    @property
+    def _name_in_container(self):
+        return "" if str(self._pure) == "." else str(self._pure)
+
     def _with(self, pure):
         return type(self)(self.fs, pure)
 
     def __fspath__(self):
-        return "" if str(self._pure) == "." else str(self._pure)
+        raise TypeError(f"'{self}' is a path in {self.fs.uri}, and not of this machine: use a file from its open()")
 
     def __str__(self):
         return str(self._pure)
@@ -169,12 +173,12 @@ class Path:
 
     def walk(self, top_down=True, on_error=None, follow_symlinks=False):
         """Yields (path, names of directories, names of other files), as FileSystem.walk()."""
-        for top, directories, files in self.fs.walk(self.__fspath__(), top_down, on_error, follow_symlinks):
+        for top, directories, files in self.fs.walk(self._name_in_container, top_down, on_error, follow_symlinks):
             yield self._with(PurePosixPath(top)), directories, files
 
     def rglob(self, pattern):
         """Yields the paths at any depth below this one whose last name matches."""
-        for top, directories, files in self.fs.walk(self.__fspath__()):
+        for top, directories, files in self.fs.walk(self._name_in_container):
             for name in fnmatch.filter(directories + files, pattern):
                 yield self._with(PurePosixPath(top, name))
 

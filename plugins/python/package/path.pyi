@@ -7,12 +7,11 @@ from typing_extensions import Buffer, Self
 
 from ros2store import FileSystem
 
-Name = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+Name = str | bytes | os.PathLike[str] | os.PathLike[bytes] | Path
 
 class Path:
     fs: FileSystem
     def __init__(self, fs: FileSystem, *parts: Name) -> None: ...
-    def __fspath__(self) -> str: ...
     def __truediv__(self, other: Name) -> Self: ...
     def __lt__(self, other: Self) -> bool: ...
     @property

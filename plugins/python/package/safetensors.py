@@ -15,6 +15,8 @@ import mmap
 import os
 import secrets
 
+from ros2store.files import text_of
+
 HEADER_BYTES_MAX = 100_000_000  # of the format
 DIMENSIONS_MAX = 64  # of a tensor of torch
 SCAN_BYTES = 1 << 20
@@ -39,7 +41,7 @@ def load_with_metadata(fs, path, framework="torch"):
     library = importlib.import_module(framework)
     memory = read_file(fs, path, library)
     view = memoryview(_array(memory))
-    entries, metadata = parse(os.fsdecode(path), len(memory), lambda begin, end: bytes(view[begin:end]))
+    entries, metadata = parse(text_of(path), len(memory), lambda begin, end: bytes(view[begin:end]))
     return {name: tensor_of(library, memory, *entry) for name, entry in entries.items()}, metadata
 
 
@@ -185,7 +187,7 @@ def _first_bad(file, offset, size):
 
 def write_file(fs, path, memory):
     """Writes a file whose name appears when it is complete and durable."""
-    directory, name = os.path.split(os.fsdecode(path))
+    directory, name = os.path.split(text_of(path))
     hidden = os.path.join(directory, f".{name}.{secrets.token_hex(4)}.part")
     try:
         with fs.open(hidden, "xb", 0) as file:

@@ -16,6 +16,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, get_worker_info
 
 import ros2store
+from ros2store.file_system import is_unfinished
+from ros2store.files import text_of
 
 INDEX_THREADS = 8
 INDEX_BUFFER_BYTES = 4096
@@ -25,18 +27,18 @@ class Files(Dataset):
     """A map-style dataset of files: sample i is decode(path, bytes), by default that pair.
 
     `fs` is a FileSystem or a URI. `files` is a directory, of which it takes all regular files at any depth in the order
-    of their paths relative to it, or a list of paths, all of them absolute or none. Names that are not UTF-8 are as
+    of their paths relative to it, without those that are not complete (.*.part), or a list of paths, all of them absolute or none. Names that are not UTF-8 are as
     os.fsdecode() makes them. Errors are those of read_many."""
 
     def __init__(self, fs, files="", decode=None):
         self.fs = _opened(fs)
         self.decode = decode
         if isinstance(files, (str, bytes, os.PathLike)):
-            self.directory = os.fsdecode(files)
+            self.directory = text_of(files)
             found = sorted(_files_below(self.fs, self.directory))
             self.paths, self._sizes = [path for path, _ in found], [size for _, size in found]
         else:
-            self.paths, self._sizes = [os.fsdecode(path) for path in files], None
+            self.paths, self._sizes = [text_of(path) for path in files], None
             self.directory = "/" if all(path.startswith("/") for path in self.paths) else ""
 
     def __len__(self):
@@ -66,7 +68,7 @@ class Tars(Dataset):
     def __init__(self, fs, tars, decode=None):
         self.fs = _opened(fs)
         self.decode = decode
-        self.tars = [os.fsdecode(path) for path in tars]
+        self.tars = [text_of(path) for path in tars]
         self._open = {}
         with concurrent.futures.ThreadPoolExecutor(INDEX_THREADS) as pool:
             indices = list(pool.map(self._index_of, self.tars))
@@ -122,8 +124,9 @@ class Tars(Dataset):
                             members.append((suffix, member.offset_data, member.size))
                     end = tar.offset
             except tarfile.TarError as error:
-                raise _wrong(path, file.tell(), error) from None
+                raise _wrong(path, min(file.tell(), file.size()), error) from None
             # tarfile takes a damaged header for the end.
+            end = min(end, file.size())
             if file.pread(tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
                 raise _wrong(path, end, "there is neither a header nor the end mark")
         return samples
@@ -249,7 +252,7 @@ def _files_below(fs, top, prefix=""):
     for name, attributes in fs.scandir(os.path.join(top, prefix)):
         if stat.S_ISDIR(attributes.st_mode):
             yield from _files_below(fs, top, prefix + name + "/")
-        elif stat.S_ISREG(attributes.st_mode):
+        elif stat.S_ISREG(attributes.st_mode) and not is_unfinished(name):
             yield prefix + name, attributes.st_size
 
 

@@ -76,6 +76,7 @@ def measure(options, place, document, tally):
         add({f"files, {workers} workers, cold": "cold", f"files, {workers} workers, second epoch": "second"},
             (ext4, mounted, module), "epochs", workers)
     add({"checkpoint, wait of a step": "stall", "checkpoint, load": "load"}, (ext4, module), "checkpoint", options.mib, RANKS)
+    add({"read_many, beside open and read, cold": "batches"}, (ext4, module), "batches", files)
     library = built / "lib/libros2store.so.0"
     turns = [module.figures(built, "read_many", files, library) for _ in range(options.turns)]
     told.add(sides.Row("read_many", workload="read_many"), (Place("C", None, ""), Place("Python", None, "")),
@@ -88,7 +89,7 @@ def measure(options, place, document, tally):
     embedded = Place("embedded", None, ours.embedded().uri)
     embedded.run(built, "make", 1)
     for side in (module, embedded):
-        for words in (("fork", FORKS), ("start",)):
+        for words in (("fork", FORKS), ("start",), ("start", "cold")):
             turns = [side.figures(built, *words) for _ in range(options.turns)]
             for name in turns[0]:
                 told.add(sides.Row(name, workload=name), (side,), [[turn[name] for turn in turns]])

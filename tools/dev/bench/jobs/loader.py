@@ -4,6 +4,7 @@
 
 Each line that it prints is a workload, its operations and its seconds; `cpu`: seconds of its processes."""
 import ctypes
+import importlib.util
 import os
 import random
 import resource
@@ -68,12 +69,13 @@ class Plain:
             return len(file.read())
 
 
-def forget(place):
-    """Removes plain files from the page cache."""
-    for entry in os.scandir(place + "/files"):
-        descriptor = os.open(entry.path, os.O_RDONLY)
-        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-        os.close(descriptor)
+def forget(folder):
+    """Removes the files of a folder from the page cache."""
+    for entry in os.scandir(folder):
+        if entry.is_file():
+            descriptor = os.open(entry.path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
 
 
 def length(_, data):
@@ -89,7 +91,7 @@ def epochs(place, workers):
         samples = Files(place, "files", length)
         loader = Loader(Stream(samples, BATCH, seed=SEED), num_workers=workers)
     else:
-        forget(place)
+        forget(place + "/files")
         samples = Plain(place)
         loader = torch.utils.data.DataLoader(samples, batch_size=BATCH, shuffle=True, num_workers=workers)
     for epoch in "cold", "second":
@@ -98,6 +100,26 @@ def epochs(place, workers):
         took = time.monotonic() - began
         assert read == sum(sizes(len(samples)))
         tell(epoch, len(samples), took)
+
+
+def batches(place, count):
+    """All files once, cold, in the order of their names."""
+    names = [name_of(i) for i in range(int(count))]
+    if is_uri(place):
+        import ros2store
+        with ros2store.open(place) as fs:
+            began = time.monotonic()
+            read = sum(len(content) for begin in range(0, len(names), BATCH)
+                       for content in fs.read_many(names[begin:begin + BATCH], "files"))
+            took = time.monotonic() - began
+    else:
+        forget(place + "/files")
+        plain = Plain(place)
+        began = time.monotonic()
+        read = sum(plain[i] for i in range(len(plain)))
+        took = time.monotonic() - began
+    assert read == sum(sizes(len(names)))
+    tell("batches", len(names), took)
 
 
 class ReadItem(ctypes.Structure):
@@ -217,27 +239,31 @@ def fork(place, turns):
     import ros2store
     with ros2store.open(place) as fs:
         fs.exists("files")
-        for _ in range(int(turns)):
-            began = time.monotonic()
+        for turn in range(int(turns)):
             child = os.fork()
             if child == 0:
                 began = time.monotonic()
                 fs.exists("files")
-                tell("first use in a forked child", 1, time.monotonic() - began)
+                tell(f"first use in {'a' if turn else 'the first'} forked child", 1, time.monotonic() - began)
                 os._exit(0)
             assert os.waitpid(child, 0)[1] == 0
 
 
-def start(place):
-    """The import of the package and the first open, in a process whose files are in memory."""
+def start(place, *is_cold):
+    """The import of the package and the first open, in a process whose files are in memory. If it is cold, those of the
+    package and the library are not, except what other processes have mapped."""
+    if is_cold:
+        package = os.path.dirname(importlib.util.find_spec("ros2store").origin)
+        forget(package)
+        forget(os.path.join(package, "../../lib"))
     began = time.monotonic()
     import ros2store
     ros2store.open(place).close()
-    tell("import and open", 1, time.monotonic() - began)
+    tell("import and open" + ", cold" * len(is_cold), 1, time.monotonic() - began)
 
 
 if __name__ == "__main__":
-    WORKLOADS = {each.__name__: each for each in (epochs, read_many, records, rank, checkpoint, fork, start)}
+    WORKLOADS = {each.__name__: each for each in (epochs, batches, read_many, records, rank, checkpoint, fork, start)}
     if sys.argv[2] == "make":
         make(sys.argv[1], int(sys.argv[3]))
     else:
