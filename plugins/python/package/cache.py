@@ -16,11 +16,15 @@ any more. Only arguments that are wrong raise, and calls after close() (OSError 
 Any number of threads may use a cache. Calls release the GIL, and the threads of the cache do not take it.
 """
 import asyncio
+import hashlib
+import re
 import weakref
 
+import ros2store
 from ros2store import _ros2store
 
 LOOK_KEYS = 4096  # what leading() looks for at a time
+NAME = re.compile(r"([0-9a-f]{2}){1,64}")  # of a block's file
 
 
 class BlockCache:
@@ -35,6 +39,7 @@ class BlockCache:
         self._native = _ros2store.BlockCache(_with_timeout(uri, deadline), directory, deadline, threads)
         self._queue = _ros2store.BlockQueue(self._native)
         self._loops = weakref.WeakKeyDictionary()
+        self._directory = directory
         self.uri = uri
 
     def __repr__(self):
@@ -90,6 +95,12 @@ class BlockCache:
     def delete_many(self, keys):
         """Removes blocks. Returns for each whether it is gone, also if there was none."""
         return self._native.delete(keys)
+
+    def clear(self):
+        """Removes all blocks, also those that others put. Raises OSError. It has no deadline."""
+        with ros2store.open(self.uri) as fs:
+            names = [name for name in fs.listdir(self._directory) if NAME.fullmatch(name)]
+        self.delete_many([bytes.fromhex(name) for name in names])
 
     # ---- a queue: calls return an id, and a descriptor is readable when some have ended
     def submit_put(self, keys, blocks):
@@ -152,6 +163,13 @@ class BlockCache:
         if loop not in self._loops:
             self._loops[loop] = _LoopQueue(self._native, loop)
         return self._loops[loop]
+
+
+def short_keys(namespace, keys):
+    """Keys of 32 bytes for str or bytes of any length. Those of another namespace differ."""
+    begin = hashlib.blake2b(namespace.encode(), digest_size=32).digest()
+    return [hashlib.blake2b(key.encode() if isinstance(key, str) else key, key=begin, digest_size=32).digest()
+            for key in keys]
 
 
 class _LoopQueue:
