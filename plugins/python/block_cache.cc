@@ -102,9 +102,9 @@ class Staging {
 struct BlockCache::Entry {
     Item* item;
     int64_t result = -ETIMEDOUT;
-    char* file = nullptr;         // in staging memory: header and block
-    const char* block = nullptr;  // there: what the caller's memory gets
-    bool is_present = false;      // the key was there before the put
+    char* file = nullptr;  // in staging memory: the header, if there is one, and the block
+    char* block = nullptr;
+    bool is_present = false;  // the key was there before the put
 };
 
 // The items of some pieces.
@@ -118,12 +118,13 @@ class BlockCache::Batch {
         }
     }
     // Gives each entry its part of the staging memory.
-    void stage(Staging& staging) {
+    void stage(Staging& staging, size_t header_bytes) {
         size_t all = 0;
         for (const Entry& entry : entries) all += stride_of(entry.item->bytes);
         char* at = staging.room(all);
         for (Entry& entry : entries) {
             entry.file = at;
+            entry.block = at + header_bytes;
             at += stride_of(entry.item->bytes);
         }
     }
@@ -163,34 +164,16 @@ std::vector<ros2s_read_item> read_files(const ros2store::FileSystem& fs,
     return items;
 }
 
-// Sets the result of a block that was read, and where it is. Returns whether it is to be removed:
-// it was damaged.
+// What a file is that was read: the bytes of its block, or a negative errno.
 template <class Entry>
-bool take_block(Entry& entry, const ros2s_read_item& read) {
-    entry.result = read.result;
-    if (read.result < 0) return read.result == -EIO;
+int64_t checked(const Entry& entry, const ros2s_read_item& read) {
     Header header{};
     if (read.size >= sizeof header) std::memcpy(&header, entry.file, sizeof header);
-    if (!is_block(header)) {
-        entry.result = -EBADMSG;  // somebody else's file
-        return false;
-    }
-    if (header.bytes != read.size - sizeof header) {
-        entry.result = -EBADMSG;
-        return true;
-    }
-    if (header.bytes > entry.item->bytes) {
-        entry.result = -EMSGSIZE;
-        return false;
-    }
-    const char* block = entry.file + sizeof header;
-    if (header.checksum != header_of(entry.item->name, block, header.bytes).checksum) {
-        entry.result = -EBADMSG;
-        return true;
-    }
-    entry.block = block;
-    entry.result = static_cast<int64_t>(header.bytes);
-    return false;
+    if (!is_block(header)) return -EINVAL;
+    if (header.bytes != read.size - sizeof header) return -EBADMSG;
+    if (header.bytes > entry.item->bytes) return -EMSGSIZE;
+    const Header right = header_of(entry.item->name, entry.block, header.bytes);
+    return header.checksum == right.checksum ? static_cast<int64_t>(header.bytes) : -EBADMSG;
 }
 
 }  // namespace
@@ -223,14 +206,16 @@ uint64_t BlockCache::Piece::bytes() const {
 
 BlockCache::BlockCache(const Options& options)
     : options_(options), process_(getpid()), fs_(std::in_place, options.uri, "cache") {
-    for (size_t end = 0; end != std::string::npos && !options.directory.empty();) {
-        end = options.directory.find('/', end + 1);
-        const int error = error_of([&] { fs_->mkdir(options.directory.substr(0, end)); });
-        if (error != 0 && error != EEXIST) {
-            throw ros2store::Error(error, ros2s_last_error());
-        }
+    // No block has this name, and only a container of blocks knows no renames.
+    constexpr const char* no_name = "%no block";
+    is_of_blocks_ = ros2s_rename(fs_->get(), no_name, no_name, 0) == -EOPNOTSUPP;
+    if (is_of_blocks_) {
+        options_.directory.clear();
+    } else {
+        header_bytes_ = sizeof(Header);
+        make_directory();
     }
-    directory_.emplace(fs_->open_directory(options.directory));
+    directory_.emplace(fs_->open_directory(options_.directory));
     try {
         for (unsigned i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
         threads_.emplace_back([this] { watch_deadlines(); });
@@ -238,6 +223,30 @@ BlockCache::BlockCache(const Options& options)
         close();
         throw ros2store::Error(error.code().value(), "a cache cannot start its threads");
     }
+}
+
+void BlockCache::make_directory() {
+    const std::string& path = options_.directory;
+    for (size_t end = 0; end != std::string::npos && !path.empty();) {
+        end = path.find('/', end + 1);
+        const int error = error_of([&] { fs_->mkdir(path.substr(0, end)); });
+        if (error != 0 && error != EEXIST) throw ros2store::Error(error, ros2s_last_error());
+    }
+}
+
+std::string BlockCache::name_of(std::string_view key) const {
+    static constexpr char digits[] = "0123456789abcdef";
+    const auto is_shown = [](char c) { return c > ' ' && c < 0x7f && c != '/'; };
+    if (is_of_blocks_ && key != "." && key != ".." && key.front() != '%' &&
+        std::ranges::all_of(key, is_shown)) {
+        return std::string(key);
+    }
+    std::string name = "%";
+    for (const char each : key) {
+        name += digits[static_cast<unsigned char>(each) >> 4];
+        name += digits[static_cast<unsigned char>(each) & 15];
+    }
+    return name;
 }
 
 bool BlockCache::is_closed() const {
@@ -373,12 +382,11 @@ void BlockCache::watch_deadlines() {
 }
 
 void BlockCache::put(Batch& batch, Staging& staging) {
-    batch.stage(staging);
+    batch.stage(staging, header_bytes_);
     batch.for_each_piece([](std::span<Entry> entries, const std::shared_ptr<Job>& job) {
         job->use_memory([&] {
             for (Entry& entry : entries) {
-                const Item& item = *entry.item;
-                std::memcpy(entry.file + sizeof(Header), item.data, item.bytes);
+                std::memcpy(entry.block, entry.item->data, entry.item->bytes);
                 entry.result = -EINPROGRESS;
             }
         });
@@ -386,15 +394,19 @@ void BlockCache::put(Batch& batch, Staging& staging) {
     std::vector<Entry*> left;
     for (Entry& entry : batch.entries) {
         if (entry.result != -EINPROGRESS) continue;
-        const Header header =
-            header_of(entry.item->name, entry.file + sizeof(Header), entry.item->bytes);
-        std::memcpy(entry.file, &header, sizeof header);
         left.push_back(&entry);
+        if (is_of_blocks_) continue;
+        const Header header = header_of(entry.item->name, entry.block, entry.item->bytes);
+        std::memcpy(entry.file, &header, sizeof header);
+    }
+    if (is_of_blocks_) {
+        write(left, ROS2S_WRITE_NEW);
+        return;
     }
     // Once more where another put of the same key was first.
     for (int turn = 0; turn < 2 && !left.empty(); ++turn) {
         compare_with_present(left);
-        write(left);
+        write(left, ROS2S_WRITE_NEW | ROS2S_WRITE_PUBLISH);
     }
 }
 
@@ -427,28 +439,36 @@ void BlockCache::compare_with_present(std::vector<Entry*>& left) {
 }
 
 // Leaves those whose key another put has taken meanwhile.
-void BlockCache::write(std::vector<Entry*>& left) {
+void BlockCache::write(std::vector<Entry*>& left, uint32_t flags) {
     std::vector<ros2s_write_item> items;
     for (const Entry* entry : left) {
         items.push_back(
             {entry->item->name.c_str(), entry->file, sizeof(Header) + entry->item->bytes, 0});
     }
-    directory_->write_many(items, ROS2S_WRITE_NEW | ROS2S_WRITE_PUBLISH);
+    directory_->write_many(items, flags);
     for (size_t i = 0; i < left.size(); ++i) left[i]->result = items[i].result;
     std::erase_if(left, [](const Entry* entry) { return entry->result != -EEXIST; });
 }
 
 void BlockCache::get(Batch& batch, Staging& staging) {
-    batch.stage(staging);
+    batch.stage(staging, header_bytes_);
     std::vector<ros2s_read_item> items;
     for (const Entry& entry : batch.entries) {
         items.push_back(
-            {entry.item->name.c_str(), entry.file, sizeof(Header) + entry.item->bytes, 0, 0});
+            {entry.item->name.c_str(), entry.file, header_bytes_ + entry.item->bytes, 0, 0});
     }
     items = read_files(*fs_, options_.directory, std::move(items));
     std::vector<std::string> damaged;
     for (size_t i = 0; i < items.size(); ++i) {
-        if (take_block(batch.entries[i], items[i])) damaged.push_back(batch.entries[i].item->name);
+        Entry& entry = batch.entries[i];
+        entry.result = items[i].result;
+        if (entry.result >= 0 && is_of_blocks_ && items[i].size > entry.item->bytes) {
+            entry.result = -EMSGSIZE;
+        } else if (entry.result >= 0 && !is_of_blocks_) {
+            entry.result = checked(entry, items[i]);
+        }
+        const bool is_damaged = entry.result == -EIO || entry.result == -EBADMSG;
+        if (is_damaged) damaged.push_back(entry.item->name);
     }
     drop(damaged);
 }
@@ -488,7 +508,7 @@ void BlockCache::hand_over(Batch& batch) {
     batch.for_each_piece([&](std::span<Entry> entries, const std::shared_ptr<Job>& job) {
         const bool in_time = job->use_memory([&] {
             for (const Entry& entry : entries) {
-                if (entry.block != nullptr) {
+                if (job->operation == Operation::get && entry.result > 0) {
                     std::memcpy(entry.item->data, entry.block, static_cast<size_t>(entry.result));
                 }
                 entry.item->result = entry.result;

@@ -1,5 +1,6 @@
-// A cache of blocks in a directory of a container. A block is a file, which appears when it is
-// whole: docs/formats/blocks.md.
+// A cache of blocks in a container. In a container of blocks (`container create --cache`) the store
+// keeps, compares and verifies them. In another one a block is a file in a directory, which appears
+// when it is whole: docs/formats/blocks.md.
 //
 // Threads of the cache make the library's calls, with memory of their own. A job ends at its
 // deadline also if the library's call does not return: what comes later is dropped. Nobody waits
@@ -18,6 +19,7 @@
 #include <optional>
 #include <ros2store/ros2store.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -30,7 +32,8 @@ constexpr uint64_t block_bytes_max = (uint64_t{64} << 20) - 4096;
 
 struct Options {
     std::string uri;
-    std::string directory;  // below the URI's path; made if it is missing
+    // Below the URI's path; made if it is missing. A container of blocks has none.
+    std::string directory;
     std::chrono::nanoseconds deadline{std::chrono::seconds(1)};
     unsigned threads = 4;
 };
@@ -63,6 +66,9 @@ class BlockCache {
     [[nodiscard]] bool is_closed() const;
     [[nodiscard]] bool is_of_this_process() const;
     [[nodiscard]] const Counters& counters() const { return counters_; }
+    [[nodiscard]] bool is_of_blocks() const { return is_of_blocks_; }
+    // Of the block's file.
+    [[nodiscard]] std::string name_of(std::string_view key) const;
 
   private:
     // Items of a job that one call of the library takes, or of several jobs.
@@ -75,12 +81,13 @@ class BlockCache {
     class Batch;
     struct Entry;
 
+    void make_directory();
     void work();
     Pieces next();
     void watch_deadlines();
     void put(Batch& batch, Staging& staging);
     void compare_with_present(std::vector<Entry*>& left);
-    void write(std::vector<Entry*>& left);
+    void write(std::vector<Entry*>& left, uint32_t flags);
     void get(Batch& batch, Staging& staging);
     void look(Batch& batch);
     void touch(Batch& batch);
@@ -90,9 +97,11 @@ class BlockCache {
     void finish(const std::shared_ptr<Job>& job, int error);
     [[nodiscard]] static Pieces split(const std::shared_ptr<Job>& job);
 
-    const Options options_;
+    Options options_;
     const pid_t process_;
     std::optional<ros2store::FileSystem> fs_;
+    bool is_of_blocks_ = false;
+    size_t header_bytes_ = 0;
     std::optional<ros2store::Directory> directory_;
     Counters counters_;
 

@@ -36,24 +36,13 @@ std::string_view bytes_of(const py::handle& key) {
     return {data, static_cast<size_t>(size)};
 }
 
-// The name of the block's file: the key in hexadecimal digits.
-std::string name_of(const py::handle& key) {
-    static constexpr char digits[] = "0123456789abcdef";
-    std::string name;
-    for (const char each : bytes_of(key)) {
-        name += digits[static_cast<unsigned char>(each) >> 4];
-        name += digits[static_cast<unsigned char>(each) & 15];
-    }
-    return name;
-}
-
-std::vector<Item> items_of(const py::sequence& keys) {
+std::vector<Item> items_of(const blocks::BlockCache& cache, const py::sequence& keys) {
     if (PyBytes_Check(keys.ptr()) || PyUnicode_Check(keys.ptr())) {
         throw py::type_error("the keys are one key, and not a list of keys");
     }
     std::vector<Item> items(keys.size());
     size_t i = 0;
-    for (const auto& key : keys) items[i++].name = name_of(key);
+    for (const auto& key : keys) items[i++].name = cache.name_of(bytes_of(key));
     return items;
 }
 
@@ -102,9 +91,9 @@ struct Request {
     std::vector<View> views;
 };
 
-Request request_of(Operation operation, const py::sequence& keys, const py::object& buffers,
-                   std::shared_ptr<blocks::Completions> completions) {
-    auto items = items_of(keys);
+Request request_of(const blocks::BlockCache& cache, Operation operation, const py::sequence& keys,
+                   const py::object& buffers, std::shared_ptr<blocks::Completions> completions) {
+    auto items = items_of(cache, keys);
     std::vector<View> views;
     if (operation == Operation::put || operation == Operation::get) {
         views = views_of(buffers, operation == Operation::get, items);
@@ -151,7 +140,7 @@ void PythonBlockCache::close() {
 
 py::list PythonBlockCache::run(Operation operation, const py::sequence& keys,
                                const py::object& buffers) {
-    const Request request = request_of(operation, keys, buffers, nullptr);
+    const Request request = request_of(*cache_, operation, keys, buffers, nullptr);
     {
         const Unlocked unlocked;
         cache_->submit(request.job);
@@ -186,7 +175,7 @@ PythonBlockQueue::~PythonBlockQueue() {
 
 uint64_t PythonBlockQueue::submit(Operation operation, const py::sequence& keys,
                                   const py::object& buffers) {
-    Request request = request_of(operation, keys, buffers, completions_);
+    Request request = request_of(cache_.cache(), operation, keys, buffers, completions_);
     const uint64_t id = cache_.cache().submit(request.job);
     submitted_.emplace(id, Submitted{std::move(request.job), std::move(request.views)});
     return id;
@@ -209,6 +198,9 @@ void add_blocks(py::module_& m) {
              py::arg("directory"), py::arg("deadline"), py::arg("threads"))
         .def("close", &PythonBlockCache::close)
         .def("counters", &PythonBlockCache::counters)
+        .def_property_readonly(
+            "is_of_blocks",
+            [](const PythonBlockCache& self) { return self.cache().is_of_blocks(); })
         .def_property_readonly("closed", &PythonBlockCache::is_closed);
     queue.def(py::init<PythonBlockCache&>(), py::arg("cache"), py::keep_alive<1, 2>())
         .def("fileno", &PythonBlockQueue::descriptor)

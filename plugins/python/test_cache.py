@@ -24,7 +24,7 @@ def block(i, size=5000):
 
 
 def name_of(key):
-    return (key.encode() if isinstance(key, str) else key).hex()
+    return "%" + (key.encode() if isinstance(key, str) else key).hex()
 
 
 class Embedded(OnPool):

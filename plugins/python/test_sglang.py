@@ -190,9 +190,9 @@ class Embedded(OnPool):
             pool.fill(page, page)
         self.assertTrue(controller.backup(keys, [0, 1, 2, 3]))
         names = controller.backend._names(keys, 1)
-        with self.fs.open(f"{self.folder}/{names[1].hex()}", "r+b", 0) as file:
+        with self.fs.open(f"{self.folder}/%{names[1].hex()}", "r+b", 0) as file:
             file.pwrite(b"x", 100)
-        self.fs.unlink(f"{self.folder}/{names[3].hex()}")
+        self.fs.unlink(f"{self.folder}/%{names[3].hex()}")
         self.assertEqual(controller.backend.batch_get_v1(keys, indices([4, 5, 6, 7])), [True, False, True, False])
         self.assertEqual(controller.prefetch(keys, [4, 5, 6, 7]), (4, 1))
         self.assertTrue(controller.backup(keys, [0, 1, 2, 3]))

@@ -228,7 +228,7 @@ class Embedded(OnPool):
         for i in range(4):
             manager.fill(i, b"abcd"[i:i + 1])
         self.assertTrue(manager.store(keys, [0, 1, 2, 3]).success)
-        name = manager.tier._names(keys)[2].hex()
+        name = "%" + manager.tier._names(keys)[2].hex()
         with self.fs.open(f"{self.folder}/{name}", "r+b", 0) as file:
             file.pwrite(b"x", 3000)
         context = Context("request")
@@ -272,7 +272,7 @@ class Embedded(OnPool):
         manager.tier.touch(keys, Context("r"))
         touching = self.manager(touches=True)
         touching.store(keys, [0] * 5)
-        name = f"{self.folder}/{manager.tier._names(keys)[0].hex()}"
+        name = f"{self.folder}/%{manager.tier._names(keys)[0].hex()}"
         self.fs.utime(name, (0, 0))
         touching.tier.touch(keys, Context("r"))
         until = time.monotonic() + 60

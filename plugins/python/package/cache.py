@@ -24,11 +24,12 @@ import ros2store
 from ros2store import _ros2store
 
 LOOK_KEYS = 4096  # what leading() looks for at a time
-NAME = re.compile(r"([0-9a-f]{2}){1,64}")  # of a block's file
+NAME = re.compile(r"%([0-9a-f]{2}){1,64}")  # of a block's file
 
 
 class BlockCache:
-    """The cache in the directory of a container that a URI names, and below it in `directory`, which is made.
+    """The cache in a container of blocks (`ros2store container create --cache`), which removes what is cold, or in the
+    directory that a URI names, and below it in `directory`, which is made.
 
     `deadline`: seconds after which a call ends. A server is given up after the next whole second, or after the
     timeout= of the URI. `threads`: how many requests are in progress; each has up to 1,024 keys, or 8 MiB of blocks.
@@ -99,8 +100,10 @@ class BlockCache:
     def clear(self):
         """Removes all blocks, also those that others put. Raises OSError. It has no deadline."""
         with ros2store.open(self.uri) as fs:
-            names = [name for name in fs.listdir(self._directory) if NAME.fullmatch(name)]
-        self.delete_many([bytes.fromhex(name) for name in names])
+            names = fs.listdir("" if self._native.is_of_blocks else self._directory)
+        if not self._native.is_of_blocks:
+            names = filter(NAME.fullmatch, names)
+        self.delete_many([bytes.fromhex(name[1:]) if name[0] == "%" else name for name in names])
 
     # ---- a queue: calls return an id, and a descriptor is readable when some have ended
     def submit_put(self, keys, blocks):

@@ -21,7 +21,7 @@ class Connector:
 
     def __init__(self, uri, *, directory="lmcache", namespace="", deadline=1.0, threads=4):
         self._cache = BlockCache(uri, directory=directory, deadline=deadline, threads=threads)
-        self._namespace = namespace
+        self._namespace = f"lmcache\0{namespace}"
         self._lock = threading.Lock()
         self._calls = {}  # of each id: what turns its results into a completion
         self._refused = []

@@ -48,7 +48,7 @@ class HiCacheRos2store(HiCacheStorage):
         options = {name: extra[name] for name in OPTIONS if name in extra}
         self._cache = BlockCache(extra["uri"], **{"directory": "sglang", **options})
         self._in_parts = bool(extra.get("interface_v1", 0))
-        self._namespace = extra.get("namespace", "") + _namespace_of(storage_config)
+        self._namespace = f"sglang\0{extra.get('namespace', '')}\0{_namespace_of(storage_config)}"
 
     def close(self):
         """Ends calls in progress as misses."""
@@ -185,4 +185,4 @@ def _namespace_of(config):
     ranks = [getattr(config, name, None) for name in ("pp_rank", "pp_size", "attn_cp_rank", "attn_cp_size")]
     if not config.is_mla_model:
         ranks += [config.tp_rank, config.tp_size]
-    return f"\0{config.model_name}\0{ranks}\0{getattr(config, 'is_page_first_layout', None)}"
+    return f"{config.model_name}\0{ranks}\0{getattr(config, 'is_page_first_layout', None)}"

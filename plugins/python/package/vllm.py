@@ -212,11 +212,11 @@ class Ros2storeTier(SecondaryTierManager):
 def _names_by(spec, namespace):
     """A function that returns the cache's keys of vLLM's."""
     if namespace is not None:
-        return lambda keys: short_keys(namespace, map(bytes, keys))
+        return lambda keys: short_keys(f"vllm\0{namespace}", map(bytes, keys))
     for name in MAPPERS:
         try:
             mapper = importlib.import_module(name).FileMapper.from_offloading_spec("", spec)
         except ImportError:
             continue
-        return lambda keys: short_keys("", map(mapper.get_file_name, keys))
+        return lambda keys: short_keys("vllm", map(mapper.get_file_name, keys))
     raise ValueError('this vLLM has no FileMapper: give the tier a "namespace" that names model, layout, type and rank')
