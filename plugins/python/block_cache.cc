@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 // Of one call of the library, which has as much memory. A larger block is moved alone.
 constexpr uint64_t bytes_together_max = uint64_t{8} << 20;
-// Further jobs end at once. Reached where the server does not answer.
+// With so many, further jobs end at once. Reached where the server does not answer.
 constexpr size_t items_waiting_max = 1 << 16;
 constexpr size_t alignment = 4096;  // the library reads and writes such memory without a copy
 
@@ -250,6 +250,7 @@ std::string BlockCache::name_of(std::string_view key) const {
 }
 
 bool BlockCache::is_closed() const {
+    if (!is_of_this_process()) return true;  // the parent's lock may be held for ever
     const std::scoped_lock lock(mutex_);
     return closed_;
 }
@@ -303,7 +304,7 @@ uint64_t BlockCache::submit(const std::shared_ptr<Job>& job) {
         const std::scoped_lock lock(mutex_);
         if (closed_) throw ros2store::Error(EBADF, "the cache is closed");
         job->id = next_id_++;
-        if (items_waiting_ + job->items.size() > items_waiting_max) refused = EAGAIN;
+        if (items_waiting_ >= items_waiting_max) refused = EAGAIN;
         if (!pieces.empty() && refused == 0) {
             job->deadline = Clock::now() + options_.deadline;
             watches = active_.empty();

@@ -183,6 +183,7 @@ uint64_t PythonBlockQueue::submit(Operation operation, const py::sequence& keys,
 
 py::list PythonBlockQueue::completions() {
     py::list out;
+    if (!cache_.cache().is_of_this_process()) return out;
     for (const auto& job : completions_->take()) {
         submitted_.erase(job->id);
         out.append(py::make_tuple(job->id, results_of(*job)));

@@ -24,6 +24,7 @@ import ros2store
 from ros2store import _ros2store
 
 LOOK_KEYS = 4096  # what leading() looks for at a time
+NAMESPACE_BYTES, SHORT_BYTES = 16, 48  # of a key, together
 NAME = re.compile(r"%([0-9a-f]{2}){1,64}")  # of a block's file
 
 
@@ -168,11 +169,18 @@ class BlockCache:
         return self._loops[loop]
 
 
-def short_keys(namespace, keys):
-    """Keys of 32 bytes for str or bytes of any length. Those of another namespace differ."""
-    begin = hashlib.blake2b(namespace.encode(), digest_size=32).digest()
-    return [hashlib.blake2b(key.encode() if isinstance(key, str) else key, key=begin, digest_size=32).digest()
-            for key in keys]
+class Namespace:
+    """Makes keys of a server's keys, str or bytes of any length. Those of other namespaces differ."""
+
+    def __init__(self, name):
+        self._short, self._long = (hashlib.blake2b(f"{kind} {name}".encode(), digest_size=NAMESPACE_BYTES).digest()
+                                   for kind in ("short", "long"))
+
+    def keys(self, keys):
+        """A key of 64 bytes at most for each. Long ones are hashed, which takes about a microsecond."""
+        keys = [key.encode() if isinstance(key, str) else bytes(key) for key in keys]
+        return [self._short + key if len(key) <= SHORT_BYTES else
+                self._long + hashlib.blake2b(key, digest_size=32).digest() for key in keys]
 
 
 class _LoopQueue:

@@ -1,11 +1,13 @@
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from typing_extensions import Buffer, Self
 
 Key = bytes | str
 
-def short_keys(namespace: str, keys: Sequence[Key]) -> list[bytes]: ...
+class Namespace:
+    def __init__(self, name: str) -> None: ...
+    def keys(self, keys: Iterable[Key]) -> list[bytes]: ...
 
 class BlockCache:
     uri: str

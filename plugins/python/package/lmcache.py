@@ -9,19 +9,19 @@ import itertools
 import os
 import threading
 
-from ros2store.cache import BlockCache, short_keys
+from ros2store.cache import BlockCache, Namespace
 
 REFUSED = (OSError, ValueError, TypeError, BufferError)
 
 
 class Connector:
-    """`uri`, `directory`, `deadline` and `threads` are those of BlockCache. Keys are hashed, with `namespace`.
+    """`uri`, `directory`, `deadline` and `threads` are those of BlockCache. Keys of another `namespace` are others.
 
     Calls never raise: what cannot be begun ends as a failure. A key that is stored again keeps its block."""
 
     def __init__(self, uri, *, directory="lmcache", namespace="", deadline=1.0, threads=4):
         self._cache = BlockCache(uri, directory=directory, deadline=deadline, threads=threads)
-        self._namespace = f"lmcache\0{namespace}"
+        self._namespace = Namespace(f"lmcache {namespace}")
         self._lock = threading.Lock()
         self._calls = {}  # of each id: what turns its results into a completion
         self._refused = []
@@ -63,7 +63,7 @@ class Connector:
         # The completion may be there before submit() returns.
         with self._lock:
             try:
-                number = submit(short_keys(self._namespace, keys))
+                number = submit(self._namespace.keys(keys))
                 self._calls[number] = completion
             except REFUSED as error:
                 number = next(self._refused_ids)

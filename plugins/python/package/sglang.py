@@ -9,7 +9,7 @@ import ctypes
 import functools
 import logging
 
-from ros2store.cache import BlockCache, short_keys
+from ros2store.cache import BlockCache, Namespace
 
 try:
     from sglang.srt.mem_cache.hicache_storage import HiCacheStorage
@@ -48,7 +48,7 @@ class HiCacheRos2store(HiCacheStorage):
         options = {name: extra[name] for name in OPTIONS if name in extra}
         self._cache = BlockCache(extra["uri"], **{"directory": "sglang", **options})
         self._in_parts = bool(extra.get("interface_v1", 0))
-        self._namespace = f"sglang\0{extra.get('namespace', '')}\0{_namespace_of(storage_config)}"
+        self._namespace = f"sglang {extra.get('namespace', '')} {_namespace_of(storage_config)}"
 
     def close(self):
         """Ends calls in progress as misses."""
@@ -146,7 +146,7 @@ class HiCacheRos2store(HiCacheStorage):
 
     def _names(self, keys, part=0):
         kind = f"part {part}" if self._in_parts else "page"
-        return short_keys(f"{self._namespace}\0{kind}", keys)
+        return Namespace(f"{self._namespace} {kind}").keys(keys)
 
     def _put(self, names, values):
         return [error is None or isinstance(error, FileExistsError) for error in self._cache.put_many(names, values)]
@@ -185,4 +185,4 @@ def _namespace_of(config):
     ranks = [getattr(config, name, None) for name in ("pp_rank", "pp_size", "attn_cp_rank", "attn_cp_size")]
     if not config.is_mla_model:
         ranks += [config.tp_rank, config.tp_size]
-    return f"{config.model_name}\0{ranks}\0{getattr(config, 'is_page_first_layout', None)}"
+    return f"{config.model_name!r} {ranks} {getattr(config, 'is_page_first_layout', None)}"

@@ -13,7 +13,7 @@ import logging
 import select
 import time
 
-from ros2store.cache import BlockCache, short_keys
+from ros2store.cache import BlockCache, Namespace
 
 try:
     from vllm.v1.kv_offload.tiering.base import JobResult, SecondaryTierManager
@@ -28,6 +28,7 @@ except ImportError:
 
 logger = logging.getLogger(__name__)
 MAPPERS = ("vllm.v1.kv_offload.file_mapper", "vllm.v1.kv_offload.tiering.fs.file_mapper")
+NO_KEY = bytes(36)  # a hash and a group
 REQUESTS_MOST = 4096  # whose look-ups are kept; vLLM forgets a request when it has finished
 REFUSED = (OSError, ValueError, TypeError, BufferError)
 
@@ -64,7 +65,7 @@ class Ros2storeTier(SecondaryTierManager):
         if primary_kv_view.ndim != 2:
             raise ValueError(f"the view of the primary tier has {primary_kv_view.ndim} dimensions, and not 2")
         self._block_bytes = primary_kv_view.strides[0]
-        self._names = _names_by(offloading_spec, namespace)
+        self._names = Namespace(f"vllm {_namespace_of(offloading_spec) if namespace is None else namespace}").keys
         self._memory = primary_kv_view.cast("B")
         self._touches = touches
         self._cache = BlockCache(uri, directory=directory, deadline=deadline, threads=threads)
@@ -131,7 +132,7 @@ class Ros2storeTier(SecondaryTierManager):
     def touch(self, keys, req_context=None):
         """Sets the access times of blocks, if the tier was told to."""
         if self._touches and not self._cache.closed:
-            self._cache.submit_touch(self._names(list(keys)))
+            self._cache.submit_touch(self._names(keys))
 
     def drain_jobs(self):
         """Returns when no job is in progress, which is at their deadline."""
@@ -174,7 +175,7 @@ class Ros2storeTier(SecondaryTierManager):
         if not wanted:
             return
         try:
-            self._looks[self._cache.submit_exists(self._names([key for _, key in wanted]))] = wanted
+            self._looks[self._cache.submit_exists(self._names(key for _, key in wanted))] = wanted
         except REFUSED as error:
             logger.warning("ros2store: look-up: %s", error)
             self._learn(wanted, [False] * len(wanted))
@@ -209,14 +210,11 @@ class Ros2storeTier(SecondaryTierManager):
         self._finished.append(JobResult(**{name: value for name, value in known.items() if name in fields}))
 
 
-def _names_by(spec, namespace):
-    """A function that returns the cache's keys of vLLM's."""
-    if namespace is not None:
-        return lambda keys: short_keys(f"vllm\0{namespace}", map(bytes, keys))
+def _namespace_of(spec):
+    """What vLLM's file tier has before the names of its blocks: model, layout, type and rank."""
     for name in MAPPERS:
         try:
-            mapper = importlib.import_module(name).FileMapper.from_offloading_spec("", spec)
+            return importlib.import_module(name).FileMapper.from_offloading_spec("", spec).get_file_name(NO_KEY)
         except ImportError:
             continue
-        return lambda keys: short_keys("vllm", map(mapper.get_file_name, keys))
     raise ValueError('this vLLM has no FileMapper: give the tier a "namespace" that names model, layout, type and rank')
