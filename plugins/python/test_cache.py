@@ -13,7 +13,7 @@ import threading
 import time
 import unittest
 
-from on_pool import OnPool
+from on_pool import OnPool, ros2store_command
 from ros2store.cache import BlockCache
 
 FILL = b"\xee"
@@ -399,6 +399,58 @@ class Direct(Embedded):
 
 class Offload(Direct):
     scheme, hangs = "ros2s+dpu", "dpu"
+
+
+class OfBlocks(OnPool):
+    """In a container of blocks, which has no directories and evicts."""
+
+    @classmethod
+    def setUpClass(cls):
+        if "--cache" not in ros2store_command("container", "create", "--help"):
+            raise unittest.SkipTest("this ros2store makes no containers of blocks")
+        super().setUpClass()
+        cls.uri = cls.uri.replace("/pool/main", "/pool/blocks")
+        ros2store_command("container", "create", "--cache", "--size", "8MiB", cls.uri.replace("ros2s+dpu", "ros2s"))
+
+    def setUp(self):
+        super().setUp()
+        self.cache = BlockCache(self.uri, directory="of/no/use", deadline=60.0)
+        self.addCleanup(self.cache.close)
+
+    def test_blocks_are_the_files(self):
+        keys = ["name", b"\0\xff", "%", "\N{SNOWMAN}" * 21, os.urandom(64), "."]
+        self.assertEqual(self.cache.put_many(keys, [block(i) for i in range(6)]), [None] * 6)
+        self.assertEqual(self.fs.read_many(["name", "%00ff", "%25"]), [block(0), block(1), block(2)])
+        same, other = self.cache.put_many(["name", "name"], [block(0), block(1)])
+        self.assertIsNone(same)
+        self.assertIsInstance(other, FileExistsError)
+        buffers = [bytearray(FILL * 5000) for _ in range(8)]
+        self.assertEqual(self.cache.get_many([*keys, "no", "name"], [*buffers[:7], buffers[7][:]]), [5000] * 6 + [None, 5000])
+        self.assertEqual(buffers[:7], [*map(block, range(6)), FILL * 5000])
+        self.assertEqual(self.cache.get_many(["name"], [bytearray(4999)]), [None])
+        self.assertEqual((self.cache.leading([*keys, "no"]), self.cache.touch(["name", "no"])), (6, [True, False]))
+        self.assertEqual(self.cache.delete_many(["name", "no"]), [True, True])
+        self.cache.clear()
+        self.assertEqual((self.fs.listdir(), self.cache.exists_many(keys)), ([], [False] * 6))
+
+    def test_more_than_the_budget_is_put_and_evicted(self):
+        keys = [f"k{i}" for i in range(400)]
+        for begin in range(0, 400, 40):
+            part = keys[begin:begin + 40]
+            self.assertEqual(self.cache.put_many(part, [block(i % 251, 60_000) for i in range(begin, begin + 40)]), [None] * 40)
+        buffers = [bytearray(60_000) for _ in keys]
+        results = self.cache.get_many(keys, buffers)
+        self.assertEqual({*results}, {60_000, None})
+        for i, (result, buffer) in enumerate(zip(results, buffers)):
+            self.assertEqual(buffer, bytes(60_000) if result is None else block(i % 251, 60_000))
+
+
+class OfBlocksDirect(OfBlocks):
+    scheme = "ros2s"
+
+
+class OfBlocksOffload(OfBlocks):
+    scheme = "ros2s+dpu"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ def measure(options, place, document, tally):
     for words, works in (
             (("blocks", options.mib), (sides.Row("put", workload="put", bs=256 << 10, iodepth=16),
                                        sides.Row("get", workload="get", bs=256 << 10, iodepth=16))),
-            (("look",), (sides.Row("exists", workload="exists, 1,024 keys at a time"),
+            (("look", options.seconds), (sides.Row("exists", workload="exists, 1,024 keys at a time"),
                          sides.Row("prompt", workload="look-up of a prompt of 3,600 keys")))):
         turns = sides.in_turn(uses, options.turns,
                               lambda side, words=words: loaders.on_mount(side, built, pool, folder, *words))

@@ -1,7 +1,7 @@
 """A program of `./dev bench kv`: puts, gets and looks for blocks, in a container by ros2store.cache, or in a directory as
 vLLM's file tier does.
 
-    kv.py PLACE blocks MIB | kv.py PLACE look    PLACE: a directory, or the URI of a container
+    kv.py PLACE blocks MIB | kv.py PLACE look SECONDS    PLACE: a directory, or the URI of a container
 
 Each line that it prints is a workload, its operations and its seconds, and the 99th percentile in µs; `cpu`: seconds of
 its processes."""
@@ -21,7 +21,7 @@ import file_tier  # noqa: E402
 BLOCK, IN_FLIGHT = 256 << 10, 16
 TOGETHER = 1024
 PROMPT = 3600
-SECONDS, PROMPTS_LEAST, PROMPTS_MOST = 3, 3, 200
+PROMPTS_LEAST = 3
 
 
 def tell(workload, operations, seconds, *p99_us):
@@ -29,16 +29,16 @@ def tell(workload, operations, seconds, *p99_us):
 
 
 def keys_of(count):
-    """As many keys of 32 bytes."""
-    return [os.urandom(32) for _ in range(count)]
+    """As many keys of 32 bytes, always the same."""
+    return [random.Random(i).randbytes(32) for i in range(count)]
 
 
 class Directory:
-    """vLLM's file tier in a new directory."""
+    """vLLM's file tier in a directory."""
 
-    def __init__(self, place):
-        self.root = f"{place}/{os.urandom(8).hex()}"
-        os.mkdir(self.root)
+    def __init__(self, place, name):
+        self.root = f"{place}/{name}"
+        os.makedirs(self.root, exist_ok=True)
         self.tier = file_tier.FileTier(self.root)
 
     def put(self, keys, blocks):
@@ -60,16 +60,17 @@ class Directory:
         found = self.exists(keys)
         return found.index(False) if False in found else len(found)
 
-    def close(self):
+    def clear(self):
         shutil.rmtree(self.root)
 
 
 class Container:
-    """ros2store.cache in a new directory."""
+    """ros2store.cache in a directory."""
 
-    def __init__(self, uri):
+    def __init__(self, uri, name):
         from ros2store.cache import BlockCache
-        self.cache = BlockCache(uri, directory=os.urandom(8).hex(), deadline=100)
+        self.cache = BlockCache(uri, directory=name, deadline=100)
+        self.clear = self.cache.clear
         self.exists, self.leading = self.cache.exists_many, self.cache.leading
 
     def run(self, submit, keys, blocks):
@@ -97,10 +98,6 @@ class Container:
             some = keys[begin:begin + TOGETHER]
             assert not any(self.cache.put_many(some, [b"1"] * len(some)))
 
-    def close(self):
-        self.cache.clear()
-        self.cache.close()
-
 
 def blocks(place, mib):
     """Blocks that differ, put in order and got at random, in memory that is used again and again."""
@@ -114,19 +111,21 @@ def blocks(place, mib):
         work(keys, places)
         tell(name, len(keys), time.monotonic() - began)
         random.Random(1).shuffle(keys)
+    place.clear()
 
 
-def look(place):
-    """Look-ups of keys of which all are there, and of prompts."""
-    keys = keys_of(2 * PROMPT)
-    place.make(keys)
+def look(place, seconds):
+    """Look-ups of keys of which all are there, and of prompts. The keys stay for the next turn."""
+    keys, seconds = keys_of(PROMPT), int(seconds)
+    if not place.exists(keys[-1:])[0]:
+        place.make(keys)
     looked, began = 0, time.monotonic()
-    while time.monotonic() - began < SECONDS:
+    while time.monotonic() - began < seconds:
         assert all(place.exists(random.sample(keys, TOGETHER)))
         looked += TOGETHER
     tell("exists", looked, time.monotonic() - began)
     took = []
-    while len(took) < PROMPTS_LEAST or sum(took) < SECONDS and len(took) < PROMPTS_MOST:
+    while len(took) < PROMPTS_LEAST or sum(took) < seconds:
         prompt = random.sample(keys, PROMPT)
         began = time.monotonic()
         assert place.leading(prompt) == PROMPT
@@ -135,8 +134,7 @@ def look(place):
 
 
 if __name__ == "__main__":
-    opened = (Container if "://" in sys.argv[1] else Directory)(sys.argv[1])
+    opened = (Container if "://" in sys.argv[1] else Directory)(sys.argv[1], sys.argv[2])
     {each.__name__: each for each in (blocks, look)}[sys.argv[2]](opened, *sys.argv[3:])
-    opened.close()
     spent = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     tell("cpu", 1, sum(each.ru_utime + each.ru_stime for each in spent))
