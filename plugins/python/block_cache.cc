@@ -444,7 +444,7 @@ void BlockCache::write(std::vector<Entry*>& left, uint32_t flags) {
     std::vector<ros2s_write_item> items;
     for (const Entry* entry : left) {
         items.push_back(
-            {entry->item->name.c_str(), entry->file, sizeof(Header) + entry->item->bytes, 0});
+            {entry->item->name.c_str(), entry->file, header_bytes_ + entry->item->bytes, 0});
     }
     directory_->write_many(items, flags);
     for (size_t i = 0; i < left.size(); ++i) left[i]->result = items[i].result;
