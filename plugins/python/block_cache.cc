@@ -213,9 +213,8 @@ BlockCache::BlockCache(const Options& options)
         options_.directory.clear();
     } else {
         header_bytes_ = sizeof(Header);
-        make_directory();
     }
-    directory_.emplace(fs_->open_directory(options_.directory));
+    open_directory();
     try {
         for (unsigned i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
         threads_.emplace_back([this] { watch_deadlines(); });
@@ -225,12 +224,20 @@ BlockCache::BlockCache(const Options& options)
     }
 }
 
-void BlockCache::make_directory() {
+// Who may not make it may use it.
+void BlockCache::open_directory() {
     const std::string& path = options_.directory;
+    std::optional<ros2store::Error> not_made;
     for (size_t end = 0; end != std::string::npos && !path.empty();) {
         end = path.find('/', end + 1);
         const int error = error_of([&] { fs_->mkdir(path.substr(0, end)); });
-        if (error != 0 && error != EEXIST) throw ros2store::Error(error, ros2s_last_error());
+        if (error != 0 && error != EEXIST) not_made.emplace(error, ros2s_last_error());
+    }
+    try {
+        directory_.emplace(fs_->open_directory(path));
+    } catch (const ros2store::Error&) {
+        if (not_made) throw *not_made;
+        throw;
     }
 }
 

@@ -81,7 +81,7 @@ class BlockCache {
     class Batch;
     struct Entry;
 
-    void make_directory();
+    void open_directory();
     void work();
     Pieces next();
     void watch_deadlines();

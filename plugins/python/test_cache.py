@@ -154,6 +154,8 @@ class Embedded(OnPool):
         with self.assertRaises(NotADirectoryError):
             self.fs.write_many({"file": b""})
             BlockCache(self.uri, directory="file")
+        with self.assertRaisesRegex(OSError, "mkdir|not a directory|Not a directory"):
+            BlockCache(self.uri, directory="file/below")
         with self.assertRaises(OSError):
             BlockCache("ros2s+local:///absent/main?dir=/absent")
         self.assertEqual(self.fs.listdir(self.folder), [])

@@ -7,7 +7,7 @@
             ...
 
 Keys are bytes or str of 1 to 64 bytes. Blocks are objects of the buffer protocol, or tensors of torch in host memory,
-of at most 64 MiB - 4 KiB. Each call is one batch, whose results are in the order of its keys.
+of at most 64 MiB - 4 KiB (in a container of blocks 32 MiB). Each call is one batch, whose results are in the order of its keys.
 
 A block is got whole and as it was put, by its length and a checksum over block and key, or not at all. What fails is a
 miss, which counters() tells apart. A call ends at the deadline: its keys are misses then, and its buffers are not used
@@ -69,8 +69,8 @@ class BlockCache:
 
     # ---- calls that wait
     def put_many(self, keys, blocks):
-        """Stores blocks, which are durable then. Returns None for each, also if it was there with the same bytes, and
-        else its OSError: FileExistsError if the key has other bytes, which stay."""
+        """Stores blocks. They are durable then, except in a container of blocks. Returns None for each, also if it was
+        there with the same bytes, and else its OSError: FileExistsError if the key has other bytes, which stay."""
         return self._native.put(keys, blocks)
 
     def get_many(self, keys, buffers):
