@@ -2,10 +2,15 @@
 programs."""
 import contextlib
 import importlib
+import json
 import os
+import pathlib
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -17,6 +22,7 @@ def ros2store_command(*words):
                           stdin=subprocess.DEVNULL, capture_output=True, text=True)
     if done.returncode != 0:
         raise AssertionError(f"ros2store {words}: {done.stderr}")
+    return done.stdout
 
 
 def module(name):
@@ -75,3 +81,16 @@ class OnPool(unittest.TestCase):
     def read(self, path):
         with self.fs.open(path, "rb") as file:
             return file.read()
+
+    @contextlib.contextmanager
+    def stopped(self, daemon):
+        """The pool's daemon, engine or dpu, does nothing meanwhile."""
+        status = json.loads(ros2store_command("status", self.directory, "--json"))
+        pid = next(each["pid"] for each in status["daemons"] if each["program"] == f"ros2store-{daemon}")
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            while not re.search(r"^State:\tT", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M):
+                time.sleep(0.01)
+            yield
+        finally:
+            os.kill(pid, signal.SIGCONT)

@@ -14,6 +14,7 @@
 #include "file.h"
 #include "many_files.h"
 #include "names.h"
+#include "python_blocks.h"
 #include "queue.h"
 #include "shared_handle.h"
 
@@ -414,6 +415,7 @@ PYBIND11_MODULE(_ros2store, m) {
     auto fs = add_file_system(m);
     add_names(fs);
     add_directories(fs);
+    add_blocks(m);
     const uint32_t version = ros2s_version();
     m.attr("__version__") = std::to_string(version >> 16) + "." +
                             std::to_string(version >> 8 & 255) + "." +

@@ -109,6 +109,14 @@ def python_is_measured():
 
 
 @test
+def blocks_are_measured():
+    document, _, _ = bench("kv", "--turns", "1", "--seconds", "1", "--mib", "4")
+    expect_rows(document, ("raw", "mount", *SET_UPS))
+    assert all(row["iops"] > 0 for row in document["rows"]), document["rows"]
+    assert [bool(row["p99_us"]) for row in document["rows"]] == [False] * 15 + [True] * 5, document["rows"]
+
+
+@test
 def a_lost_transaction_is_noticed():
     if not mounts.postgres():
         print("SKIPPED: postgresql is not installed, or this is not root: nothing was recovered")

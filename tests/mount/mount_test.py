@@ -19,6 +19,7 @@ import threading
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import aio  # noqa: E402
+import file_tier  # noqa: E402
 import mounted_pool  # noqa: E402
 import posix_checks  # noqa: E402
 import removed_directories  # noqa: E402
@@ -119,6 +120,17 @@ def another_mount_reads_what_was_written(scheme):
 
 # A node without a name is usable for some seconds. Longer than that.
 GONE_SECONDS = 5
+
+
+@test.each(*SCHEMES)
+def calls_of_vllms_file_tier_work(scheme):
+    if scheme == mounted_pool.LOCAL:
+        with Pool() as pool:
+            pool.mount()
+            file_tier.check(pool.mount_point, pool.mount_point)
+        return
+    with two_mounts(scheme=scheme) as (pool, second):
+        file_tier.check(pool.mount_point, second)
 
 
 @test.each(*SCHEMES)

@@ -40,7 +40,7 @@ def make(debian, tree, out):
     for path in (tree / "usr/lib/ros2store").glob("libros2store-*-*.so"):
         shutil.copy2(path, folder / "lib/ros2store")
     module, = folder.glob("_ros2store*.so")
-    subprocess.run(["patchelf", "--set-rpath", "$ORIGIN/lib", module], check=True)
+    subprocess.run(["patchelf", "--set-rpath", "$ORIGIN/lib:$ORIGIN/lib/ros2store", module], check=True)
     bundled = add_needed(debian, folder)
     (information / "LICENSE").write_text(package.licences(debian, bundled), encoding="utf-8")
     version = information.name.removeprefix("ros2store-").removesuffix(".dist-info")

@@ -16,7 +16,7 @@ import console
 import guard
 import shown
 import sides
-from bench import ceph, costs, fairness, files, host_cpu, loaders, mounts, names, page, pools, report
+from bench import ceph, costs, fairness, files, host_cpu, kv, loaders, mounts, names, page, pools, report
 
 LOG = Path("build/bench.log")
 
@@ -38,6 +38,8 @@ KINDS = {
     "meta": Kind(names.measure, "create, stat, open, rename and unlink, beside ext4", dict(turns=3, seconds=1)),
     "mount": Kind(mounts.measure, "tar, git, cp, find, cat, ls and rm of small files, on mounts", dict(turns=3)),
     "loaders": Kind(loaders.measure, "a DataLoader, read_many, records, checkpoints and forks of Python", dict(turns=5, mib=500), 6),
+    "kv": Kind(kv.measure, "blocks of inference servers: ros2store.cache, and vLLM's file tier, beside ext4 with O_DIRECT",
+               dict(turns=5, seconds=3, mib=256), 6),
     "costs": Kind(costs.measure, "what a request costs each process and link, for `ros2store plan`",
                   dict(turns=3, seconds=2, mib=256, costs=Path("docs/costs.json")), 6),
     "scale": Kind(ceph.scale, "a one-node Ceph cluster: DFS on RADOS beside fio's rados", dict(turns=5, seconds=2, mib=128), 0),

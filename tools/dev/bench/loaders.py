@@ -4,6 +4,7 @@ the file system of the checkout, on a mount, and with the package ros2store."""
 import dataclasses
 import os
 import re
+from pathlib import Path
 
 import build
 import served
@@ -29,15 +30,18 @@ class Place:
     provider: str
     where: str
     pool: served.Served = None  # its daemons, if requests reach them
+    program: Path = PROGRAM
 
     def run(self, built, *words):
-        """Returns operations and seconds of each line that the program prints, and the costs of one operation."""
+        """Returns operations, seconds and, where it has one, the 99th percentile in µs of each line that the program
+        prints, and the costs of one operation."""
         meter = served.Meter(self.pool) if self.pool else None
-        text = shown.run(PYTHON, "-B", PROGRAM, self.where, *words, quiet=True, timeout=3600,
+        text = shown.run(PYTHON, "-B", self.program, self.where, *words, quiet=True, timeout=3600,
                          environment={**os.environ, "PYTHONPATH": str(built / "python")})
-        found = re.findall(r"^(.+) (\d+) (\d+\.\d+)$", text, re.MULTILINE)
-        lines = [(name, int(count), float(seconds)) for name, count, seconds in found if name != "cpu"]
-        all_operations = max(1, sum(count for _, count, _ in lines))
+        found = re.findall(r"^(.+?) (\d+) (\d+\.\d+)(?: (\d+\.\d+))?$", text, re.MULTILINE)
+        lines = [(name, int(count), float(seconds), float(p99) if p99 else None) for name, count, seconds, p99 in found
+                 if name != "cpu"]
+        all_operations = max(1, sum(count for _, count, *_ in lines))
         spent = {"host": float(found[-1][2]), **(meter.read()[0] if meter else {})}
         return lines, {name: seconds * 1e6 / all_operations for name, seconds in spent.items()}
 
@@ -45,8 +49,8 @@ class Place:
         """Returns a sides.Figure for each workload of the program; of several lines their median."""
         lines, cpu_us = self.run(built, *words)
         found = {}
-        for name, count, seconds in lines:
-            found.setdefault(name, []).append(sides.Figure(count, count / seconds, cpu_us=cpu_us))
+        for name, count, seconds, p99_us in lines:
+            found.setdefault(name, []).append(sides.Figure(count, count / seconds, p99_us=p99_us, cpu_us=cpu_us))
         return {name: sorted(each, key=lambda one: one.iops)[len(each) // 2] for name, each in found.items()}
 
 

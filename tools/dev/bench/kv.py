@@ -1,0 +1,34 @@
+"""Measures a cache of blocks as inference servers use it: ros2store.cache in the set-ups, and vLLM's file tier on a mount,
+beside that tier on ext4, all in turn. The blocks of ext4 are not durable."""
+
+import build
+import sides
+from bench import loaders, pools, report
+
+PROGRAM = sides.JOBS / "kv.py"
+ROOM = 4  # blocks that were removed become free later
+
+
+def measure(options, place, document, tally):
+    built = build.folder("release").absolute()
+    ours = pools.Pools("this", built, place, ROOM * options.mib)
+    pool = ours.with_daemons(("shm",))
+    raw, folder = place / "raw", place / "mnt"
+    for each in (raw, folder):
+        each.mkdir()
+    uses = (loaders.Place("raw", None, str(raw)), loaders.Place("mount", "shm", str(folder), pool),
+            loaders.Place("embedded", None, ours.embedded().uri), loaders.Place("direct", "shm", pool.uri("ros2s"), pool),
+            loaders.Place("offload", "shm", pool.uri("ros2s+dpu"), pool))
+    uses = [loaders.dataclasses.replace(each, program=PROGRAM) for each in uses]
+    told = report.Rows(document, tally)
+    for words, works in (
+            (("blocks", options.mib), (sides.Row("put", workload="put", bs=256 << 10, iodepth=16),
+                                       sides.Row("get", workload="get", bs=256 << 10, iodepth=16))),
+            (("look", options.seconds), (sides.Row("exists", workload="exists, 1,024 keys at a time"),
+                         sides.Row("prompt", workload="look-up of a prompt of 3,600 keys")))):
+        turns = sides.in_turn(uses, options.turns,
+                              lambda side, words=words: loaders.on_mount(side, built, pool, folder, *words))
+        for work in works:
+            told.add(work, uses, [[turn[work.key] for turn in own] for own in turns])
+    ours.down()
+    return told.lines()
