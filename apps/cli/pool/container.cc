@@ -10,6 +10,7 @@
 #include "ros2s/api/server_address.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/cipher/key_calls.h"
+#include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
@@ -44,12 +45,40 @@ Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
 // What the container's file system says about itself.
 struct Properties {
     std::string encryption, durability;
+    std::optional<fs::CacheState> cache{};
 };
 Task<Properties> properties_of(CommandContext context, PoolAccess& pool,
                                const object::ContainerRecord& container) {
     Properties found{.encryption = co_await encryption_of(context, pool, container)};
     found.durability = co_await durability_of(context, pool, container);
+    auto* const store = (co_await pool.store()).value_or(nullptr);
+    if (store == nullptr) co_return found;
+    const auto cache = co_await fs::cache_of(context.call, *store, container.id);
+    found.cache = cache.value_or(std::nullopt);
     co_return found;
+}
+
+Json cache_value(const std::optional<fs::CacheState>& cache) {
+    if (!cache) return {};
+    const object::CacheUse& use = cache->use;
+    return Json::object({{"ttl_ns", cache->ttl.count()},
+                         {"blocks", use.blocks},
+                         {"hits", use.hits},
+                         {"misses", use.misses},
+                         {"puts", use.puts},
+                         {"evicted", use.evicted},
+                         {"expired", use.expired},
+                         {"removed", use.removed}});
+}
+
+// "1200 blocks; 90 hits and 10 misses, 1500 puts, 300 evicted, …".
+std::string cache_text(const fs::CacheState& cache) {
+    const object::CacheUse& use = cache.use;
+    return fmt::format(
+        "{} blocks{}; since the engine started {} hits, {} misses, {} puts, {} evicted, {} "
+        "expired, {} removed",
+        use.blocks, cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "",
+        use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed);
 }
 
 Json value_of(const object::ContainerRecord& container, const std::string& uri,
@@ -60,6 +89,7 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri,
                          {"chunk_bytes", container.properties.chunk_bytes},
                          {"encryption", properties.encryption},
                          {"durability", properties.durability},
+                         {"cache", cache_value(properties.cache)},
                          {"owner", container.properties.owner},
                          {"used_bytes", container.used.bytes},
                          {"used_values", container.used.values},
@@ -70,7 +100,8 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri,
 
 std::string text_of(const Properties& properties) {
     return (properties.encryption == "none" ? "plain" : properties.encryption) +
-           (properties.durability == "fsync" ? ", fsync" : "");
+           (properties.durability == "fsync" ? ", fsync" : "") +
+           (properties.cache ? ", cache" : "");
 }
 
 // "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
@@ -137,6 +168,34 @@ Task<Result<>> set_durability(CommandContext context, PoolAccess& pool,
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     co_return co_await fs::set_durability(context.call, context.environment.reactor, *store,
                                           container, durability, context.report);
+}
+
+// Nothing: it is to be no cache.
+Result<std::optional<Duration>> cache_in(const ContainerOptions& options, const api::Uri& uri,
+                                         Report& report) {
+    if (!options.is_cache) {
+        if (!options.ttl) return std::nullopt;
+        return report.fail(Code::invalid, "--ttl is for a cache: give --cache");
+    }
+    if (uri.transport == api::Uri::Transport::dpu) {
+        return report.fail(Code::unsupported,
+                           "a cache is created at its engine: name it, as in "
+                           "ros2s://ENGINE/POOL/{}",
+                           uri.container);
+    }
+    if (!options.space) {
+        return report.fail(Code::invalid, "a cache needs a budget: give --size, as in 20GiB");
+    }
+    Duration ttl{};
+    if (options.ttl) {
+        const auto parsed = config::parse_duration(*options.ttl);
+        if (!parsed || *parsed <= Duration{}) {
+            return report.fail(Code::invalid, "--ttl {} is no time: give one as in 12h",
+                               *options.ttl);
+        }
+        ttl = *parsed;
+    }
+    return ttl;
 }
 
 constexpr Duration undoing_max = std::chrono::seconds(10);
@@ -217,6 +276,21 @@ Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool, std
                                   describe(done.error()));
 }
 
+// A container that should be a cache must not stay behind as another one.
+Task<Result<>> make_cache(CommandContext context, PoolAccess& pool,
+                          const object::ContainerRecord& made, Duration ttl) {
+    ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
+    const auto done = co_await fs::make_cache(context.call, *store, made, ttl, context.report);
+    if (done) co_return done;
+    const Call undoing{.deadline = context.environment.reactor.now() + undoing_max};
+    if (!co_await pool.destroy(undoing, made.properties.label)) {
+        context.report.say(
+            "'{}' was created and is no cache: remove it with 'ros2store container destroy'",
+            made.properties.label);
+    }
+    co_return done;
+}
+
 }  // namespace
 
 Task<Result<>> container_create(CommandContext context, ContainerOptions options) {
@@ -224,6 +298,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto durability, durability_in(options, uri, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto ttl, cache_in(options, uri, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri, true));
     const auto made = co_await create_in(
         context, *pool,
@@ -234,6 +309,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     // If this fails, the container is durable, which is safe.
     Result<> set;
     if (made && durability) set = co_await set_durability(context, *pool, *made, *durability);
+    if (made && set && ttl) set = co_await make_cache(context, *pool, *made, *ttl);
     co_await pool->close();
     ROS2S_CO_TRY(made);
     ROS2S_CO_TRY(set);
@@ -334,6 +410,7 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
         human_bytes(container->properties.chunk_bytes), time_text(container->created),
         properties.encryption, properties.durability, owner.empty() ? "administrators" : owner,
         use_text(*container));
+    if (properties.cache) context.console.say("cache       {}", cache_text(*properties.cache));
     context.console.answer(value_of(*container, uri.to_string(), properties));
     co_return Result<>{};
 }

@@ -265,11 +265,12 @@ Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
 Task<Result<>> Caches::load() {
     for (const object::ContainerId id : state_.visible_containers()) {
         object::CacheRecord record;
-        object::FetchItem item{.object = object::blocks_object,
-                               .dkey = object::cache_dkey(),
-                               .akey = object::cache_akey(),
-                               .extent = {0, sizeof record},
-                               .window = object::Window::local(object_bytes(record))};
+        object::FetchItem item{
+            .object = object::blocks_object,
+            .dkey = object::cache_dkey(),
+            .akey = object::cache_akey(),
+            .extent = {0, sizeof record},
+            .window = object::Window::local(std::as_writable_bytes(std::span(&record, 1)))};
         const Call call;
         ROS2S_CO_TRY(co_await reader_.fetch(call, id, {&item, 1}));
         const auto found = object::parse_cache_record(object_bytes(record));

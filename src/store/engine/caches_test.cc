@@ -64,7 +64,7 @@ struct CachePool : PoolBench {
                     .dkey = {key},
                     .akey = object::block_head_akey(),
                     .extent = {0, sizeof head},
-                    .window = object::Window::local(object_bytes(head))};
+                    .window = object::Window::local(std::as_writable_bytes(std::span(&head, 1)))};
         items[1] = {.object = object::blocks_object,
                     .dkey = {key},
                     .akey = object::block_data_akey(),
@@ -85,11 +85,12 @@ struct CachePool : PoolBench {
     }
     Task<CacheUse> use() {
         CacheUse use;
-        object::FetchItem item{.object = object::blocks_object,
-                               .dkey = object::cache_dkey(),
-                               .akey = object::cache_use_akey(),
-                               .extent = {0, sizeof use},
-                               .window = object::Window::local(object_bytes(use))};
+        object::FetchItem item{
+            .object = object::blocks_object,
+            .dkey = object::cache_dkey(),
+            .akey = object::cache_use_akey(),
+            .extent = {0, sizeof use},
+            .window = object::Window::local(std::as_writable_bytes(std::span(&use, 1)))};
         EXPECT_OK(co_await store->fetch(call, container, {&item, 1}));
         EXPECT_OK(item.status);
         co_return use;
