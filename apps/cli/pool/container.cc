@@ -32,8 +32,8 @@ Task<std::string> encryption_of(CommandContext context, PoolAccess& pool,
     co_return keys.error().code == Code::not_found ? "none" : "unknown";
 }
 
-// "durable", "fsync", or "unknown": the caller may not read the container, or a DPU keeps it from
-// them, which makes each change durable.
+// "durable", "fsync", "none" (a cache), or "unknown": the caller may not read the container, or a
+// DPU keeps it from them, which makes each change durable.
 Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
                                 const object::ContainerRecord& container) {
     auto* const store = (co_await pool.store()).value_or(nullptr);
@@ -55,6 +55,7 @@ Task<Properties> properties_of(CommandContext context, PoolAccess& pool,
     if (store == nullptr) co_return found;
     const auto cache = co_await fs::cache_of(context.call, *store, container.id);
     found.cache = cache.value_or(std::nullopt);
+    if (found.cache) found.durability = "none";
     co_return found;
 }
 
@@ -75,7 +76,7 @@ Json cache_value(const std::optional<fs::CacheState>& cache) {
 std::string cache_text(const fs::CacheState& cache) {
     const object::CacheUse& use = cache.use;
     return fmt::format(
-        "{} blocks{}; since the engine started {} hits, {} misses, {} puts, {} evicted, {} "
+        "{} blocks{}; since the pool was opened {} hits, {} misses, {} puts, {} evicted, {} "
         "expired, {} removed",
         use.blocks, cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "",
         use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed);
@@ -105,11 +106,12 @@ std::string text_of(const Properties& properties) {
 }
 
 // "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
-std::string use_text(const object::ContainerRecord& container) {
+std::string use_text(const object::ContainerRecord& container, const Properties& properties) {
     const object::Amount& caps = container.properties.caps;
     const auto files = [](uint64_t values) { return values / object::values_of_file; };
     std::string text = human_bytes(container.used.bytes);
     if (caps.bytes > 0) text += " of " + human_bytes(caps.bytes);
+    if (properties.cache) return text + fmt::format(", {} blocks", properties.cache->use.blocks);
     text += fmt::format(", {} files", files(container.used.values));
     if (caps.values > 0) text += fmt::format(" of {}", files(caps.values));
     return text;
@@ -356,8 +358,8 @@ Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
     co_await pool->close();
     ROS2S_CO_TRY(now);
     ROS2S_CO_TRY(set);
-    context.console.say("container '{}': {}, durability {}", uri.container, use_text(*now),
-                        properties.durability);
+    context.console.say("container '{}': {}, durability {}", uri.container,
+                        use_text(*now, properties), properties.durability);
     context.console.answer(value_of(*now, uri.to_string(), properties));
     co_return Result<>{};
 }
@@ -386,7 +388,7 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
             continue;
         }
         context.console.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
-                            time_text(container.created), use_text(container),
+                            time_text(container.created), use_text(container, properties[i]),
                             text_of(properties[i]), uri);
         values.push_back(value_of(container, uri, properties[i]));
     }
@@ -409,7 +411,7 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
         container->properties.label, container->id.uuid.to_string(),
         human_bytes(container->properties.chunk_bytes), time_text(container->created),
         properties.encryption, properties.durability, owner.empty() ? "administrators" : owner,
-        use_text(*container));
+        use_text(*container, properties));
     if (properties.cache) context.console.say("cache       {}", cache_text(*properties.cache));
     context.console.answer(value_of(*container, uri.to_string(), properties));
     co_return Result<>{};

@@ -56,6 +56,18 @@ Result<std::string> block_key_of(std::string_view name) {
     return key;
 }
 
+namespace {
+
+FetchItem data_item(const std::string& key, Window into, uint64_t offset) {
+    return {.object = blocks_object,
+            .dkey = {key},
+            .akey = object::block_data_akey(),
+            .extent = {offset, into.length},
+            .window = into};
+}
+
+}  // namespace
+
 // ---- opening, nodes ------------------------------------------------------------------------
 
 Task<Result<std::unique_ptr<FileSystem>>> BlockFiles::open(const Call& call,
@@ -74,7 +86,6 @@ BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container
                        DfsOptions options, const InodeRecord& root)
     : store_(store),
       container_(container),
-      reactor_(reactor),
       options_(std::move(options)),
       root_(root),
       slots_(reactor, container.uuid, options_.slots),
@@ -221,12 +232,16 @@ Task<Result<Attributes>> BlockFiles::get_attributes(const Call& call, NodeId nod
     co_return fail(head.error().code == Code::not_found ? Error{Code::stale} : head.error());
 }
 
-// Of a new file its size, to 0. Times are not kept.
+// Times are not kept. To set one is a use of the block, as a read is.
 Task<Result<Attributes>> BlockFiles::set_attributes(const Call& call, NodeId node,
                                                     const SetAttributes& changes) {
     const bool only_times = !changes.mode && !changes.uid && !changes.gid && !changes.size &&
                             !changes.flags && !changes.clears_set_ids;
     if (!only_times) co_return fail(Code::unsupported);
+    if (const auto found = nodes_.find(node.value); found != nodes_.end()) {
+        FetchItem item = data_item(found->second.key, {}, 0);
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    }
     co_return co_await get_attributes(call, node);
 }
 
@@ -341,14 +356,6 @@ Task<Result<FileSystemSpace>> BlockFiles::space(const Call& call) {
 // ---- reading -------------------------------------------------------------------------------
 
 namespace {
-
-FetchItem data_item(const std::string& key, Window into, uint64_t offset) {
-    return {.object = blocks_object,
-            .dkey = {key},
-            .akey = object::block_data_akey(),
-            .extent = {offset, into.length},
-            .window = into};
-}
 
 // The checksum of a block that was fetched whole, from those of its pieces.
 uint32_t block_checksum(std::string_view key, const FetchItem& data, uint64_t length) {
@@ -617,7 +624,7 @@ Task<Result<std::string>> BlockFiles::readlink(const Call&, NodeId) {
     co_return fail(Code::invalid);
 }
 Task<Result<std::string>> BlockFiles::get_xattr(const Call&, NodeId, std::string_view) {
-    co_return fail(Code::no_attribute);
+    co_return fail(Code::unsupported);
 }
 Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, ConstBytes, SetXattr) {
     co_return fail(Code::unsupported);

@@ -139,7 +139,6 @@ class BlockFiles final : public FileSystem {
 
     object::ObjectStore& store_;
     object::ContainerId container_;
-    Reactor& reactor_;
     DfsOptions options_;
     InodeRecord root_;
     OperationSlots slots_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/object/checksum.h"
+#include "ros2s/object/validate.h"
 
 namespace ros2s::engine {
 
@@ -375,28 +376,49 @@ Task<> Caches::stop() {
 
 // ---- fetches -------------------------------------------------------------------------------
 
+// A miss needs no look at the index: the table has all keys.
 Task<Result<>> Caches::fetch(const Call& call, object::ContainerId container,
                              std::span<object::FetchItem> items) {
-    ROS2S_CO_TRY(co_await reader_.fetch(call, container, items));
-    co_await at(cores_.home(), cores_.here(), fetched(container, items));
+    const auto cache = find(container);
+    if (cache == nullptr || cache->has_unknown) {
+        ROS2S_CO_TRY(co_await reader_.fetch(call, container, items));
+        if (cache != nullptr) fetched(*cache, items);
+        co_return Result<>();
+    }
+    std::vector<object::FetchItem> present;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (is_absent(*cache, items[i])) continue;
+        places.push_back(i);
+        present.push_back(std::move(items[i]));
+    }
+    const auto done = co_await reader_.fetch(call, container, present);
+    for (size_t i = 0; i < places.size(); ++i) items[places[i]] = std::move(present[i]);
+    ROS2S_CO_TRY(done);
+    fetched(*cache, items);
     co_return Result<>();
 }
 
-Task<> Caches::fetched(object::ContainerId container, std::span<object::FetchItem> items) {
-    const auto cache = find(container);
-    if (cache == nullptr) co_return;
+// Sets the status of an absent block's item.
+bool Caches::is_absent(const Cache& cache, object::FetchItem& item) {
+    const bool is_block = item.object == object::blocks_object && !item.dkey.bytes.empty();
+    if (!is_block || cache.keys.contains(item.dkey.bytes)) return false;
+    if (object::begin_fetch(item)) hide(item);
+    return true;
+}
+
+void Caches::fetched(Cache& cache, std::span<object::FetchItem> items) {
     const uint32_t now = now_s();
     for (object::FetchItem& item : items) {
         if (item.object != object::blocks_object) continue;
         if (item.dkey == object::cache_dkey()) {
-            if (item.akey == object::cache_use_akey()) answer_use(*cache, item);
+            if (item.akey == object::cache_use_akey()) answer_use(cache, item);
             continue;
         }
         const bool is_get = item.akey == object::block_data_akey() && item.extent.offset == 0;
-        const auto at =
-            is_get ? cache->keys.touch(item.dkey.bytes) : cache->keys.at(item.dkey.bytes);
-        if (at && cache->is_old(*at, now)) hide(item);
-        if (is_get) ++(item.status ? cache->use.hits : cache->use.misses);
+        const auto at = is_get ? cache.keys.touch(item.dkey.bytes) : cache.keys.at(item.dkey.bytes);
+        if (at && cache.is_old(*at, now)) hide(item);
+        if (is_get) ++(item.status ? cache.use.hits : cache.use.misses);
     }
 }
 

@@ -74,8 +74,7 @@ class Caches {
                              const object::Transaction& transaction, Claim& claim);
     // It was committed.
     void note(object::ContainerId container, const object::Transaction& transaction);
-    // ObjectStore::fetch(), on any core of the pool. Counts uses, hides old blocks, and answers
-    // cache_use_akey().
+    // ObjectStore::fetch(). Counts uses, hides old blocks, and answers cache_use_akey().
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items);
     // The container is destroyed.
@@ -108,7 +107,8 @@ class Caches {
                          std::vector<S3Fifo::Victim> victims, uint64_t object::CacheUse::* cause);
     Task<Result<>> drop_unknown(object::ContainerId container, Cache& cache);
     Task<Result<>> remove_old(object::ContainerId container, Cache& cache);
-    Task<> fetched(object::ContainerId container, std::span<object::FetchItem> items);
+    [[nodiscard]] static bool is_absent(const Cache& cache, object::FetchItem& item);
+    void fetched(Cache& cache, std::span<object::FetchItem> items);
     void answer_use(const Cache& cache, object::FetchItem& item) const;
 
     Cores& cores_;

@@ -204,7 +204,7 @@ Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, 
 Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
                                   std::span<object::FetchItem> items) {
     if (Caches::concerns(items)) [[unlikely]]
-        return pool_->caches.fetch(call, container, items);
+        return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
     return pool_->reader.fetch(call, container, items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
