@@ -292,8 +292,8 @@ void add_container(CLI::App& app, Arguments& arguments) {
     create.app.add_option("--key", create.options->key,
                           "the key that protects it: NAME, for $ROS2STORE_KEYS/NAME.key");
     const auto with_caps = [](const Command<ContainerOptions>& command) {
-        command.app.add_option("--space", command.options->space,
-                               "cap on its space: 500GiB; 0: no cap");
+        command.app.add_option("--space,--size", command.options->space,
+                               "cap on its space, or the budget of a cache: 500GiB; 0: no cap");
         command.app.add_option("--files", command.options->files,
                                "cap on its number of files: 10M; 0: no cap");
     };
@@ -304,6 +304,11 @@ void add_container(CLI::App& app, Arguments& arguments) {
     };
     with_caps(create);
     with_durability(create);
+    create.app.add_flag("--cache", create.options->is_cache,
+                        "a cache: its files are blocks, which the engine evicts to keep within "
+                        "--size");
+    create.app.add_option("--ttl", create.options->ttl,
+                          "of a cache: blocks that are older are removed: 12h");
     auto set = add("set", "change a container's caps, owner or durability", container_set, uri);
     with_caps(set);
     with_durability(set);

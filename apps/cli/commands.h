@@ -101,6 +101,8 @@ struct ContainerOptions {
     std::optional<std::string> durability;  // create, set
     // create, set: caps, as a tenant's; set: the owner. Options that are not given change nothing.
     std::optional<std::string> space, files, owner;
+    bool is_cache = false;           // create
+    std::optional<std::string> ttl;  // create, of a cache
 };
 Task<Result<>> container_create(CommandContext context, ContainerOptions options);
 Task<Result<>> container_list(CommandContext context, ContainerOptions options);

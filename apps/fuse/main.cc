@@ -19,6 +19,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/base/mount_table.h"
 #include "ros2s/fs/acl.h"
+#include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/bounded_end.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -49,9 +50,12 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch, StopSource& 
     served.request_stop();
 }
 
-// Servers may have other clients, whose changes the kernel's caches would hide.
-Sharing sharing_of(const api::Uri& uri) {
-    return uri.transport == api::Uri::Transport::local ? Sharing::exclusive : Sharing::shared;
+// Servers may have other clients, whose changes the kernel's caches would hide. So would they hide
+// what the engine removes from a cache, which is no Dfs.
+Sharing sharing_of(const api::Uri& uri, const fs::FileSystem& files) {
+    const bool is_alone = uri.transport == api::Uri::Transport::local &&
+                          dynamic_cast<const fs::Dfs*>(&files) != nullptr;
+    return is_alone ? Sharing::exclusive : Sharing::shared;
 }
 
 std::function<std::string()> status_source(api::Deployment& deployment) {
@@ -86,7 +90,7 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
                    .device = root_mount != nullptr ? root_mount->take_device() : -1,
-                   .sharing = sharing_of(options.uri),
+                   .sharing = sharing_of(options.uri, deployment.file_system()),
                    .caching = options.caching,
                    .read_only = options.read_only,
                    .allow_other = options.allow_other,

@@ -10,6 +10,7 @@
 #include "ros2s/api/server_address.h"
 #include "ros2s/cipher/container_keys.h"
 #include "ros2s/cipher/key_calls.h"
+#include "ros2s/config/units.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
@@ -31,8 +32,8 @@ Task<std::string> encryption_of(CommandContext context, PoolAccess& pool,
     co_return keys.error().code == Code::not_found ? "none" : "unknown";
 }
 
-// "durable", "fsync", or "unknown": the caller may not read the container, or a DPU keeps it from
-// them, which makes each change durable.
+// "durable", "fsync", "none" (a cache), or "unknown": the caller may not read the container, or a
+// DPU keeps it from them, which makes each change durable.
 Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
                                 const object::ContainerRecord& container) {
     auto* const store = (co_await pool.store()).value_or(nullptr);
@@ -44,12 +45,41 @@ Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
 // What the container's file system says about itself.
 struct Properties {
     std::string encryption, durability;
+    std::optional<fs::CacheState> cache{};
 };
 Task<Properties> properties_of(CommandContext context, PoolAccess& pool,
                                const object::ContainerRecord& container) {
     Properties found{.encryption = co_await encryption_of(context, pool, container)};
     found.durability = co_await durability_of(context, pool, container);
+    auto* const store = (co_await pool.store()).value_or(nullptr);
+    if (store == nullptr) co_return found;
+    const auto cache = co_await fs::cache_of(context.call, *store, container.id);
+    found.cache = cache.value_or(std::nullopt);
+    if (found.cache) found.durability = "none";
     co_return found;
+}
+
+Json cache_value(const std::optional<fs::CacheState>& cache) {
+    if (!cache) return {};
+    const object::CacheUse& use = cache->use;
+    return Json::object({{"ttl_ns", cache->ttl.count()},
+                         {"blocks", use.blocks},
+                         {"hits", use.hits},
+                         {"misses", use.misses},
+                         {"puts", use.puts},
+                         {"evicted", use.evicted},
+                         {"expired", use.expired},
+                         {"removed", use.removed}});
+}
+
+// "1200 blocks; 90 hits and 10 misses, 1500 puts, 300 evicted, …".
+std::string cache_text(const fs::CacheState& cache) {
+    const object::CacheUse& use = cache.use;
+    return fmt::format(
+        "{} blocks{}; since the pool was opened {} hits, {} misses, {} puts, {} evicted, {} "
+        "expired, {} removed",
+        use.blocks, cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "",
+        use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed);
 }
 
 Json value_of(const object::ContainerRecord& container, const std::string& uri,
@@ -60,6 +90,7 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri,
                          {"chunk_bytes", container.properties.chunk_bytes},
                          {"encryption", properties.encryption},
                          {"durability", properties.durability},
+                         {"cache", cache_value(properties.cache)},
                          {"owner", container.properties.owner},
                          {"used_bytes", container.used.bytes},
                          {"used_values", container.used.values},
@@ -70,15 +101,17 @@ Json value_of(const object::ContainerRecord& container, const std::string& uri,
 
 std::string text_of(const Properties& properties) {
     return (properties.encryption == "none" ? "plain" : properties.encryption) +
-           (properties.durability == "fsync" ? ", fsync" : "");
+           (properties.durability == "fsync" ? ", fsync" : "") +
+           (properties.cache ? ", cache" : "");
 }
 
 // "12 MiB of 1 GiB, 30 files of 1000". A file has two single values.
-std::string use_text(const object::ContainerRecord& container) {
+std::string use_text(const object::ContainerRecord& container, const Properties& properties) {
     const object::Amount& caps = container.properties.caps;
     const auto files = [](uint64_t values) { return values / object::values_of_file; };
     std::string text = human_bytes(container.used.bytes);
     if (caps.bytes > 0) text += " of " + human_bytes(caps.bytes);
+    if (properties.cache) return text + fmt::format(", {} blocks", properties.cache->use.blocks);
     text += fmt::format(", {} files", files(container.used.values));
     if (caps.values > 0) text += fmt::format(" of {}", files(caps.values));
     return text;
@@ -137,6 +170,34 @@ Task<Result<>> set_durability(CommandContext context, PoolAccess& pool,
     ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
     co_return co_await fs::set_durability(context.call, context.environment.reactor, *store,
                                           container, durability, context.report);
+}
+
+// Nothing: it is to be no cache.
+Result<std::optional<Duration>> cache_in(const ContainerOptions& options, const api::Uri& uri,
+                                         Report& report) {
+    if (!options.is_cache) {
+        if (!options.ttl) return std::nullopt;
+        return report.fail(Code::invalid, "--ttl is for a cache: give --cache");
+    }
+    if (uri.transport == api::Uri::Transport::dpu) {
+        return report.fail(Code::unsupported,
+                           "a cache is created at its engine: name it, as in "
+                           "ros2s://ENGINE/POOL/{}",
+                           uri.container);
+    }
+    if (!options.space) {
+        return report.fail(Code::invalid, "a cache needs a budget: give --size, as in 20GiB");
+    }
+    Duration ttl{};
+    if (options.ttl) {
+        const auto parsed = config::parse_duration(*options.ttl);
+        if (!parsed || *parsed <= Duration{}) {
+            return report.fail(Code::invalid, "--ttl {} is no time: give one as in 12h",
+                               *options.ttl);
+        }
+        ttl = *parsed;
+    }
+    return ttl;
 }
 
 constexpr Duration undoing_max = std::chrono::seconds(10);
@@ -217,6 +278,21 @@ Task<Result<std::string>> rekey_in(CommandContext context, PoolAccess& pool, std
                                   describe(done.error()));
 }
 
+// A container that should be a cache must not stay behind as another one.
+Task<Result<>> make_cache(CommandContext context, PoolAccess& pool,
+                          const object::ContainerRecord& made, Duration ttl) {
+    ROS2S_CO_TRY_ASSIGN(auto* const store, co_await pool.store());
+    const auto done = co_await fs::make_cache(context.call, *store, made, ttl, context.report);
+    if (done) co_return done;
+    const Call undoing{.deadline = context.environment.reactor.now() + undoing_max};
+    if (!co_await pool.destroy(undoing, made.properties.label)) {
+        context.report.say(
+            "'{}' was created and is no cache: remove it with 'ros2store container destroy'",
+            made.properties.label);
+    }
+    co_return done;
+}
+
 }  // namespace
 
 Task<Result<>> container_create(CommandContext context, ContainerOptions options) {
@@ -224,6 +300,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     ROS2S_CO_TRY_ASSIGN(const uint64_t chunk, size_of(options.chunk, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto caps, change_of(options, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto durability, durability_in(options, uri, context.report));
+    ROS2S_CO_TRY_ASSIGN(const auto ttl, cache_in(options, uri, context.report));
     ROS2S_CO_TRY_ASSIGN(const auto pool, co_await access_pool_of(context, uri, true));
     const auto made = co_await create_in(
         context, *pool,
@@ -234,6 +311,7 @@ Task<Result<>> container_create(CommandContext context, ContainerOptions options
     // If this fails, the container is durable, which is safe.
     Result<> set;
     if (made && durability) set = co_await set_durability(context, *pool, *made, *durability);
+    if (made && set && ttl) set = co_await make_cache(context, *pool, *made, *ttl);
     co_await pool->close();
     ROS2S_CO_TRY(made);
     ROS2S_CO_TRY(set);
@@ -280,8 +358,8 @@ Task<Result<>> container_set(CommandContext context, ContainerOptions options) {
     co_await pool->close();
     ROS2S_CO_TRY(now);
     ROS2S_CO_TRY(set);
-    context.console.say("container '{}': {}, durability {}", uri.container, use_text(*now),
-                        properties.durability);
+    context.console.say("container '{}': {}, durability {}", uri.container,
+                        use_text(*now, properties), properties.durability);
     context.console.answer(value_of(*now, uri.to_string(), properties));
     co_return Result<>{};
 }
@@ -310,7 +388,7 @@ Task<Result<>> container_list(CommandContext context, ContainerOptions options) 
             continue;
         }
         context.console.say("{:<16} {}  {:<32} {:<12} {}", container.properties.label,
-                            time_text(container.created), use_text(container),
+                            time_text(container.created), use_text(container, properties[i]),
                             text_of(properties[i]), uri);
         values.push_back(value_of(container, uri, properties[i]));
     }
@@ -333,7 +411,8 @@ Task<Result<>> container_query(CommandContext context, ContainerOptions options)
         container->properties.label, container->id.uuid.to_string(),
         human_bytes(container->properties.chunk_bytes), time_text(container->created),
         properties.encryption, properties.durability, owner.empty() ? "administrators" : owner,
-        use_text(*container));
+        use_text(*container, properties));
+    if (properties.cache) context.console.say("cache       {}", cache_text(*properties.cache));
     context.console.answer(value_of(*container, uri.to_string(), properties));
     co_return Result<>{};
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "block_files.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/object/lease_wait.h"
 #include "superblock.h"
 
@@ -46,9 +48,14 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
             options.transaction_bytes_max = layer.transaction_bytes_max;
         }
     }
-    ROS2S_CO_TRY_ASSIGN(auto mounted,
-                        co_await Dfs::mount(call, *top, record.id, reactor, options, report));
-    co_return std::unique_ptr<FileSystem>(std::move(mounted));
+    Report refusal;
+    auto mounted = co_await Dfs::mount(call, *top, record.id, reactor, options, refusal);
+    if (mounted) co_return std::unique_ptr<FileSystem>(std::move(*mounted));
+    const Error& error = mounted.error();
+    if (error.code == Code::bad_version && error.detail == Superblock::is_cache) {
+        co_return co_await BlockFiles::open(call, *top, record.id, reactor, std::move(options));
+    }
+    co_return report.fail(error, "{}", refusal.text());
 }
 
 namespace {
@@ -185,6 +192,51 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
     if (done) co_return Result<>();
     if (done.error().code != Code::condition_failed) co_return cannot(done.error());
     co_return report.fail(Code::not_empty, "{} has files already: encrypt an empty one", shown);
+}
+
+Task<Result<>> make_cache(const Call& call, object::ObjectStore& store,
+                          const object::ContainerRecord& record, Duration ttl, Report& report) {
+    const std::string& label = record.properties.label;
+    if (record.properties.caps.bytes == 0) {
+        co_return report.fail(Code::invalid, "the cache '{}' needs a budget: give --space", label);
+    }
+    auto found = co_await find_superblock(call, store, record.id);
+    Result<> done = found ? Result<>() : fail(found.error());
+    if (done) {
+        found->record.features_needed |= Superblock::is_cache;
+        const object::CacheRecord cache{.ttl_ns = static_cast<uint64_t>(ttl.count())};
+        object::Transaction transaction = replace_superblock(*found);
+        transaction.conditions.push_back({.kind = object::Condition::Kind::no_dkeys,
+                                          .object = object_of(root_node),
+                                          .akey = entry_akey()});
+        transaction.operations.push_back({.kind = object::Operation::Kind::put,
+                                          .object = object::blocks_object,
+                                          .dkey = object::cache_dkey(),
+                                          .akey = object::cache_akey(),
+                                          .window = object::Window::local(object_bytes(cache))});
+        const auto put = co_await store.update(call, record.id, transaction);
+        if (!put) done = fail(put.error());
+    }
+    if (done) co_return done;
+    co_return report.fail(
+        done.error(), "the container '{}' cannot be made a cache: {}", label,
+        done.error().code == Code::condition_failed ? "it has files" : describe(done.error()));
+}
+
+Task<Result<std::optional<CacheState>>> cache_of(const Call& call, object::ObjectStore& store,
+                                                 object::ContainerId container) {
+    CacheState state;
+    object::CacheRecord record;
+    FetchItem items[] = {
+        record_item(object::blocks_object, object::cache_dkey(), object::cache_akey(), record),
+        record_item(object::blocks_object, object::cache_dkey(), object::cache_use_akey(),
+                    state.use)};
+    ROS2S_CO_TRY(co_await store.fetch(call, container, items));
+    if (!items[0].status && items[0].status.error().code == Code::not_found) co_return std::nullopt;
+    ROS2S_CO_TRY(items[0].status);
+    ROS2S_CO_TRY(items[1].status);
+    state.ttl = Duration(static_cast<int64_t>(record.ttl_ns));
+    co_return state;
 }
 
 }  // namespace ros2s::fs

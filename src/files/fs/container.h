@@ -1,11 +1,13 @@
 // These functions find, open and make containers by their label, with a file system in them.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ros2s/base/result.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/file_system.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/runtime/reactor.h"
 #include "ros2s/runtime/task.h"
@@ -53,6 +55,21 @@ enum class Durability : uint8_t {
                                             object::ObjectStore& store,
                                             const object::ContainerRecord& record,
                                             Durability durability, Report& report);
+
+// The file system, which has no files yet, becomes a cache (object/blocks.h). The budget is the
+// container's cap of bytes. A block is removed when it is older than `ttl`; 0: never. Errors, with
+// a sentence: invalid (it has no cap), condition_failed (it has files), unsupported (by the store).
+[[nodiscard]] Task<Result<>> make_cache(const Call& call, object::ObjectStore& store,
+                                        const object::ContainerRecord& record, Duration ttl,
+                                        Report& report);
+struct CacheState {
+    Duration ttl{};
+    object::CacheUse use{};
+};
+// Nothing: it is no cache. Errors: those of fetch.
+[[nodiscard]] Task<Result<std::optional<CacheState>>> cache_of(const Call& call,
+                                                               object::ObjectStore& store,
+                                                               object::ContainerId container);
 
 // Declares that the file system, which has no files yet, needs a decrypting store layer
 // (DfsOptions::layers). `also` is part of the same transaction. Programs without such a layer then

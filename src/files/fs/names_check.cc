@@ -177,6 +177,7 @@ Task<Result<CheckedNames>> NamesCheck::run() {
 Task<Result<>> NamesCheck::read_superblock() {
     ROS2S_CO_TRY_ASSIGN(const auto superblock,
                         co_await fetch<Superblock>(root_node, superblock_akey()));
+    if ((superblock.features_needed & Superblock::is_cache) != 0) co_return fail(Code::not_found);
     const uint32_t unknown = superblock.features_needed & ~Superblock::known;
     if (superblock.format != format_version || unknown != 0) {
         co_return fail(Code::bad_version, superblock.format);

@@ -33,8 +33,8 @@ struct CheckedNames {
     bool is_encrypted = false;
 };
 
-// Errors: not_found (there is no file system), bad_version (it needs a newer program), those of the
-// store, corrupt among them.
+// Errors: not_found (there is no file system; or it is a cache), bad_version (it needs a newer
+// program), those of the store, corrupt among them.
 [[nodiscard]] Task<Result<CheckedNames>> check_names(const Call& call, object::ObjectStore& store,
                                                      object::ContainerId container,
                                                      const NamesCheckOptions& options);

@@ -68,6 +68,8 @@ struct Superblock {
     // durability=fsync: changes need to be durable only at fsync. A program that does not know it
     // would not say so.
     static constexpr uint32_t durable_on_fsync = 8;
+    // It has blocks instead of files (block_files.h). Dfs does not mount it.
+    static constexpr uint32_t is_cache = 16;
     static constexpr uint32_t known =
         needs_decryption | has_node_flags | has_acls | durable_on_fsync;
     static constexpr uint8_t kind = 'S';

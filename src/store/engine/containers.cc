@@ -115,6 +115,7 @@ Task<Result<>> Containers::destroy(const Call& call, object::ContainerId contain
     leases_.reopen(container);
     ROS2S_CO_TRY(is_done);
     if (*is_done) co_return Result<>();
+    if (retired) retired(container);
     // It is invisible to all; its space is freed step by step. A crash in between leaves a retired
     // container. The next opening continues to purge it.
     co_await purges_.acquire();

@@ -6,6 +6,7 @@
 // - A destroyed container is first retired, so that no client finds it. Then its contents are
 //   removed. After a crash in between, resume_purges() removes the rest.
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "checkpointer.h"
@@ -31,6 +32,8 @@ class Containers {
     Task<Result<object::PoolSpace>> space(const Call& call, object::ContainerId container);
     // Continues destructions that a crash interrupted. Spawned by the pool.
     Task<> resume_purges();
+    // Set by the pool, or empty: called when a container has been destroyed.
+    std::function<void(object::ContainerId)> retired;
     // Held during a change of the whole pool: a creation, a retirement, a growth.
     Semaphore turn;
 

@@ -62,6 +62,11 @@ Task<Result<std::unique_ptr<EngineStore>>> EngineStore::open(const Environment& 
     std::unique_ptr<EngineStore> store(
         new EngineStore(std::make_unique<OpenPool>(std::move(*pool), std::move(*recovered))));
     co_await store->pool_->start();
+    if (const auto loaded = co_await store->pool_->caches.load(); !loaded) {
+        report.say("the keys of its caches cannot be read: {}", describe(loaded.error()));
+        (void)co_await store->close();
+        co_return fail(loaded.error());
+    }
     co_return store;
 }
 
@@ -132,7 +137,8 @@ uint64_t EngineStore::memory_bytes() const {
     }
     return p.cores.cache_bytes() + pool_->committer.chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
-           pool_->checkpointer.batch_bytes() + pool_->cleaner.memory_bytes();
+           pool_->checkpointer.batch_bytes() + pool_->cleaner.memory_bytes() +
+           pool_->caches.memory_bytes();
 }
 
 std::vector<const device::BlockDevice*> EngineStore::devices() const {
@@ -198,6 +204,8 @@ Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, 
 
 Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
                                   std::span<object::FetchItem> items) {
+    if (Caches::concerns(items)) [[unlikely]]
+        return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
     return pool_->reader.fetch(call, container, items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
@@ -442,6 +450,17 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
           p.state.space.total_blocks() * block_bytes);
     sum("ros2store_engine_lock_waits_total", "Times a transaction waited for another.",
         [](const Core& core) -> const Counter& { return core.locks.waits(); });
+    const object::CacheUse caches = pool_->caches.use();
+    visit("ros2store_cache_blocks", "Blocks in caches.", caches.blocks);
+    visit("ros2store_cache_hits_total", "Blocks of caches that were read.", caches.hits);
+    visit("ros2store_cache_misses_total", "Reads of blocks that are not in their cache.",
+          caches.misses);
+    visit("ros2store_cache_puts_total", "Blocks put into caches.", caches.puts);
+    visit("ros2store_cache_evictions_total", "Blocks removed for others.", caches.evicted);
+    visit("ros2store_cache_expired_total", "Blocks removed because of their age.", caches.expired);
+    visit("ros2store_cache_removed_total", "Blocks removed by request.", caches.removed);
+    visit("ros2store_cache_table_bytes", "Memory of the keys of blocks.",
+          pool_->caches.memory_bytes());
     visit("ros2store_engine_inconsistencies_total", "Blocks used or freed twice; always 0.",
           p.state.inconsistencies);
 }

@@ -16,12 +16,18 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       holders(base->env, base->options, pins),
       reader(base->cores, base->state, base->publisher, pins, locks, leases, holders),
       lister(base->cores, base->state),
-      writer(base->cores, base->state, committer, checkpointer, pins, leases, holders,
+      caches(base->cores, base->state, reader, lister, base->options.caches_share()),
+      writer(base->cores, base->state, committer, checkpointer, pins, leases, holders, caches,
              base->options.staging_share()),
       containers(base->cores, base->state, committer, checkpointer, base->journal, leases),
       cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
               base->options) {
     base->publisher.reads_moved = [this] { committer.release_space(); };
+    caches.update = [this](const Call& call, object::ContainerId container,
+                           const object::Transaction& transaction) {
+        return writer.update(call, container, transaction);
+    };
+    containers.retired = [this](object::ContainerId container) { caches.forget(container); };
     committer.want_checkpoint = [this] { checkpointer.request(); };
 }
 
@@ -29,13 +35,14 @@ Task<> EngineStore::OpenPool::start() {
     co_await holders.start();
     if (!committer.read_only_reason().empty()) co_return;
     Cores& cores = base->cores;
-    background_.emplace(base->env.reactor, 4 + cores.size());
+    background_.emplace(base->env.reactor, 5 + cores.size());
     for (uint32_t i = 1; i < cores.size(); ++i) {
         co_await background_->spawn(base->publisher.listen(cores[i]));
     }
     co_await background_->spawn(committer.run());
     co_await background_->spawn(checkpointer.run());
     co_await background_->spawn(containers.resume_purges());
+    co_await background_->spawn(caches.run());
     if (base->options.cleaner_percent > 0) co_await background_->spawn(cleaner.run());
     if (base->options.rest_after > Duration{}) {
         co_await background_->spawn(give_back_at_rest());
@@ -48,6 +55,7 @@ Task<bool> EngineStore::OpenPool::stop() {
     co_await holders.stop();
     if (!background_) co_return false;
     closing_.request_stop();
+    co_await caches.stop();
     co_await cleaner.stop();
     checkpointer.stop();
     committer.stop();

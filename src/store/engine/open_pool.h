@@ -3,6 +3,7 @@
 #pragma once
 #include <optional>
 
+#include "caches.h"
 #include "cleaner.h"
 #include "containers.h"
 #include "engine_store.h"
@@ -30,6 +31,7 @@ class EngineStore::OpenPool {
     PinHolders holders;
     Reader reader;
     Lister lister;
+    Caches caches;
     Writer writer;
     Containers containers;
     Cleaner cleaner;

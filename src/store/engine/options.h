@@ -77,6 +77,8 @@ struct EngineOptions {
     [[nodiscard]] uint64_t bounce_share() const { return memory_bytes / 16; }
     // For nodes, including dirty ones and the checkpoint being written.
     [[nodiscard]] uint64_t cache_share() const { return memory_bytes / 4; }
+    // For the keys of blocks of caches.
+    [[nodiscard]] uint64_t caches_share() const { return memory_bytes / 16; }
     [[nodiscard]] uint64_t replies_share() const { return memory_bytes / 16; }
     // Beyond this many bytes of dirty nodes a checkpoint starts; beyond twice this, updates wait
     // for it.

@@ -19,9 +19,10 @@ struct Writer::Update {
     object::ContainerId container;
     const object::Transaction& transaction;
     Draft draft;
-    bool has_space = false;  // reserved: draft.needs()
-    bool has_caps = false;   // its growth is measured, and admitted by State::reserve()
-    uint64_t lease = 0;      // Commit::lease
+    bool has_space = false;          // reserved: draft.needs()
+    bool has_caps = false;           // its growth is measured, and admitted by State::reserve()
+    uint64_t lease = 0;              // Commit::lease
+    Caches::Claim* claim = nullptr;  // of an update of blocks
 };
 
 // Its locks and pins on one core; taken and released there.
@@ -58,7 +59,7 @@ class BlocksHeld {
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
                object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
-               uint64_t staging_bytes)
+               Caches& caches, uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
@@ -66,6 +67,7 @@ Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& c
       pins_(pins),
       leases_(leases),
       holders_(holders),
+      caches_(caches),
       reactor_(cores.home().env.reactor),
       staging_blocks_(std::max<uint64_t>(staging_bytes / block_bytes, 64)),
       staging_(reactor_, staging_blocks_),
@@ -82,7 +84,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(reactor_));
     UpdateName id = transaction.id;
-    if (id.client.is_nil()) co_return co_await update_once(call, container, transaction, id);
+    if (id.client.is_nil()) co_return co_await execute(call, container, transaction, id);
     id.digest = digest_of(transaction);
     const ReplyKey slot = Replies::key_of(id, container);
     while (running_.contains(slot) && rules.await_first_try) {
@@ -97,10 +99,25 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
         co_return Commit{reply->epoch, reply->time, true};
     }
     running_.insert(slot);
-    Result<Commit> result = co_await update_once(call, container, transaction, id);
+    Result<Commit> result = co_await execute(call, container, transaction, id);
     running_.erase(slot);
     slot_done_.wake_all();
     co_return result;
+}
+
+// A block that seemed to be there needs no room. If it has been removed since, it is tried again.
+Task<Result<Commit>> Writer::update_blocks(const Call& call, object::ContainerId container,
+                                           const object::Transaction& transaction, UpdateName id) {
+    ROS2S_CO_TRY(Caches::validate(transaction));
+    constexpr int attempts_max = 4;
+    Result<Commit> done;
+    for (int i = 0; i < attempts_max; ++i) {
+        Caches::Claim claim;
+        ROS2S_CO_TRY(co_await caches_.make_room(call, container, transaction, claim));
+        done = co_await update_once(call, container, transaction, id, &claim);
+        if (done || done.error().code != Code::over_cap) break;
+    }
+    co_return done;
 }
 
 static bool pins_anything(const object::Transaction& transaction) {
@@ -110,7 +127,8 @@ static bool pins_anything(const object::Transaction& transaction) {
 }
 
 Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId container,
-                                         const object::Transaction& transaction, UpdateName id) {
+                                         const object::Transaction& transaction, UpdateName id,
+                                         Caches::Claim* claim) {
     if (!committer_.read_only_reason().empty()) co_return fail(Code::read_only);
     if (!state_.has_container(container)) co_return fail(Code::not_found);
     // stage() asks once more. Now is less work.
@@ -122,6 +140,7 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     Update update{call, container, transaction,
                   Draft(container, transaction, id, cores_.partition(), cores_.lock_names())};
     update.has_caps = state_.has_caps(container);
+    update.claim = claim;
     Draft& draft = update.draft;
     ROS2S_CO_TRY(draft.build(state_.homes));
     if (draft.blocks_max() > staging_blocks_) {
@@ -400,6 +419,7 @@ Result<> Writer::stage(Update& update) {
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(leases_.admit(update.container, update.transaction));
     object::Amount& reserved = draft.record().reserved;
+    if (update.claim != nullptr) update.claim->release();
     if (update.has_caps) {
         const auto admitted = state_.reserve(update.container, draft.growth());
         if (!admitted) {
@@ -462,8 +482,11 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    auto commit = co_await committer_.commit(std::move(draft.record()), update.call.trace,
-                                             update.transaction.deferred);
+    const bool deferred = update.transaction.deferred ||
+                          (update.claim != nullptr && Caches::has_blocks(update.transaction));
+    auto commit =
+        co_await committer_.commit(std::move(draft.record()), update.call.trace, deferred);
+    if (update.claim != nullptr && commit) caches_.note(update.container, update.transaction);
     leases_.end(update.container, update.transaction);
     if (commit) commit->lease = update.lease;
     co_return commit;

@@ -12,6 +12,7 @@
 #pragma once
 #include <memory_resource>
 
+#include "caches.h"
 #include "checkpointer.h"
 #include "draft.h"
 #include "pin_holders.h"
@@ -25,7 +26,7 @@ class Writer {
     // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for
     // payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
+           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders, Caches& caches,
            uint64_t staging_bytes);
 
     // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
@@ -35,11 +36,22 @@ class Writer {
   private:
     struct Update;
     struct Visit;
-    // `id`: the transaction's, with its digest. Not inlined, like carry_out(): a coroutine frame
-    // that includes another one is too large for the frame pool.
-    [[gnu::noinline]] Task<Result<object::Commit>> update_once(
+    [[nodiscard]] Task<Result<object::Commit>> execute(const Call& call,
+                                                       object::ContainerId container,
+                                                       const object::Transaction& transaction,
+                                                       UpdateName id) {
+        if (Caches::concerns(transaction)) [[unlikely]]
+            return update_blocks(call, container, transaction, id);
+        return update_once(call, container, transaction, id, nullptr);
+    }
+    [[gnu::noinline]] Task<Result<object::Commit>> update_blocks(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
         UpdateName id);
+    // `id`: the transaction's, with its digest. `claim`: of an update of blocks. Not inlined, like
+    // carry_out(): a coroutine frame that includes another one is too large for the frame pool.
+    [[gnu::noinline]] Task<Result<object::Commit>> update_once(
+        const Call& call, object::ContainerId container, const object::Transaction& transaction,
+        UpdateName id, Caches::Claim* claim);
     Task<Result<>> reserve(const Call& call, Draft& draft);
     Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
     Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
@@ -63,6 +75,7 @@ class Writer {
     object::PinTable& pins_;
     object::LeaseTable& leases_;
     PinHolders& holders_;
+    Caches& caches_;
     Reactor& reactor_;
     const uint64_t staging_blocks_;
     Semaphore staging_;        // blocks of payload

@@ -21,7 +21,11 @@ struct WriterBench : CommitBench {
     object::LeaseTable leases{env.reactor, pins};
     const EngineOptions pin_options{};
     PinHolders holders{env, pin_options, pins};
-    Writer writer{cores, state, committer, checkpointer, pins, leases, holders, 1 << 20};
+    object::LockTable locks{pins};
+    Reader reader{cores, state, publisher, pins, locks, leases, holders};
+    Lister lister{cores, state};
+    Caches caches{cores, state, reader, lister, 1 << 20};
+    Writer writer{cores, state, committer, checkpointer, pins, leases, holders, caches, 1 << 20};
 };
 
 Task<> write_a_block(WriterBench& bench) {

@@ -1,0 +1,642 @@
+#include "block_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "payload_checksums.h"
+#include "ros2s/base/crc32c.h"
+#include "ros2s/base/digest.h"
+#include "ros2s/object/checksum.h"
+#include "ros2s/runtime/nursery.h"
+
+namespace ros2s::fs {
+
+using object::BlockHead;
+using object::blocks_object;
+using object::Commit;
+
+// ---- names ---------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view digits = "0123456789abcdef";
+
+bool is_plain(std::string_view key) {
+    const auto is_shown = [](char c) { return c > ' ' && c < 0x7f && c != '/'; };
+    return key != "." && key != ".." && key.front() != '%' && std::ranges::all_of(key, is_shown);
+}
+
+}  // namespace
+
+std::string block_name_of(std::string_view key) {
+    if (is_plain(key)) return std::string(key);
+    std::string name = "%";
+    for (const char c : key) {
+        name += digits[static_cast<uint8_t>(c) >> 4];
+        name += digits[static_cast<uint8_t>(c) & 15];
+    }
+    return name;
+}
+
+Result<std::string> block_key_of(std::string_view name) {
+    ROS2S_TRY(check_name(name));
+    std::string key(name);
+    if (name.front() == '%') {
+        key.clear();
+        if (name.size() % 2 == 0) return fail(Code::invalid);
+        for (size_t i = 1; i < name.size(); i += 2) {
+            const size_t high = digits.find(name[i]), low = digits.find(name[i + 1]);
+            if (high == digits.npos || low == digits.npos) return fail(Code::invalid);
+            key += static_cast<char>(high << 4 | low);
+        }
+    }
+    if (key.size() > object::block_key_bytes_max) return fail(Code::name_too_long);
+    // Each key has one name.
+    if (key.empty() || block_name_of(key) != name) return fail(Code::invalid);
+    return key;
+}
+
+namespace {
+
+FetchItem data_item(const std::string& key, Window into, uint64_t offset) {
+    return {.object = blocks_object,
+            .dkey = {key},
+            .akey = object::block_data_akey(),
+            .extent = {offset, into.length},
+            .window = into};
+}
+
+}  // namespace
+
+// ---- opening, nodes ------------------------------------------------------------------------
+
+Task<Result<std::unique_ptr<FileSystem>>> BlockFiles::open(const Call& call,
+                                                           object::ObjectStore& store,
+                                                           object::ContainerId container,
+                                                           Reactor& reactor, DfsOptions options) {
+    InodeRecord root;
+    FetchItem item = record_item(object_of(root_node), record_dkey(), inode_akey(), root);
+    ROS2S_CO_TRY(co_await store.fetch(call, container, {&item, 1}));
+    ROS2S_CO_TRY_ASSIGN(root, record_of(item, root));
+    co_return std::unique_ptr<FileSystem>(
+        std::make_unique<BlockFiles>(store, container, reactor, std::move(options), root));
+}
+
+BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,
+                       DfsOptions options, const InodeRecord& root)
+    : store_(store),
+      container_(container),
+      options_(std::move(options)),
+      root_(root),
+      slots_(reactor, container.uuid, options_.slots),
+      listings_(options_.listings == nullptr ? own_listings_ : *options_.listings),
+      secret_(reactor.secrets().next()) {}
+
+// What is written and not closed is given up.
+Task<> BlockFiles::close_all() {
+    open_.clear();
+    nodes_.clear();
+    co_return;
+}
+
+NodeId BlockFiles::node_of(std::string_view key) const {
+    uint64_t id = Digest().add(secret_).add(key).value();
+    for (;; ++id) {
+        if (id <= root_node.value) continue;
+        const auto found = nodes_.find(id);
+        if (found == nodes_.end() || found->second.key == key) return {id};
+    }
+}
+
+BlockFiles::Node& BlockFiles::keep(NodeId node, std::string_view key) {
+    Node& kept = nodes_[node.value];
+    kept.key = key;
+    return kept;
+}
+
+void BlockFiles::drop_unused(NodeId node) {
+    const auto found = nodes_.find(node.value);
+    if (found == nodes_.end() || found->second.looked_up > 0 || found->second.opened > 0) return;
+    nodes_.erase(found);
+}
+
+void BlockFiles::forget(NodeId node, uint64_t count) {
+    const auto found = nodes_.find(node.value);
+    if (found == nodes_.end()) return;
+    found->second.looked_up -= std::min(count, found->second.looked_up);
+    drop_unused(node);
+}
+
+Attributes BlockFiles::root_attributes() const {
+    return fs::attributes_of(root_node, root_, {}, block_bytes);
+}
+
+Attributes BlockFiles::attributes_of(NodeId node, uint64_t length) const {
+    return {.node = node,
+            .mode = S_IFREG | 0444,
+            .links = 1,
+            .uid = root_.uid,
+            .gid = root_.gid,
+            .size = length,
+            .bytes_used = round_up(length, block_bytes),
+            .accessed = from_ns(root_.created_ns),
+            .modified = from_ns(root_.created_ns),
+            .changed = from_ns(root_.created_ns),
+            .created = from_ns(root_.created_ns)};
+}
+
+// ---- look-ups ------------------------------------------------------------------------------
+
+Task<std::vector<Result<BlockFiles::FoundHead>>> BlockFiles::find_heads(const Call& call,
+                                                                        const Keys& keys) {
+    std::vector<Result<FoundHead>> heads(keys.size());
+    std::vector<FetchItem> items;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < keys.size(); ++i) {
+        if (!keys[i]) {
+            heads[i] = fail(keys[i].error());
+            continue;
+        }
+        places.push_back(i);
+        items.push_back(
+            record_item(blocks_object, {*keys[i]}, object::block_head_akey(), heads[i]->head));
+    }
+    if (items.empty()) co_return heads;
+    const auto fetched = co_await store_.fetch(call, container_, items);
+    for (size_t i = 0; i < items.size(); ++i) {
+        Result<FoundHead>& found = heads[places[i]];
+        const Result<> status = fetched ? items[i].status : fetched;
+        if (!status) {
+            found = fail(status.error());
+        } else if (!object::parse_block_head(object_bytes(found->head))) {
+            found = fail(Code::corrupt);
+        } else {
+            found->epoch = items[i].epoch;
+        }
+    }
+    co_return heads;
+}
+
+Task<Result<BlockFiles::FoundHead>> BlockFiles::find_head(const Call& call,
+                                                          const std::string& key) {
+    const Keys keys{key};
+    auto found = co_await find_heads(call, keys);
+    co_return std::move(found.front());
+}
+
+Task<Result<Attributes>> BlockFiles::lookup(const Call& call, NodeId parent,
+                                            std::string_view name) {
+    if (parent == root_node && (name == "." || name == "..")) co_return root_attributes();
+    auto found = co_await lookup_many(call, parent, {&name, 1});
+    co_return std::move(found.front());
+}
+
+Task<std::vector<Result<Attributes>>> BlockFiles::lookup_many(
+    const Call& call, NodeId parent, std::span<const std::string_view> names) {
+    ROS2S_CHECK(names.size() <= names_together_max);
+    std::vector<Result<Attributes>> results(names.size());
+    if (parent != root_node) {
+        std::ranges::fill(results, Result<Attributes>(fail(Code::not_directory)));
+        co_return results;
+    }
+    Keys keys;
+    for (const std::string_view name : names) {
+        auto key = block_key_of(name);
+        // There is no such file. To create one is an error.
+        if (!key && key.error().code == Code::invalid) key = fail(Code::not_found);
+        keys.push_back(std::move(key));
+    }
+    const auto heads = co_await find_heads(call, keys);
+    for (size_t i = 0; i < heads.size(); ++i) {
+        if (!heads[i]) {
+            results[i] = fail(heads[i].error());
+            continue;
+        }
+        const NodeId node = node_of(*keys[i]);
+        ++keep(node, *keys[i]).looked_up;
+        results[i] = attributes_of(node, heads[i]->head.length);
+    }
+    co_return results;
+}
+
+Task<Result<Attributes>> BlockFiles::get_attributes(const Call& call, NodeId node) {
+    if (node == root_node) co_return root_attributes();
+    const auto found = nodes_.find(node.value);
+    if (found == nodes_.end()) co_return fail(Code::stale);
+    const std::string key = found->second.key;
+    const auto head = co_await find_head(call, key);
+    if (head) co_return attributes_of(node, head->head.length);
+    for (const auto& [handle, file] : open_) {
+        if (file->is_new && file->node == node) co_return attributes_of(node, file->written.size());
+    }
+    co_return fail(head.error().code == Code::not_found ? Error{Code::stale} : head.error());
+}
+
+// Times are not kept. To set one is a use of the block, as a read is.
+Task<Result<Attributes>> BlockFiles::set_attributes(const Call& call, NodeId node,
+                                                    const SetAttributes& changes) {
+    const bool only_times = !changes.mode && !changes.uid && !changes.gid && !changes.size &&
+                            !changes.flags && !changes.clears_set_ids;
+    if (!only_times) co_return fail(Code::unsupported);
+    if (const auto found = nodes_.find(node.value); found != nodes_.end()) {
+        FetchItem item = data_item(found->second.key, {}, 0);
+        ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    }
+    co_return co_await get_attributes(call, node);
+}
+
+// ---- handles -------------------------------------------------------------------------------
+
+std::shared_ptr<BlockFiles::Open> BlockFiles::find(FileHandle handle) const {
+    const auto found = open_.find(handle);
+    return found == open_.end() ? nullptr : found->second;
+}
+
+FileHandle BlockFiles::add(std::shared_ptr<Open> file) {
+    const FileHandle handle{++last_handle_};
+    if (!file->is_directory) ++keep(file->node, file->key).opened;
+    open_[handle] = std::move(file);
+    return handle;
+}
+
+Task<Result<Opened>> BlockFiles::open(const Call& call, NodeId node, OpenFlags flags) {
+    auto file = std::make_shared<Open>();
+    file->node = node;
+    file->flags = flags;
+    const bool writes = flags.write || flags.append || flags.truncate;
+    if (node == root_node) {
+        if (writes) co_return fail(Code::is_directory);
+        file->is_directory = true;
+        file->cookies = std::make_unique<ReaddirCookies>(listings_);
+        co_return Opened{.handle = add(std::move(file)), .attributes = root_attributes()};
+    }
+    const auto found = nodes_.find(node.value);
+    if (found == nodes_.end()) co_return fail(Code::stale);
+    if (writes) co_return fail(Code::denied);
+    file->key = found->second.key;
+    const auto head = co_await find_head(call, file->key);
+    if (!head) {
+        co_return fail(head.error().code == Code::not_found ? Error{Code::stale} : head.error());
+    }
+    file->length = head->head.length;
+    file->epoch = head->epoch;
+    const uint64_t length = file->length;
+    co_return Opened{.handle = add(std::move(file)), .attributes = attributes_of(node, length)};
+}
+
+Task<Result<Opened>> BlockFiles::create(const Call&, NodeId parent, std::string_view name, mode_t,
+                                        OpenFlags flags, Owner) {
+    if (parent != root_node) co_return fail(Code::not_directory);
+    if (flags.nameless) co_return fail(Code::unsupported);
+    if (!flags.write) co_return fail(Code::denied);
+    ROS2S_CO_TRY_ASSIGN(std::string key, block_key_of(name));
+    auto file = std::make_shared<Open>();
+    file->node = node_of(key);
+    file->key = std::move(key);
+    file->flags = flags;
+    file->is_new = true;
+    ++keep(file->node, file->key).looked_up;
+    const Attributes attributes = attributes_of(file->node, 0);
+    co_return Opened{.handle = add(std::move(file)), .attributes = attributes};
+}
+
+Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
+    const auto found = open_.find(handle);
+    if (found == open_.end()) co_return fail(Code::stale);
+    const std::shared_ptr<Open> file = std::move(found->second);
+    open_.erase(found);
+    Result<> done;
+    if (file->is_new) {
+        done = co_await put(call, file->key, file->written);
+        written_bytes_ -= file->written.size();
+    }
+    if (const auto node = nodes_.find(file->node.value); node != nodes_.end()) {
+        --node->second.opened;
+        drop_unused(file->node);
+    }
+    co_return done;
+}
+
+Task<Result<std::vector<DirectoryEntry>>> BlockFiles::readdir(const Call& call, FileHandle handle,
+                                                              uint64_t cookie, size_t limit) {
+    const auto file = find(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    if (!file->is_directory) co_return fail(Code::not_directory);
+    std::vector<DirectoryEntry> entries;
+    if (limit == 0 || file->cookies->is_behind_end(cookie)) co_return entries;
+    object::ListRequest request{
+        .what = object::ListRequest::What::dkeys,
+        .object = blocks_object,
+        .akey = object::block_head_akey(),
+        .limit = static_cast<uint32_t>(std::clamp<size_t>(limit, 1, object::fetch_items_max))};
+    if (cookie != 0) {
+        auto name = file->cookies->find(cookie);
+        if (!name) co_return fail(Code::invalid);
+        request.after = *block_key_of(*name);
+    }
+    ROS2S_CO_TRY_ASSIGN(const object::ListReply page,
+                        co_await store_.list(call, container_, request));
+    file->cookies->begin(cookie, call.tenant);
+    for (const object::ListEntry& listed : page.entries) {
+        std::string name = block_name_of(listed.key);
+        const uint64_t own = file->cookies->add(name);
+        entries.push_back(
+            {.name = std::move(name), .node = node_of(listed.key), .type = S_IFREG, .cookie = own});
+    }
+    if (!page.more) file->cookies->reached_end();
+    file->cookies->end();
+    co_return entries;
+}
+
+Task<Result<FileSystemSpace>> BlockFiles::space(const Call& call) {
+    ROS2S_CO_TRY_ASSIGN(const object::PoolSpace space, co_await store_.space(call, container_));
+    co_return FileSystemSpace{.total_bytes = space.total_bytes, .free_bytes = space.free_bytes};
+}
+
+// ---- reading -------------------------------------------------------------------------------
+
+namespace {
+
+// The checksum of a block that was fetched whole, from those of its pieces.
+uint32_t block_checksum(std::string_view key, const FetchItem& data, uint64_t length) {
+    uint32_t crc = crc32c(as_bytes(key));
+    size_t piece = 0;
+    for (uint64_t done = 0; done < length; done += block_bytes, ++piece) {
+        const uint64_t bytes = std::min(block_bytes, length - done);
+        const bool is_cut = bytes < std::min(block_bytes, data.extent.length - done);
+        crc = is_cut || piece >= data.checksums.size()
+                  ? crc32c_extend(crc, data.window.bytes().subspan(done, bytes))
+                  : crc32c_combine(crc, data.checksums[piece], bytes);
+    }
+    return crc;
+}
+
+}  // namespace
+
+Task<Result<uint64_t>> BlockFiles::pread(const Call& call, FileHandle handle, Window into,
+                                         uint64_t offset) {
+    const auto file = find(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    if (file->is_directory) co_return fail(Code::is_directory);
+    if (!file->flags.read) co_return fail(Code::denied);
+    if (file->is_new) co_return fail(Code::unsupported);
+    if (offset >= file->length) co_return 0;
+    into.length = std::min(into.length, file->length - offset);
+    FetchItem item = data_item(file->key, into, offset);
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
+    if (!item.status && item.status.error().code != Code::not_found)
+        co_return fail(item.status.error());
+    // Bytes and head of a block have one epoch.
+    if (!item.status || item.epoch != file->epoch) co_return fail(Code::stale);
+    ++file->reads;
+    file->read_bytes += into.length;
+    co_return into.length;
+}
+
+Task<Result<>> BlockFiles::read_many(const Call& call, NodeId directory,
+                                     std::span<ReadManyItem> items) {
+    if (directory != root_node) co_return fail(Code::not_directory);
+    while (!items.empty()) {
+        const auto group = items.first(std::min(items.size(), names_together_max));
+        ROS2S_CO_TRY(co_await read_group(call, group));
+        items = items.subspan(group.size());
+    }
+    co_return Result<>{};
+}
+
+Task<Result<>> BlockFiles::read_group(const Call& call, std::span<ReadManyItem> items) {
+    static_assert(2 * names_together_max <= object::fetch_items_max);
+    std::vector<BlockHead> heads(items.size());
+    std::vector<FetchItem> fetches;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (!begin_read(items[i])) continue;
+        const auto key = block_key_of(items[i].name);
+        if (!key) {
+            items[i].status = fail(Code::not_found);
+            continue;
+        }
+        Window into = items[i].window;
+        into.length = std::min(into.length, object::block_length_max);
+        places.push_back(i);
+        fetches.push_back(record_item(blocks_object, {*key}, object::block_head_akey(), heads[i]));
+        fetches.push_back(data_item(*key, into, 0));
+    }
+    if (fetches.empty()) co_return Result<>{};
+    ROS2S_CO_TRY(co_await store_.fetch(call, container_, fetches));
+    std::vector<std::string> corrupt;
+    for (size_t place = 0; place < places.size(); ++place) {
+        ReadManyItem& item = items[places[place]];
+        const FetchItem& head = fetches[2 * place];
+        const FetchItem& data = fetches[2 * place + 1];
+        item.status = head.status ? data.status : head.status;
+        const auto found = object::parse_block_head(object_bytes(heads[places[place]]));
+        // It was replaced between the two fetches.
+        if (item.status && head.epoch != data.epoch) item.status = fail(Code::not_found);
+        if (item.status && found) {
+            item.size = found->length;
+            item.bytes = std::min(item.size, data.extent.length);
+            const bool is_whole = item.bytes == item.size;
+            if (is_whole && block_checksum(head.dkey.bytes, data, item.size) != found->crc) {
+                item.status = fail(Code::corrupt);
+            }
+        } else if (item.status) {
+            item.status = fail(Code::corrupt);
+        }
+        if (item.status) continue;
+        item.bytes = item.size = 0;
+        if (item.status.error().code != Code::corrupt) continue;
+        corrupt.push_back(head.dkey.bytes);
+        item.status = fail(Code::not_found);
+    }
+    // If that fails, it is a miss all the same.
+    if (!corrupt.empty()) (void)co_await punch(call, corrupt);
+    co_return Result<>{};
+}
+
+Task<Result<uint64_t>> BlockFiles::seek(const Call&, FileHandle handle, uint64_t offset,
+                                        SeekFor what) {
+    const auto file = find(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    if (file->is_directory || offset >= file->length) co_return fail_errno(ENXIO);
+    co_return what == SeekFor::data ? offset : file->length;
+}
+
+Result<PathReport> BlockFiles::path_report(FileHandle handle) const {
+    const auto file = find(handle);
+    if (file == nullptr) return fail(Code::stale);
+    return PathReport{.path = store_.path(), .reads = file->reads, .read_bytes = file->read_bytes};
+}
+
+// ---- writing -------------------------------------------------------------------------------
+
+Task<Result<uint64_t>> BlockFiles::pwrite(const Call& call, FileHandle handle, Window from,
+                                          uint64_t offset) {
+    const auto file = find(handle);
+    if (file == nullptr) co_return fail(Code::stale);
+    if (!file->is_new) co_return fail(Code::denied);
+    if (!from.is_local()) co_return fail(Code::unsupported);
+    if (file->flags.append) offset = file->written.size();
+    if (offset > object::block_length_max || from.length > object::block_length_max - offset) {
+        co_return fail(Code::too_large, object::block_length_max);
+    }
+    const uint64_t before = file->written.size();
+    const uint64_t size = std::max(before, offset + from.length);
+    if (size - before > written_bytes_max - written_bytes_) {
+        co_return fail(Code::no_memory, written_bytes_max);
+    }
+    written_bytes_ += size - before;
+    file->written.resize(size);
+    const Bytes copy = Bytes(file->written).subspan(offset, from.length);
+    std::ranges::copy(from.bytes(), copy.begin());
+    // Of the copy: the sender may change its memory.
+    if (call.checksums != nullptr) ROS2S_CO_TRY(co_await compare_checksums(call, copy, offset));
+    co_return from.length;
+}
+
+// A block is never durable before it is closed, and a second later at the latest afterwards.
+Task<Result<>> BlockFiles::fsync(const Call& call, FileHandle handle) {
+    if (find(handle) == nullptr) co_return fail(Code::stale);
+    co_return co_await store_.sync(call);
+}
+
+Task<Result<>> BlockFiles::put(const Call& call, const std::string& key, ConstBytes bytes) {
+    constexpr int attempts_max = 4;
+    object::Checksums checksums;
+    object::array_checksums(0, bytes, checksums);
+    const BlockHead head{
+        .crc = crc32c_combine(crc32c(as_bytes(key)),
+                              object::combined_checksum(0, bytes.size(), checksums), bytes.size()),
+        .length = bytes.size()};
+    for (int i = 0; i < attempts_max; ++i) {
+        const auto done = co_await put_once(call, key, bytes, checksums, head);
+        if (done) co_return Result<>{};
+        if (done.error().code != Code::condition_failed) co_return fail(done.error());
+        const auto present = co_await find_head(call, key);
+        if (present) {
+            const bool is_same =
+                present->head.crc == head.crc && present->head.length == head.length;
+            co_return is_same ? Result<>{} : fail(Code::exists);
+        }
+        // It was removed meanwhile.
+        if (present.error().code != Code::not_found) co_return fail(present.error());
+    }
+    co_return fail(Code::busy);
+}
+
+Task<Result<Commit>> BlockFiles::put_once(const Call& call, const std::string& key,
+                                          ConstBytes bytes, const object::Checksums& checksums,
+                                          const BlockHead& head) {
+    using Kind = object::Operation::Kind;
+    co_await slots_.wait();
+    auto slot = slots_.take();
+    slot.require({.kind = object::Condition::Kind::absent,
+                  .object = blocks_object,
+                  .dkey = {key},
+                  .akey = object::block_head_akey()});
+    slot.add({.kind = Kind::write,
+              .object = blocks_object,
+              .dkey = {key},
+              .akey = object::block_data_akey(),
+              .extent = {0, bytes.size()},
+              .window = Window::local(bytes)});
+    slot.checksums() = checksums;
+    slot.add({.kind = Kind::put,
+              .object = blocks_object,
+              .dkey = {key},
+              .akey = object::block_head_akey(),
+              .window = Window::local(object_bytes(head))});
+    auto done = co_await store_.update(call, container_, slot.transaction());
+    if (!done) slot.failed(done.error());
+    co_return done;
+}
+
+Task<Result<>> BlockFiles::unlink(const Call& call, NodeId parent, std::string_view name) {
+    const auto done = co_await unlink_many(call, parent, {&name, 1});
+    co_return done.front();
+}
+
+// Two requests. A name that another one removes between them counts as removed.
+Task<std::vector<Result<>>> BlockFiles::unlink_many(const Call& call, NodeId parent,
+                                                    std::span<const std::string_view> names) {
+    ROS2S_CHECK(names.size() <= names_together_max);
+    std::vector<Result<>> results(names.size());
+    if (parent != root_node) {
+        std::ranges::fill(results, Result<>(fail(Code::not_directory)));
+        co_return results;
+    }
+    Keys keys;
+    for (const std::string_view name : names) keys.push_back(block_key_of(name));
+    const auto heads = co_await find_heads(call, keys);
+    std::vector<std::string> present;
+    for (size_t i = 0; i < heads.size(); ++i) {
+        const bool is_there = heads[i] || heads[i].error().code == Code::corrupt;
+        results[i] = is_there ? Result<>{} : fail(heads[i].error());
+        const bool is_new = is_there && std::ranges::find(present, *keys[i]) == present.end();
+        if (is_new) present.push_back(*keys[i]);
+        if (is_there && !is_new) results[i] = fail(Code::not_found);
+    }
+    if (present.empty()) co_return results;
+    const auto punched = co_await punch(call, present);
+    for (Result<>& result : results) {
+        if (result) result = punched;
+    }
+    co_return results;
+}
+
+Task<Result<>> BlockFiles::punch(const Call& call, std::span<const std::string> keys) {
+    co_await slots_.wait();
+    auto slot = slots_.take();
+    for (const std::string& key : keys) {
+        slot.add(
+            {.kind = object::Operation::Kind::punch_dkey, .object = blocks_object, .dkey = {key}});
+    }
+    const auto done = co_await store_.update(call, container_, slot.transaction());
+    if (done) co_return Result<>{};
+    slot.failed(done.error());
+    co_return fail(done.error());
+}
+
+// ---- what a block cannot do ----------------------------------------------------------------
+
+Task<Result<Attributes>> BlockFiles::mkdir(const Call&, NodeId, std::string_view, mode_t, Owner) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<Attributes>> BlockFiles::mknod(const Call&, NodeId, std::string_view, mode_t, dev_t,
+                                           Owner) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<Attributes>> BlockFiles::symlink(const Call&, NodeId, std::string_view,
+                                             std::string_view, Owner) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<Attributes>> BlockFiles::link(const Call&, NodeId, NodeId, std::string_view) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<>> BlockFiles::rmdir(const Call&, NodeId, std::string_view) {
+    co_return fail(Code::not_directory);
+}
+Task<Result<>> BlockFiles::rename(const Call&, NodeId, std::string_view, NodeId, std::string_view,
+                                  RenameFlags) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<std::string>> BlockFiles::readlink(const Call&, NodeId) {
+    co_return fail(Code::invalid);
+}
+Task<Result<std::string>> BlockFiles::get_xattr(const Call&, NodeId, std::string_view) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, ConstBytes, SetXattr) {
+    co_return fail(Code::unsupported);
+}
+Task<Result<>> BlockFiles::remove_xattr(const Call&, NodeId, std::string_view) {
+    co_return fail(Code::no_attribute);
+}
+Task<Result<std::vector<std::string>>> BlockFiles::list_xattrs(const Call&, NodeId) {
+    co_return std::vector<std::string>{};
+}
+Task<Result<>> BlockFiles::punch_hole(const Call&, FileHandle, uint64_t, uint64_t) {
+    co_return fail(Code::unsupported);
+}
+
+}  // namespace ros2s::fs

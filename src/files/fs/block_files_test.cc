@@ -1,0 +1,202 @@
+// BlockFiles: names of keys, files that appear whole and never change, and requests of many.
+#include "block_files.h"
+
+#include <fmt/format.h>
+
+#include "ros2s/fs/container.h"
+#include "test_support/counted_dfs.h"
+
+namespace ros2s::fs {
+namespace {
+
+TEST(BlockNames, KeyHasOneName) {
+    for (const std::string& key :
+         {std::string("a"), std::string("0123456789abcdef"), std::string("\0\xff", 2),
+          std::string("%"), std::string("."), std::string("a/b"), std::string("a b"),
+          std::string(64, '\x01')}) {
+        const std::string name = block_name_of(key);
+        EXPECT_TRUE(check_name(name)) << name;
+        EXPECT_EQ(block_key_of(name), key);
+    }
+    EXPECT_EQ(block_name_of("a b"), "%612062");
+    for (const char* bad : {"%", "%6", "%61", "%zz", "%FF", "a b", "..", ""}) {
+        EXPECT_FALSE(block_key_of(bad)) << bad;
+    }
+    EXPECT_EQ(block_key_of(std::string(65, 'a')).error().code, Code::name_too_long);
+}
+
+// A container that MemoryStore has. It evicts nothing.
+class BlockFilesOnMemory : public DfsMounts {
+  protected:
+    void SetUp() override {
+        DfsMounts::SetUp();
+        ASSERT_EQ(format(), std::nullopt);
+        object::ContainerRecord record{.id = container_, .properties = {.label = "c"}};
+        EXPECT_EQ(outcome_of(world_.run(make_cache(call_, store_, record, {}, report_))),
+                  Code::invalid)
+            << "no budget";
+        record.properties.caps.bytes = 1 << 20;
+        ASSERT_EQ(outcome_of(world_.run(make_cache(call_, store_, record, {}, report_))),
+                  std::nullopt);
+        auto opened =
+            world_.run(open_container(call_, world_.core(), store_, "the pool", "c", {}, report_));
+        ASSERT_TRUE(opened) << report_.text();
+        files_ = std::move(*opened);
+    }
+    void TearDown() override {
+        if (files_ != nullptr) world_.run(files_->close_all());
+    }
+    Outcome write(std::string name, std::string bytes) {
+        const auto file = world_.run(
+            files_->create(call_, root_node, name, 0644, {.read = false, .write = true}, {}));
+        if (!file) return file.error().code;
+        // In two pieces, the second one first.
+        const size_t cut = bytes.size() / 2;
+        for (const size_t from : {cut, size_t{0}}) {
+            const size_t count = from == 0 ? cut : bytes.size() - cut;
+            const ConstBytes piece = as_bytes(bytes).subspan(from, count);
+            EXPECT_EQ(world_.run(files_->pwrite(call_, file->handle, Window::local(piece), from)),
+                      count);
+        }
+        const auto closed = world_.run(files_->close(call_, file->handle));
+        files_->forget(file->attributes.node, 1);
+        return outcome_of(closed);
+    }
+    Result<std::string> read(std::string name, size_t room = 64) {
+        std::string into(room, '\0');
+        ReadManyItem item{.name = name,
+                          .window = Window::local(std::as_writable_bytes(std::span(into)))};
+        EXPECT_TRUE(world_.run(files_->read_many(call_, root_node, {&item, 1})));
+        if (!item.status) return fail(item.status.error());
+        EXPECT_EQ(item.bytes, std::min<uint64_t>(item.size, room));
+        into.resize(item.bytes);
+        return into;
+    }
+    std::unique_ptr<FileSystem> files_;
+};
+
+TEST_F(BlockFilesOnMemory, BlockAppearsWholeAtTheClose) {
+    const auto file = world_.run(
+        files_->create(call_, root_node, "key", 0644, {.read = false, .write = true}, {}));
+    ASSERT_TRUE(file);
+    const std::string bytes = "some bytes";
+    EXPECT_TRUE(world_.run(files_->pwrite(call_, file->handle, Window::local(as_bytes(bytes)), 0)));
+    EXPECT_EQ(read("key").error().code, Code::not_found);
+    EXPECT_TRUE(world_.run(files_->close(call_, file->handle)));
+    EXPECT_EQ(read("key"), bytes);
+    EXPECT_EQ(read("key", 4), "some");
+    const auto found = world_.run(files_->lookup(call_, root_node, "key"));
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->size, bytes.size());
+    EXPECT_EQ(found->mode, S_IFREG | 0444U);
+    EXPECT_EQ(found->uid, 7U);
+}
+
+TEST_F(BlockFilesOnMemory, SameBytesAreThereAlreadyAndOthersAreRefused) {
+    EXPECT_EQ(write("key", "bytes"), std::nullopt);
+    EXPECT_EQ(write("key", "bytes"), std::nullopt);
+    EXPECT_EQ(write("key", "other"), Code::exists);
+    EXPECT_EQ(write("key", "longer bytes"), Code::exists);
+    EXPECT_EQ(read("key"), "bytes");
+    EXPECT_EQ(write("empty", ""), std::nullopt);
+    EXPECT_EQ(read("empty"), "");
+    EXPECT_EQ(write("a b", "no key"), Code::invalid);
+}
+
+TEST_F(BlockFilesOnMemory, OpenFileOfARemovedBlockIsStale) {
+    ASSERT_EQ(write("key", "bytes"), std::nullopt);
+    const auto node = world_.run(files_->lookup(call_, root_node, "key"));
+    const auto file = world_.run(files_->open(call_, node->node, {}));
+    ASSERT_TRUE(file);
+    std::string into(5, '\0');
+    const Window window = Window::local(std::as_writable_bytes(std::span(into)));
+    EXPECT_EQ(world_.run(files_->pread(call_, file->handle, window, 0)), 5U);
+    EXPECT_TRUE(world_.run(files_->unlink(call_, root_node, "key")));
+    EXPECT_EQ(outcome_of(world_.run(files_->pread(call_, file->handle, window, 0))), Code::stale);
+    ASSERT_EQ(write("key", "other"), std::nullopt);
+    EXPECT_EQ(outcome_of(world_.run(files_->pread(call_, file->handle, window, 0))), Code::stale);
+    EXPECT_TRUE(world_.run(files_->close(call_, file->handle)));
+    EXPECT_EQ(outcome_of(world_.run(files_->open(call_, node->node, {.write = true}))),
+              Code::denied);
+}
+
+TEST_F(BlockFilesOnMemory, BlockWithAnotherChecksumIsAMissAndIsRemoved) {
+    ASSERT_EQ(write("key", "bytes"), std::nullopt);
+    const object::BlockHead wrong{.crc = 1, .length = 5};
+    object::Transaction change;
+    change.operations.push_back({.kind = object::Operation::Kind::put,
+                                 .object = object::blocks_object,
+                                 .dkey = {"key"},
+                                 .akey = object::block_head_akey(),
+                                 .window = Window::local(object_bytes(wrong))});
+    // Bytes and head get the same epoch again.
+    change.operations.push_back({.kind = object::Operation::Kind::write,
+                                 .object = object::blocks_object,
+                                 .dkey = {"key"},
+                                 .akey = object::block_data_akey(),
+                                 .extent = {0, 5},
+                                 .window = Window::local(as_bytes(std::string_view("bytes")))});
+    ASSERT_TRUE(world_.run(store_.update(call_, container_, change)));
+    EXPECT_EQ(read("key").error().code, Code::not_found);
+    EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+    EXPECT_EQ(write("key", "bytes"), std::nullopt);
+}
+
+TEST_F(BlockFilesOnMemory, ManyTakeFewRequestsAndAreListedOnce) {
+    std::vector<std::string> names;
+    for (int i = 0; i < 300; ++i) {
+        names.push_back(fmt::format("key-{:03}", i));
+        if (i % 2 == 0) ASSERT_EQ(write(names.back(), names.back()), std::nullopt);
+    }
+    const std::vector<std::string_view> some(names.begin(), names.begin() + names_together_max);
+    store_.reset();
+    const auto found = world_.run(files_->lookup_many(call_, root_node, some));
+    EXPECT_EQ(store_.fetches, 1U);
+    for (size_t i = 0; i < some.size(); ++i) EXPECT_EQ(found[i].has_value(), i % 2 == 0) << i;
+    const auto root = world_.run(files_->open(call_, root_node, {}));
+    std::vector<std::string> listed;
+    uint64_t cookie = 0;
+    for (;;) {
+        const auto page = world_.run(files_->readdir(call_, root->handle, cookie, 40));
+        ASSERT_TRUE(page);
+        if (page->empty()) break;
+        for (const DirectoryEntry& entry : *page) {
+            listed.push_back(entry.name);
+            cookie = entry.cookie;
+        }
+    }
+    EXPECT_TRUE(world_.run(files_->close(call_, root->handle)));
+    EXPECT_EQ(listed.size(), 150U);
+    EXPECT_TRUE(std::ranges::is_sorted(listed));
+    store_.reset();
+    const auto removed = world_.run(files_->unlink_many(call_, root_node, some));
+    EXPECT_EQ(store_.fetches + store_.updates, 2U);
+    for (size_t i = 0; i < some.size(); ++i) {
+        EXPECT_EQ(outcome_of(removed[i]),
+                  i % 2 == 0 ? std::nullopt : std::optional(Code::not_found));
+    }
+    EXPECT_EQ(read("key-000").error().code, Code::not_found);
+    EXPECT_EQ(read("key-298"), "key-298");
+}
+
+TEST_F(BlockFilesOnMemory, TooMuchThatIsNotClosedIsRefused) {
+    const std::string bytes(size_t{32} << 20, 'x');
+    std::vector<FileHandle> handles;
+    Outcome refused;
+    while (!refused && handles.size() < 20) {
+        const auto file =
+            world_.run(files_->create(call_, root_node, fmt::format("k{}", handles.size()), 0644,
+                                      {.read = false, .write = true}, {}));
+        handles.push_back(file->handle);
+        refused = outcome_of(
+            world_.run(files_->pwrite(call_, file->handle, Window::local(as_bytes(bytes)), 0)));
+    }
+    EXPECT_EQ(refused, Code::no_memory);
+    EXPECT_EQ(handles.size(), 17U);
+    EXPECT_EQ(outcome_of(
+                  world_.run(files_->pwrite(call_, handles[0], Window::local(as_bytes(bytes)), 1))),
+              Code::too_large);
+}
+
+}  // namespace
+}  // namespace ros2s::fs

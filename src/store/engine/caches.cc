@@ -1,0 +1,450 @@
+#include "caches.h"
+
+#include <algorithm>
+
+#include "ros2s/object/checksum.h"
+#include "ros2s/object/validate.h"
+
+namespace ros2s::engine {
+
+using object::CacheUse;
+using Kind = object::Operation::Kind;
+
+namespace {
+
+// Victims of one transaction.
+constexpr size_t victims_max = 64;
+// What is removed beyond what a put needs, so that not every put removes something.
+constexpr uint64_t margin_share = 64, margin_max = 8 << 20;
+constexpr size_t keys_of_page = 1024;
+// The whole table is looked at in about sixteen pauses.
+constexpr Duration pause = std::chrono::seconds(1);
+constexpr size_t looks_min = 1024, looks_share = 16;
+
+bool is_block(const object::Operation& operation) {
+    return operation.object == object::blocks_object && !operation.dkey.bytes.empty();
+}
+std::optional<object::BlockHead> head_in(const object::Operation& operation) {
+    if (operation.kind != Kind::put || operation.akey != object::block_head_akey()) return {};
+    return object::parse_block_head(operation.window.bytes());
+}
+bool is_cache_record(const object::Operation& operation) {
+    return operation.object == object::blocks_object && operation.dkey == object::cache_dkey() &&
+           operation.kind == Kind::put && operation.akey == object::cache_akey();
+}
+
+uint64_t above(uint64_t sum, uint64_t cap) { return cap > 0 && sum > cap ? sum - cap : 0; }
+
+void hide(object::FetchItem& item) {
+    std::ranges::fill(item.window.bytes().first(item.extent.length), std::byte{0});
+    item.checksums.clear();
+    item.seals.clear();
+    item.status = fail(Code::not_found);
+}
+
+}  // namespace
+
+struct Caches::Cache {
+    Cache(Reactor& reactor, uint64_t secret) : keys(secret), turn(reactor, 1), progress(reactor) {}
+    [[nodiscard]] bool is_old(uint32_t at, uint32_t now) const {
+        return ttl_s > 0 && now - at >= ttl_s;
+    }
+
+    S3Fifo keys;
+    uint32_t ttl_s = 0;        // 0: none
+    uint64_t claimed = 0;      // bytes
+    bool has_unknown = false;  // blocks that are not in the table
+    size_t next_place = 0;     // where remove_old() continues
+    CacheUse use;
+    Semaphore turn;
+    Event progress;  // a put has ended
+};
+
+void Caches::Claim::release() {
+    if (cache_ == nullptr) return;
+    cache_->claimed -= std::exchange(bytes_, 0);
+    cache_->progress.wake_all();
+}
+
+Caches::Caches(Cores& cores, State& state, Reader& reader, Lister& lister, uint64_t memory_bytes)
+    : cores_(cores),
+      state_(state),
+      reader_(reader),
+      lister_(lister),
+      reactor_(cores.home().env.reactor),
+      memory_bytes_max_(memory_bytes),
+      secret_(reactor_.secrets().next()),
+      changed_(reactor_),
+      ended_(reactor_) {}
+
+std::shared_ptr<Caches::Cache> Caches::find(object::ContainerId container) const {
+    const auto found = caches_.find(container);
+    return found == caches_.end() ? nullptr : found->second;
+}
+
+uint32_t Caches::now_s() const {
+    return static_cast<uint32_t>(
+        std::chrono::floor<std::chrono::seconds>(reactor_.now().time_since_epoch()).count());
+}
+
+uint64_t Caches::memory_bytes() const {
+    uint64_t bytes = 0;
+    for (const auto& [id, cache] : caches_) bytes += cache->keys.memory_bytes();
+    return bytes;
+}
+
+bool Caches::has_memory() const {
+    size_t keys = 0;
+    for (const auto& [id, cache] : caches_) keys += cache->keys.size() + S3Fifo::keys_least;
+    return keys < memory_bytes_max_ / S3Fifo::bytes_per_key;
+}
+
+// ---- transactions with blocks --------------------------------------------------------------
+
+bool Caches::concerns(const object::Transaction& transaction) {
+    return std::ranges::any_of(transaction.operations, [](const object::Operation& operation) {
+        return operation.object == object::blocks_object;
+    });
+}
+bool Caches::concerns(std::span<const object::FetchItem> items) {
+    return !items.empty() && items.front().object == object::blocks_object;
+}
+bool Caches::has_blocks(const object::Transaction& transaction) {
+    return std::ranges::any_of(transaction.operations, is_block);
+}
+
+// Bytes and head of one block, and the condition that it is absent.
+static bool is_put(const object::Transaction& transaction) {
+    if (transaction.operations.size() != 2) return false;
+    const object::Operation& data = transaction.operations[0];
+    const object::Operation& head = transaction.operations[1];
+    if (!head.window.is_local()) return false;
+    const auto record = head_in(head);
+    const auto is_absent = [&head](const object::Condition& condition) {
+        return condition.kind == object::Condition::Kind::absent &&
+               condition.object == head.object && condition.dkey == head.dkey &&
+               condition.akey == head.akey;
+    };
+    return record && data.kind == Kind::write && data.object == head.object &&
+           data.dkey == head.dkey && data.akey == object::block_data_akey() &&
+           data.extent == object::Extent{0, record->length} &&
+           head.dkey.bytes.size() <= object::block_key_bytes_max &&
+           std::ranges::any_of(transaction.conditions, is_absent);
+}
+
+Result<> Caches::validate(const object::Transaction& transaction) {
+    if (is_put(transaction)) return {};
+    for (const object::Operation& operation : transaction.operations) {
+        if (operation.object != object::blocks_object) continue;
+        if (is_block(operation) && operation.kind == Kind::punch_dkey) continue;
+        if (!is_cache_record(operation)) return fail(Code::unsupported);
+        if (!operation.window.is_local() || !object::parse_cache_record(operation.window.bytes())) {
+            return fail(Code::invalid);
+        }
+    }
+    return {};
+}
+
+void Caches::note(object::ContainerId container, const object::Transaction& transaction) {
+    for (const object::Operation& operation : transaction.operations) {
+        if (is_cache_record(operation)) {
+            begin(container, *object::parse_cache_record(operation.window.bytes()));
+        }
+        if (!is_block(operation)) continue;
+        const auto cache = find(container);
+        if (cache == nullptr) return;
+        const std::string& key = operation.dkey.bytes;
+        if (operation.kind == Kind::punch_dkey && cache->keys.erase(key)) ++cache->use.removed;
+        const auto head = head_in(operation);
+        if (!head) continue;
+        ++cache->use.puts;
+        cache->keys.insert(key, static_cast<uint32_t>(object::block_use(key, head->length)),
+                           now_s());
+    }
+}
+
+void Caches::begin(object::ContainerId container, const object::CacheRecord& record) {
+    std::shared_ptr<Cache>& cache = caches_[container];
+    if (cache == nullptr) cache = std::make_shared<Cache>(reactor_, secret_);
+    constexpr uint64_t second = 1'000'000'000;
+    cache->ttl_s = static_cast<uint32_t>(
+        std::min<uint64_t>((record.ttl_ns + second - 1) / second, UINT32_MAX));
+    changed_.wake_all();
+}
+
+// ---- room ----------------------------------------------------------------------------------
+
+Caches::Excess Caches::excess(object::ContainerId container, const Cache& cache,
+                              uint64_t more) const {
+    Excess excess;
+    const auto found = state_.containers.find(container);
+    if (found == state_.containers.end()) return excess;
+    const auto add = [&](const object::Amount& caps, const object::Amount& used,
+                         const object::Amount& reserved) {
+        excess.bytes = std::max(
+            excess.bytes, above(used.bytes + reserved.bytes + cache.claimed + more, caps.bytes));
+        excess.blocks =
+            std::max(excess.blocks, above(used.values + reserved.values + 1, caps.values));
+        const bool never = caps.bytes > 0 && more > caps.bytes;
+        if (never) excess.never_below = caps.bytes;
+        if (excess.any() && excess.cap == 0) excess.cap = caps.bytes;
+        excess.comes_back = excess.comes_back || reserved.bytes + cache.claimed > 0;
+    };
+    const State::Container& state = found->second;
+    add(state.value.properties.caps, state.value.used, state.reserved);
+    if (state.owner != nullptr) add(state.owner->caps, state.owner->used, state.owner->reserved);
+    if (!has_memory() && cache.keys.size() > 0) {
+        excess.blocks = std::max<uint64_t>(excess.blocks, 1);
+    }
+    return excess;
+}
+
+Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container,
+                                 const object::Transaction& transaction, Claim& claim) {
+    const std::shared_ptr<Cache> cache = find(container);
+    const object::Operation& last = transaction.operations.back();
+    const auto head = is_block(last) ? head_in(last) : std::nullopt;
+    // The condition of a block that is there fails.
+    if (cache == nullptr || !head || cache->keys.contains(last.dkey.bytes)) co_return Result<>();
+    const uint64_t more = object::block_use(last.dkey.bytes, head->length);
+    co_await cache->turn.acquire();
+    const SemaphoreHold turn(cache->turn);
+    for (;;) {
+        ROS2S_CO_TRY(call.check(reactor_));
+        const Excess over = excess(container, *cache, more);
+        if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
+        if (!over.any()) break;
+        if (cache->keys.weight() > 0) {
+            ROS2S_CO_TRY(co_await evict(container, *cache, over));
+        } else if (over.comes_back) {
+            const WakeOnStop wake(call.stop, cache->progress);
+            co_await cache->progress;
+        } else {
+            co_return fail(Code::over_cap, over.cap);
+        }
+    }
+    claim.cache_ = cache;
+    claim.bytes_ = more;
+    cache->claimed += more;
+    co_return Result<>();
+}
+
+Task<Result<>> Caches::evict(object::ContainerId container, Cache& cache, Excess excess) {
+    if (excess.bytes > 0) excess.bytes += std::min(excess.cap / margin_share, margin_max);
+    std::vector<S3Fifo::Victim> victims;
+    uint64_t bytes = 0;
+    while (victims.size() < victims_max &&
+           (bytes < excess.bytes || victims.size() < excess.blocks)) {
+        auto victim = cache.keys.evict();
+        if (!victim) break;
+        bytes += victim->weight;
+        victims.push_back(std::move(*victim));
+    }
+    return punch(container, cache, std::move(victims), &CacheUse::evicted);
+}
+
+Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
+                             std::vector<S3Fifo::Victim> victims, uint64_t CacheUse::* cause) {
+    if (victims.empty()) co_return Result<>();
+    object::Transaction transaction;
+    for (const S3Fifo::Victim& victim : victims) {
+        transaction.operations.push_back(
+            {.kind = Kind::punch_dkey, .object = object::blocks_object, .dkey = {victim.key}});
+    }
+    const Call call;
+    const auto done = co_await update(call, container, transaction);
+    if (done) {
+        cache.use.*cause += victims.size();
+        co_return Result<>();
+    }
+    for (const S3Fifo::Victim& victim : victims) cache.keys.restore(victim.key);
+    co_return fail(done.error());
+}
+
+// ---- the opening ---------------------------------------------------------------------------
+
+Task<Result<>> Caches::load() {
+    for (const object::ContainerId id : state_.visible_containers()) {
+        object::CacheRecord record;
+        object::FetchItem item{
+            .object = object::blocks_object,
+            .dkey = object::cache_dkey(),
+            .akey = object::cache_akey(),
+            .extent = {0, sizeof record},
+            .window = object::Window::local(std::as_writable_bytes(std::span(&record, 1)))};
+        const Call call;
+        ROS2S_CO_TRY(co_await reader_.fetch(call, id, {&item, 1}));
+        const auto found = object::parse_cache_record(object_bytes(record));
+        if (!item.status || !found) {
+            if (item.status || item.status.error().code != Code::not_found) {
+                cores_.home().env.log.warning(
+                    "a container's record as a cache cannot be used: it evicts no blocks");
+            }
+            continue;
+        }
+        begin(id, *found);
+        ROS2S_CO_TRY(co_await load(id, *caches_.at(id)));
+    }
+    changed_.wake_all();
+    co_return Result<>();
+}
+
+Task<Result<>> Caches::load(object::ContainerId container, Cache& cache) {
+    const uint32_t now = now_s();
+    std::optional<std::string> after;
+    for (bool more = true; more;) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
+        for (const object::ListEntry& entry : page.entries) {
+            const auto head = object::parse_block_head(as_bytes(entry.value));
+            cache.has_unknown = cache.has_unknown || !has_memory() || !head;
+            if (!head || cache.has_unknown) continue;
+            cache.keys.insert(
+                entry.key, static_cast<uint32_t>(object::block_use(entry.key, head->length)), now);
+        }
+        more = page.more;
+        if (more) after = page.entries.back().key;
+    }
+    co_return Result<>();
+}
+
+// Blocks by their heads.
+Task<Result<object::ListReply>> Caches::list(object::ContainerId container,
+                                             std::optional<std::string> after) {
+    const Call call;
+    const object::ListRequest request{.what = object::ListRequest::What::dkeys,
+                                      .object = object::blocks_object,
+                                      .akey = object::block_head_akey(),
+                                      .after = std::move(after),
+                                      .limit = keys_of_page};
+    co_return co_await lister_.list(call, container, request);
+}
+
+// ---- in the background ---------------------------------------------------------------------
+
+// There is no memory for their keys.
+Task<Result<>> Caches::drop_unknown(object::ContainerId container, Cache& cache) {
+    std::optional<std::string> after;
+    for (bool more = true; more && !stopping_.stop_requested();) {
+        ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
+        std::vector<S3Fifo::Victim> unknown;
+        for (const object::ListEntry& entry : page.entries) {
+            if (!cache.keys.contains(entry.key)) unknown.push_back({entry.key, 0});
+        }
+        more = page.more;
+        if (more) after = page.entries.back().key;
+        ROS2S_CO_TRY(co_await punch(container, cache, std::move(unknown), &CacheUse::evicted));
+    }
+    cache.has_unknown = false;
+    co_return Result<>();
+}
+
+Task<Result<>> Caches::remove_old(object::ContainerId container, Cache& cache) {
+    const uint32_t now = now_s();
+    if (cache.ttl_s == 0 || now < cache.ttl_s) co_return Result<>();
+    const size_t looks = std::max(looks_min, cache.keys.places() / looks_share);
+    auto old = cache.keys.take_old(now - cache.ttl_s, looks, cache.next_place);
+    co_return co_await punch(container, cache, std::move(old), &CacheUse::expired);
+}
+
+Task<> Caches::run() {
+    is_running_ = true;
+    while (!stopping_.stop_requested()) {
+        const bool has_work = std::ranges::any_of(caches_, [](const auto& each) {
+            return each.second->ttl_s > 0 || each.second->has_unknown;
+        });
+        if (!has_work) {
+            co_await changed_;
+            continue;
+        }
+        const auto all = caches_;
+        for (const auto& [id, cache] : all) {
+            // If it fails, the next round tries again.
+            if (cache->has_unknown) (void)co_await drop_unknown(id, *cache);
+            (void)co_await remove_old(id, *cache);
+        }
+        co_await sleep_for(reactor_, pause, stopping_.token());
+    }
+    is_running_ = false;
+    ended_.wake_all();
+}
+
+Task<> Caches::stop() {
+    stopping_.request_stop();
+    changed_.wake_all();
+    while (is_running_) co_await ended_;
+}
+
+// ---- fetches -------------------------------------------------------------------------------
+
+// A miss needs no look at the index: the table has all keys.
+Task<Result<>> Caches::fetch(const Call& call, object::ContainerId container,
+                             std::span<object::FetchItem> items) {
+    const auto cache = find(container);
+    if (cache == nullptr || cache->has_unknown) {
+        ROS2S_CO_TRY(co_await reader_.fetch(call, container, items));
+        if (cache != nullptr) fetched(*cache, items);
+        co_return Result<>();
+    }
+    std::vector<object::FetchItem> present;
+    std::vector<size_t> places;
+    for (size_t i = 0; i < items.size(); ++i) {
+        if (is_absent(*cache, items[i])) continue;
+        places.push_back(i);
+        present.push_back(std::move(items[i]));
+    }
+    const auto done = co_await reader_.fetch(call, container, present);
+    for (size_t i = 0; i < places.size(); ++i) items[places[i]] = std::move(present[i]);
+    ROS2S_CO_TRY(done);
+    fetched(*cache, items);
+    co_return Result<>();
+}
+
+// Sets the status of an absent block's item.
+bool Caches::is_absent(const Cache& cache, object::FetchItem& item) {
+    const bool is_block = item.object == object::blocks_object && !item.dkey.bytes.empty();
+    if (!is_block || cache.keys.contains(item.dkey.bytes)) return false;
+    if (object::begin_fetch(item)) hide(item);
+    return true;
+}
+
+void Caches::fetched(Cache& cache, std::span<object::FetchItem> items) {
+    const uint32_t now = now_s();
+    for (object::FetchItem& item : items) {
+        if (item.object != object::blocks_object) continue;
+        if (item.dkey == object::cache_dkey()) {
+            if (item.akey == object::cache_use_akey()) answer_use(cache, item);
+            continue;
+        }
+        const bool is_get = item.akey == object::block_data_akey() && item.extent.offset == 0;
+        const auto at = is_get ? cache.keys.touch(item.dkey.bytes) : cache.keys.at(item.dkey.bytes);
+        if (at && cache.is_old(*at, now)) hide(item);
+        if (is_get) ++(item.status ? cache.use.hits : cache.use.misses);
+    }
+}
+
+void Caches::answer_use(const Cache& cache, object::FetchItem& item) const {
+    CacheUse use = cache.use;
+    use.blocks = cache.keys.size();
+    const ConstBytes bytes = object_bytes(use);
+    if (item.extent.offset != 0 || item.window.length < bytes.size()) return;
+    std::ranges::copy(bytes, item.window.bytes().begin());
+    item.status = {};
+    item.is_value = true;
+    item.size = bytes.size();
+    object::value_checksums(bytes, item.checksums);
+}
+
+CacheUse Caches::use() const {
+    CacheUse sum;
+    for (const auto& [id, cache] : caches_) {
+        sum.blocks += cache->keys.size();
+        for (uint64_t CacheUse::* each :
+             {&CacheUse::hits, &CacheUse::misses, &CacheUse::puts, &CacheUse::evicted,
+              &CacheUse::expired, &CacheUse::removed}) {
+            sum.*each += cache->use.*each;
+        }
+    }
+    return sum;
+}
+
+}  // namespace ros2s::engine

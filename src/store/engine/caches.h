@@ -1,0 +1,128 @@
+// Caches: the keys of the blocks of the pool's caches (object/blocks.h), and the eviction of
+// blocks. Part of an open pool, which owns it. Used on core 0.
+//
+//   a put ─ make_room(): victims are punched until it fits ─ Claim ─ staged: reserved in the caps
+//         ─ committed: note() adds the key
+//
+// The budget of a cache is its container's caps, and its owner's. State counts what is used and
+// reserved. A claim is what was made room for and is not reserved yet.
+//
+// Invariants
+// - used + reserved + claimed <= budget. Room is made before a put is admitted.
+// - The table has the keys of exactly the blocks that are visible, because note() is called under
+//   the locks of their dkeys. load() reads the keys of the blocks that are there at the opening.
+// - All tables together take at most their share of the engine's memory. Beyond that, blocks are
+//   evicted, too.
+// - One put at a time makes room in a cache. The others wait for their turn.
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "lister.h"
+#include "reader.h"
+#include "ros2s/object/blocks.h"
+#include "s3_fifo.h"
+#include "state.h"
+
+namespace ros2s::engine {
+
+class Caches {
+  public:
+    struct Cache;
+    // Room for a put, until it is reserved or given up.
+    class Claim {
+      public:
+        Claim() = default;
+        Claim(const Claim&) = delete;
+        Claim& operator=(const Claim&) = delete;
+        ~Claim() { release(); }
+        void release();
+
+      private:
+        friend class Caches;
+        std::shared_ptr<Cache> cache_;
+        uint64_t bytes_ = 0;
+    };
+
+    // `memory_bytes`: limit of all tables.
+    Caches(Cores& cores, State& state, Reader& reader, Lister& lister, uint64_t memory_bytes);
+
+    // Set by the pool: Writer::update().
+    std::function<Task<Result<object::Commit>>(const Call&, object::ContainerId,
+                                               const object::Transaction&)>
+        update;
+
+    // True if an operation, or the first item, is of blocks_object.
+    [[nodiscard]] static bool concerns(const object::Transaction& transaction);
+    [[nodiscard]] static bool concerns(std::span<const object::FetchItem> items);
+    // It puts or punches blocks: it is deferred.
+    [[nodiscard]] static bool has_blocks(const object::Transaction& transaction);
+    // What blocks.h says about transactions. Errors: invalid; unsupported (other operations).
+    [[nodiscard]] static Result<> validate(const object::Transaction& transaction);
+
+    // At the opening, before there are requests. Errors: those of the index.
+    Task<Result<>> load();
+    // Removes old blocks, and blocks for which load() had no memory. Spawned by the pool.
+    Task<> run();
+    // Waits for the end of run().
+    Task<> stop();
+
+    // Before an update of blocks: room for what it adds. Errors: over_cap (it cannot fit; detail:
+    // the cap), and those of the update that removes others.
+    Task<Result<>> make_room(const Call& call, object::ContainerId container,
+                             const object::Transaction& transaction, Claim& claim);
+    // It was committed.
+    void note(object::ContainerId container, const object::Transaction& transaction);
+    // ObjectStore::fetch(). Counts uses, hides old blocks, and answers cache_use_akey().
+    Task<Result<>> fetch(const Call& call, object::ContainerId container,
+                         std::span<object::FetchItem> items);
+    // The container is destroyed.
+    void forget(object::ContainerId container) { caches_.erase(container); }
+
+    [[nodiscard]] uint64_t memory_bytes() const;
+    // The sums over all caches.
+    [[nodiscard]] object::CacheUse use() const;
+
+  private:
+    struct Excess {
+        uint64_t bytes = 0, blocks = 0;
+        uint64_t cap = 0;          // the one in the way
+        uint64_t never_below = 0;  // it never fits into this cap
+        bool comes_back = false;   // puts in progress may free some
+        [[nodiscard]] bool any() const { return bytes > 0 || blocks > 0; }
+    };
+    [[nodiscard]] std::shared_ptr<Cache> find(object::ContainerId container) const;
+    [[nodiscard]] Excess excess(object::ContainerId container, const Cache& cache,
+                                uint64_t more) const;
+    // For one more key.
+    [[nodiscard]] bool has_memory() const;
+    [[nodiscard]] uint32_t now_s() const;
+    void begin(object::ContainerId container, const object::CacheRecord& record);
+    Task<Result<>> load(object::ContainerId container, Cache& cache);
+    Task<Result<object::ListReply>> list(object::ContainerId container,
+                                         std::optional<std::string> after);
+    Task<Result<>> evict(object::ContainerId container, Cache& cache, Excess excess);
+    Task<Result<>> punch(object::ContainerId container, Cache& cache,
+                         std::vector<S3Fifo::Victim> victims, uint64_t object::CacheUse::* cause);
+    Task<Result<>> drop_unknown(object::ContainerId container, Cache& cache);
+    Task<Result<>> remove_old(object::ContainerId container, Cache& cache);
+    [[nodiscard]] static bool is_absent(const Cache& cache, object::FetchItem& item);
+    void fetched(Cache& cache, std::span<object::FetchItem> items);
+    void answer_use(const Cache& cache, object::FetchItem& item) const;
+
+    Cores& cores_;
+    State& state_;
+    Reader& reader_;
+    Lister& lister_;
+    Reactor& reactor_;
+    const uint64_t memory_bytes_max_;
+    const uint64_t secret_;
+    std::map<object::ContainerId, std::shared_ptr<Cache>> caches_;
+    StopSource stopping_;
+    bool is_running_ = false;
+    Event changed_;  // run() may have something to do
+    Event ended_;    // it has ended
+};
+
+}  // namespace ros2s::engine

@@ -1,0 +1,317 @@
+// Caches: a budget that holds, eviction, age, and what is there after a restart.
+#include "ros2s/base/crc32c.h"
+#include "ros2s/object/blocks.h"
+#include "ros2s/runtime/nursery.h"
+#include "test_support/pool.h"
+
+namespace ros2s::engine {
+namespace {
+
+using object::BlockHead;
+using object::CacheUse;
+using Kind = object::Operation::Kind;
+
+constexpr uint64_t block_blocks = 4;
+constexpr uint64_t block_use = block_blocks * block_bytes + 3 * 64;  // more or less
+
+struct CachePool : PoolBench {
+    explicit CachePool(size_t cores = 1, uint64_t seed = 1) : PoolBench(seed, 1, 64 << 20, cores) {}
+
+    // A cache with room for that many blocks.
+    Task<> start_cache(uint64_t blocks, Duration ttl = {}) {
+        co_await start();
+        EXPECT_OK(co_await store->set_container(call, container, {.bytes = blocks * block_use}));
+        EXPECT_OK(co_await put_record(ttl));
+    }
+    Task<Result<object::Commit>> put_record(Duration ttl) {
+        const object::CacheRecord record{.ttl_ns = static_cast<uint64_t>(ttl.count())};
+        object::Transaction transaction;
+        transaction.operations.push_back({.kind = Kind::put,
+                                          .object = object::blocks_object,
+                                          .dkey = object::cache_dkey(),
+                                          .akey = object::cache_akey(),
+                                          .window = object::Window::local(object_bytes(record))});
+        co_return co_await store->update(call, container, transaction);
+    }
+    Task<Result<object::Commit>> put(std::string key, uint64_t blocks = block_blocks) {
+        const AlignedBuffer buffer(blocks * block_bytes);
+        std::memset(buffer.data(), key.front(), buffer.size());
+        const BlockHead head{.crc = crc32c(buffer.bytes()), .length = buffer.size()};
+        object::Transaction transaction;
+        transaction.conditions.push_back({.kind = object::Condition::Kind::absent,
+                                          .object = object::blocks_object,
+                                          .dkey = {key},
+                                          .akey = object::block_head_akey()});
+        transaction.operations.push_back({.kind = Kind::write,
+                                          .object = object::blocks_object,
+                                          .dkey = {key},
+                                          .akey = object::block_data_akey(),
+                                          .extent = {0, buffer.size()},
+                                          .window = object::Window::local(buffer.bytes())});
+        transaction.operations.push_back({.kind = Kind::put,
+                                          .object = object::blocks_object,
+                                          .dkey = {key},
+                                          .akey = object::block_head_akey(),
+                                          .window = object::Window::local(object_bytes(head))});
+        co_return co_await store->update(call, container, transaction);
+    }
+    // True: it is there and whole. Anything between is a failure.
+    Task<bool> get(std::string key) {
+        const AlignedBuffer buffer(block_blocks * block_bytes);
+        BlockHead head;
+        object::FetchItem items[2];
+        items[0] = {.object = object::blocks_object,
+                    .dkey = {key},
+                    .akey = object::block_head_akey(),
+                    .extent = {0, sizeof head},
+                    .window = object::Window::local(std::as_writable_bytes(std::span(&head, 1)))};
+        items[1] = {.object = object::blocks_object,
+                    .dkey = {key},
+                    .akey = object::block_data_akey(),
+                    .extent = {0, buffer.size()},
+                    .window = object::Window::local(buffer.bytes())};
+        EXPECT_OK(co_await store->fetch(call, container, items));
+        EXPECT_EQ(items[0].status.has_value(), items[1].status.has_value()) << key;
+        if (!items[0].status) co_return false;
+        EXPECT_EQ(head.length, buffer.size());
+        EXPECT_EQ(head.crc, crc32c(buffer.bytes())) << key;
+        EXPECT_EQ(buffer.data()[0], std::byte(key.front()));
+        co_return true;
+    }
+    Task<uint64_t> count(uint64_t keys) {
+        uint64_t there = 0;
+        for (uint64_t i = 0; i < keys; ++i) there += co_await get(name(i)) ? 1 : 0;
+        co_return there;
+    }
+    Task<CacheUse> use() {
+        CacheUse use;
+        object::FetchItem item{
+            .object = object::blocks_object,
+            .dkey = object::cache_dkey(),
+            .akey = object::cache_use_akey(),
+            .extent = {0, sizeof use},
+            .window = object::Window::local(std::as_writable_bytes(std::span(&use, 1)))};
+        EXPECT_OK(co_await store->fetch(call, container, {&item, 1}));
+        EXPECT_OK(item.status);
+        co_return use;
+    }
+    Task<object::ContainerRecord> record() {
+        co_return (*co_await store->list_containers(call)).front();
+    }
+    static std::string name(uint64_t i) { return "k" + std::to_string(i); }
+    uint64_t most_used = 0;
+};
+
+Task<> exceed(CachePool& pool) {
+    co_await pool.start_cache(10);
+    for (uint64_t i = 0; i < 40; ++i) {
+        EXPECT_OK(co_await pool.put(pool.name(i)));
+        const auto record = co_await pool.record();
+        EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    }
+    EXPECT_TRUE(co_await pool.get(pool.name(39)));
+    const CacheUse use = co_await pool.use();
+    EXPECT_EQ(use.puts, 40U);
+    EXPECT_EQ(use.blocks + use.evicted, 40U);
+    EXPECT_GE(use.blocks, 9U);
+    EXPECT_EQ(co_await pool.count(40), use.blocks);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, BudgetIsNeverExceeded) {
+    CachePool pool;
+    pool.world.run(exceed(pool));
+}
+TEST(Caches, BudgetOfAPoolOnTwoCoresIsNeverExceeded) {
+    CachePool pool(2);
+    pool.world.run(exceed(pool));
+}
+
+Task<> put_into(CachePool& pool, uint64_t from, uint64_t count, uint64_t& done) {
+    for (uint64_t i = from; i < from + count; ++i) {
+        const auto put = co_await pool.put(pool.name(i));
+        EXPECT_OK(put);
+        done += put ? 1 : 0;
+        const auto record = co_await pool.record();
+        EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    }
+}
+Task<> put_at_once(CachePool& pool) {
+    co_await pool.start_cache(10);
+    uint64_t done = 0;
+    {
+        Nursery clients(pool.env.reactor, 16);
+        for (uint64_t i = 0; i < 16; ++i) {
+            co_await clients.spawn(put_into(pool, i * 20, 20, done));
+        }
+        co_await clients.join();
+    }
+    EXPECT_EQ(done, 320U);
+    const CacheUse use = co_await pool.use();
+    EXPECT_EQ(use.blocks + use.evicted, 320U);
+    EXPECT_EQ(co_await pool.count(320), use.blocks);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, PutsAtOnceAllSucceedWithinTheBudget) {
+    CachePool pool;
+    pool.world.run(put_at_once(pool));
+}
+
+Task<> too_large(CachePool& pool) {
+    co_await pool.start_cache(10);
+    for (uint64_t i = 0; i < 5; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
+    EXPECT_EQ((co_await pool.put("large", 11 * block_blocks)).error().code, Code::over_cap);
+    EXPECT_EQ(co_await pool.count(5), 5U) << "nothing was removed for it";
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, BlockLargerThanTheBudgetIsRefusedAndRemovesNothing) {
+    CachePool pool;
+    pool.world.run(too_large(pool));
+}
+
+Task<> put_twice(CachePool& pool) {
+    co_await pool.start_cache(10);
+    EXPECT_OK(co_await pool.put("a"));
+    EXPECT_EQ((co_await pool.put("a")).error().code, Code::condition_failed);
+    object::Transaction change;
+    const AlignedBuffer buffer(block_bytes);
+    change.operations.push_back({.kind = Kind::write,
+                                 .object = object::blocks_object,
+                                 .dkey = {"a"},
+                                 .akey = object::block_data_akey(),
+                                 .extent = {0, block_bytes},
+                                 .window = object::Window::local(buffer.bytes())});
+    EXPECT_EQ((co_await pool.store->update(pool.call, pool.container, change)).error().code,
+              Code::unsupported);
+    EXPECT_TRUE(co_await pool.get("a"));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, PresentBlockCannotBeChanged) {
+    CachePool pool;
+    pool.world.run(put_twice(pool));
+}
+
+Task<> use_and_scan(CachePool& pool) {
+    co_await pool.start_cache(50);
+    for (uint64_t i = 0; i < 40; ++i) {
+        EXPECT_OK(co_await pool.put(pool.name(i)));
+        EXPECT_TRUE(co_await pool.get(pool.name(i)));
+    }
+    for (uint64_t i = 1000; i < 1200; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
+    EXPECT_GE(co_await pool.count(40), 36U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, ScanLeavesBlocksThatAreUsed) {
+    CachePool pool;
+    pool.world.run(use_and_scan(pool));
+}
+
+Task<> open_again(CachePool& pool) {
+    co_await pool.start_cache(10);
+    for (uint64_t i = 0; i < 30; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
+    const uint64_t before = co_await pool.count(30);
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_EQ(co_await pool.count(30), before);
+    EXPECT_EQ((co_await pool.use()).blocks, before);
+    for (uint64_t i = 30; i < 60; ++i) {
+        EXPECT_OK(co_await pool.put(pool.name(i)));
+        const auto record = co_await pool.record();
+        EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    }
+    EXPECT_TRUE(co_await pool.get(pool.name(59)));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, BlocksAreThereAfterARestartAndCanBeEvicted) {
+    CachePool pool;
+    pool.world.run(open_again(pool));
+}
+TEST(Caches, BlocksOnTwoCoresAreThereAfterARestart) {
+    CachePool pool(2);
+    pool.world.run(open_again(pool));
+}
+
+Task<> lose_power(CachePool& pool) {
+    co_await pool.start_cache(10);
+    for (uint64_t i = 0; i < 30; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
+    EXPECT_GT(pool.metric("ros2store_engine_deferred_groups_total"), 0U);
+    EXPECT_OK(co_await pool.crash_and_open());
+    // Each is whole or absent: get() checks it. The table agrees with what is there.
+    EXPECT_EQ(co_await pool.count(30), (co_await pool.use()).blocks);
+    const auto record = co_await pool.record();
+    EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    EXPECT_OK(co_await pool.put("after"));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, BlockIsWholeOrAbsentAfterALossOfPower) {
+    for (uint64_t seed = 1; seed <= 30; ++seed) {
+        CachePool pool(1, seed);
+        pool.world.run(lose_power(pool));
+    }
+}
+
+Task<> run_out_of_memory(CachePool& pool) {
+    pool.options.memory_bytes = 4 << 20;
+    co_await pool.start_cache(4000);
+    for (uint64_t i = 0; i < 3000; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
+    const uint64_t before = (co_await pool.use()).blocks;
+    EXPECT_LT(before, 3000U);
+    EXPECT_GT(before, 2000U);
+    EXPECT_LE(pool.metric("ros2store_cache_table_bytes"), pool.options.caches_share());
+    pool.options.memory_bytes = 2 << 20;
+    EXPECT_OK(co_await pool.reopen());
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(3));
+    EXPECT_LE(pool.metric("ros2store_cache_table_bytes"), pool.options.caches_share());
+    const CacheUse use = co_await pool.use();
+    EXPECT_EQ((co_await pool.record()).used.values, use.blocks + 1) << "the others are removed";
+    EXPECT_OK(co_await pool.put("after", 1));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, TablesKeepWithinTheirMemory) {
+    CachePool pool;
+    pool.world.run(run_out_of_memory(pool));
+}
+
+Task<> grow_old(CachePool& pool) {
+    co_await pool.start_cache(10, std::chrono::seconds(60));
+    EXPECT_OK(co_await pool.put("a"));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(30));
+    EXPECT_OK(co_await pool.put("b"));
+    EXPECT_TRUE(co_await pool.get("a"));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(31));
+    EXPECT_FALSE(co_await pool.get("a"));
+    EXPECT_TRUE(co_await pool.get("b"));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(60));
+    const CacheUse use = co_await pool.use();
+    EXPECT_EQ(use.expired, 2U);
+    EXPECT_EQ(use.blocks, 0U);
+    EXPECT_OK(co_await pool.put("a"));
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved) {
+    CachePool pool;
+    pool.world.run(grow_old(pool));
+}
+
+Task<> remove_and_shrink(CachePool& pool) {
+    co_await pool.start_cache(10);
+    for (uint64_t i = 0; i < 9; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
+    object::Transaction removal;
+    removal.operations.push_back(
+        {.kind = Kind::punch_dkey, .object = object::blocks_object, .dkey = {pool.name(3)}});
+    EXPECT_OK(co_await pool.store->update(pool.call, pool.container, removal));
+    EXPECT_EQ((co_await pool.use()).removed, 1U);
+    EXPECT_OK(
+        co_await pool.store->set_container(pool.call, pool.container, {.bytes = 4 * block_use}));
+    EXPECT_OK(co_await pool.put("x"));
+    const auto record = co_await pool.record();
+    EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    EXPECT_OK(co_await pool.store->destroy_container(pool.call, pool.container));
+    EXPECT_EQ(pool.metric("ros2store_cache_table_bytes"), 0U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, SmallerBudgetHoldsFromTheNextPutOn) {
+    CachePool pool;
+    pool.world.run(remove_and_shrink(pool));
+}
+
+}  // namespace
+}  // namespace ros2s::engine
