@@ -3,6 +3,8 @@
 #include <array>
 #include <new>
 
+#include "ros2s/runtime/frame_count.h"
+
 namespace ros2s {
 namespace {
 
@@ -49,6 +51,7 @@ struct Pool {
     std::array<FreeFrame*, classes> lists{};
     std::array<size_t, classes> kept{};  // frames
     size_t kept_bytes = 0;
+    uint64_t taken = 0;
     ~Pool() {
         for (auto*& list : lists) {
             while (list != nullptr) {
@@ -88,6 +91,7 @@ void* allocate_frame(size_t size) {
     const size_t index = class_of(size);
     if (!pooled || index >= classes) return ::operator new(size);
     Pool* const mine = pool();
+    if (mine != nullptr) ++mine->taken;
     if (mine == nullptr || mine->lists[index] == nullptr) {
         return ::operator new(bytes_of_class(index));
     }
@@ -112,6 +116,8 @@ void free_frame(void* frame, size_t size) noexcept {
     ++mine->kept[index];
     mine->kept_bytes += bytes;
 }
+
+uint64_t frames_taken() noexcept { return pool_here == nullptr ? 0 : pool_here->taken; }
 
 size_t pooled_frame_bytes() noexcept { return pool_here == nullptr ? 0 : pool_here->kept_bytes; }
 

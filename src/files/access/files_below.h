@@ -25,6 +25,13 @@ class FilesBelow : public fs::FileSystem {
                                  uint64_t offset) override {
         return inner_.pread(call, handle, into, offset);
     }
+    std::optional<fs::LocatedRead> locate(FileHandle handle, uint64_t offset, uint64_t length,
+                                          object::FetchItem& item) override {
+        return inner_.locate(handle, offset, length, item);
+    }
+    bool finish_located(FileHandle handle, const object::FetchItem& item) override {
+        return inner_.finish_located(handle, item);
+    }
     Task<Result<uint64_t>> pwrite(const Call& call, FileHandle handle, Window from,
                                   uint64_t offset) override {
         return inner_.pwrite(call, handle, from, offset);

@@ -43,6 +43,7 @@ Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlag
     auto file = std::make_unique<OpenFile>(reactor_, state, flags, attributes.mode, listings_);
     file->clears =
         flags.keeps_set_ids ? SetIds::none : cleared_by_writer(call.caller, attributes.gid);
+    file->known_end = attributes.size;
     ++state.handles;
     return Opened{.handle = handles_.add(std::move(file)), .attributes = attributes};
 }

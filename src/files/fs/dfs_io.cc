@@ -99,7 +99,9 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
         FetchItem item = data_item(file->node.node, into, offset);
         item.forwarded = crc != nullptr;
         ROS2S_CO_TRY(co_await store_.fetch(call, container_, {&item, 1}));
-        if (!is_complete(item)) [[unlikely]] {
+        if (is_complete(item)) [[likely]] {
+            file->known_end = std::max(file->known_end, offset + into.length);
+        } else {
             ROS2S_CO_TRY(read_status(item));
             ROS2S_CO_TRY_ASSIGN(bytes,
                                 co_await finish_short_read(call, *file, into, offset, {&item, 1}));
@@ -117,6 +119,36 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     metrics_.reads.add();
     metrics_.read_bytes.add(bytes);
     co_return bytes;
+}
+
+std::optional<LocatedRead> DfsMount::locate(FileHandle handle, uint64_t offset, uint64_t length,
+                                            FetchItem& item) {
+    const OpenFile* const file = handles_.find(handle);
+    if (file == nullptr || file->is_directory || !file->flags.read) return std::nullopt;
+    if (length > file->known_end || offset > file->known_end - length) return std::nullopt;
+    const bool is_whole = length > 0 && within_chunk(offset, length) == length;
+    if (!is_whole || file->node.era != store_.pins_era()) return std::nullopt;
+    if (!store_.features().checksums) return std::nullopt;
+    item = data_item(file->node.node, {.length = length}, offset);
+    item.forwarded = true;
+    return LocatedRead{.store = store_, .container = container_};
+}
+
+bool DfsMount::finish_located(FileHandle handle, const FetchItem& item) {
+    OpenFile* const file = handles_.find(handle);
+    if (file == nullptr) return false;
+    if (!is_complete(item)) {
+        // A hole, or the file was truncated: do not try the same again.
+        const uint64_t begin = item.dkey.number() * chunk_bytes_ + item.extent.offset;
+        file->known_end = std::min(file->known_end, begin);
+        return false;
+    }
+    if (file->node.era != store_.pins_era() || has_lost_lock(*file)) return false;
+    file->reads.add();
+    file->read_bytes.add(item.extent.length);
+    metrics_.reads.add();
+    metrics_.read_bytes.add(item.extent.length);
+    return true;
 }
 
 // A read over several chunks: one batch, or several if there are more chunks than a batch takes.

@@ -102,6 +102,9 @@ class DfsMount final : public Dfs {
     Task<Result<>> hold(const Call&, FileHandle handle) override;
     Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                  uint64_t offset) override;
+    std::optional<LocatedRead> locate(FileHandle handle, uint64_t offset, uint64_t length,
+                                      FetchItem& item) override;
+    bool finish_located(FileHandle handle, const FetchItem& item) override;
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;

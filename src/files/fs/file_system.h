@@ -27,6 +27,11 @@
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/task.h"
 
+namespace ros2s::object {
+class ObjectStore;
+struct FetchItem;
+}  // namespace ros2s::object
+
 namespace ros2s::fs {
 
 using object::Window;
@@ -354,6 +359,12 @@ inline constexpr uint64_t allocated_bytes_max = uint64_t{64} << 20;
 
 enum class SeekFor : uint8_t { data = 0, hole = 1 };
 
+// Where the bytes of a read are.
+struct LocatedRead {
+    object::ObjectStore& store;
+    object::ContainerId container;
+};
+
 class FileSystem : public Namespace {
   public:
     // Closes handles that are still open. Then the file system may be destroyed. Must be called.
@@ -373,6 +384,20 @@ class FileSystem : public Namespace {
     // bytes. Otherwise `whole` stays empty.
     virtual Task<Result<uint64_t>> pread(const Call&, FileHandle handle, Window into,
                                          uint64_t offset) = 0;
+    // For a read that is one extent of a store, without a request: sets the item, whose bytes are
+    // forwarded and whose window has no address. The caller posts it (object::PostedFetch). Without
+    // a value, or if that fails: pread().
+    [[nodiscard]] virtual std::optional<LocatedRead> locate(FileHandle /*handle*/,
+                                                            uint64_t /*offset*/,
+                                                            uint64_t /*length*/,
+                                                            object::FetchItem& /*item*/) {
+        return std::nullopt;
+    }
+    // The item was fetched. True: it has all that pread() would return, and the read is counted.
+    [[nodiscard]] virtual bool finish_located(FileHandle /*handle*/,
+                                              const object::FetchItem& /*item*/) {
+        return false;
+    }
     // All or nothing per chunk. Returns the bytes written: less than the window only if the rest
     // failed after the beginning was written. A call with the rest returns its error. Durable on
     // return, if the file system promises that (LocalFs, or is_deferred(): on fsync). If the call

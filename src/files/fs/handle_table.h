@@ -34,6 +34,8 @@ struct OpenFile {
     ReaddirCookies cookies;
     // Those that have set locks through this handle.
     std::vector<LockOwner> lock_owners;
+    // Reads up to here are likely to be whole: DfsMount::locate().
+    uint64_t known_end = 0;
     Counter reads, read_bytes, writes, written_bytes;
 };
 

@@ -177,6 +177,8 @@ class Line {
     // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
     class Entering;
     [[nodiscard]] Entering enter(Demand demand, StopToken stop, Time arrived = {}) noexcept;
+    // The same without waiting. The Permit is empty if the request would wait.
+    [[nodiscard]] Permit try_enter(Demand demand) noexcept;
     // For a request for which others wait: it begins without a turn, whatever its tenant has inside
     // or has used of its rates, and is never inside. False: its tenant has had too many of these,
     // and it has to enter.
@@ -444,6 +446,11 @@ class [[nodiscard]] Line::Entering {
 
 inline Line::Entering Line::enter(Demand demand, StopToken stop, Time arrived) noexcept {
     return {*this, demand, stop, arrived};
+}
+
+inline Permit Line::try_enter(Demand demand) noexcept {
+    Entering entering(*this, demand, {}, {});
+    return entering.await_ready() ? entering.await_resume() : Permit();
 }
 
 inline void Permit::correct_cost(uint64_t more_ns) noexcept {

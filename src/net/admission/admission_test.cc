@@ -249,5 +249,25 @@ Task<> stopped(Stage& stage) {
 }
 TEST(Admission, StoppedRequestLeavesTheQueue) { Stage().run(stopped); }
 
+// It passes nobody who waits.
+Task<> at_once_or_not(Stage& stage) {
+    Line line(stage.admission, 1);
+    std::vector<Permit> inside;
+    for (int i = 0; i < 6; ++i) inside.push_back(line.try_enter(0));
+    EXPECT_TRUE(std::ranges::all_of(inside, [](const Permit& each) { return bool(each); }));
+    EXPECT_FALSE(line.try_enter(0));
+    co_await stage.ask(line, 1);
+    inside.pop_back();
+    co_await sleep_for(stage.world.core(), 1us);
+    EXPECT_EQ(stage.entered, std::vector{1});
+    EXPECT_FALSE(line.try_enter(0));
+    inside.clear();
+    EXPECT_EQ(stage.admission.inside().requests, 1U);
+    EXPECT_TRUE(line.try_enter(0));
+    co_await stage.leave(1);
+    EXPECT_EQ(stage.admission.inside().requests, 0U);
+}
+TEST(Admission, TryEnterTakesRoomOrNothing) { Stage().run(at_once_or_not); }
+
 }  // namespace
 }  // namespace ros2s::admission

@@ -109,6 +109,12 @@ class BorrowedMessage {
     [[nodiscard]] uint64_t size() const noexcept { return first_.size() + second_.size(); }
     // Copies the bytes from `offset` on. They must be within the message.
     void copy(uint64_t offset, Bytes into) const noexcept;
+    // The bytes from `offset` on, for code that copies each once. The second part continues the
+    // first.
+    [[nodiscard]] std::pair<ConstBytes, ConstBytes> parts(uint64_t offset) const noexcept {
+        if (offset >= first_.size()) return {second_.subspan(offset - first_.size()), {}};
+        return {first_.subspan(offset), second_};
+    }
 
   private:
     ConstBytes first_, second_;
@@ -208,6 +214,9 @@ class Endpoint {
     // not have arrived then. Suspends while the peer has no room for it. Errors:
     // too_large (detail = send_bytes_max()), disconnected, cancelled (then nothing was sent).
     virtual Task<Result<>> send(ConstBytes head, ConstBytes body = {}, StopToken stop = {}) = 0;
+    // The same without waiting. False: nothing was sent, because there is no room now, other
+    // messages wait, or send() would fail.
+    [[nodiscard]] virtual bool send_at_once(ConstBytes head, ConstBytes body = {}) noexcept = 0;
     // Replies to a received message, once for each message. Does not wait, because room is
     // reserved. Errors: too_large (more than the peer accepts, or more than Limits::reply_bytes
     // and than there is room for: use send()), disconnected.

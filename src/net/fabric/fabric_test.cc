@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ros2s/base/random.h"
+#include "ros2s/fabric/endpoint.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/region_table.h"
 
@@ -162,6 +163,21 @@ TEST(Hello, RandomProviderDecodesOnlyIfPrintable) {
         if (!decoded) continue;
         for (const char letter : decoded->provider_name())
             EXPECT_TRUE(letter > ' ' && letter <= '~');
+    }
+}
+
+TEST(BorrowedMessage, PartsAreTheBytesFromOffset) {
+    constexpr std::array<std::byte, 5> bytes{std::byte{0}, std::byte{1}, std::byte{2}, std::byte{3},
+                                             std::byte{4}};
+    for (size_t wraps_at = 0; wraps_at <= bytes.size(); ++wraps_at) {
+        const BorrowedMessage message(ConstBytes(bytes).first(wraps_at),
+                                      ConstBytes(bytes).subspan(wraps_at));
+        for (size_t offset = 0; offset <= bytes.size(); ++offset) {
+            const auto [first, second] = message.parts(offset);
+            std::vector<std::byte> found(first.begin(), first.end());
+            found.insert(found.end(), second.begin(), second.end());
+            EXPECT_TRUE(std::ranges::equal(found, ConstBytes(bytes).subspan(offset)));
+        }
     }
 }
 

@@ -46,17 +46,25 @@ Task<Result<>> MessageEndpoint::send(ConstBytes head, ConstBytes body, StopToken
     if (size > send_bytes_max_) co_return fail(Code::too_large, send_bytes_max_);
     if (!alive()) co_return fail(Code::disconnected);
     if (stop.stop_requested()) co_return fail(Code::cancelled);
-    if (first_ != nullptr || !write_at_once(head, body)) {
-        counters_.waits_for_room.add();
-        Outgoing outgoing{.head = head, .body = body};
-        Wait wait(stop, *this, outgoing);
-        co_await wait;
-        if (wait.cancelled) co_return fail(Code::cancelled);
-        if (!outgoing.done) co_return fail(Code::disconnected);
-    }
+    if (send_at_once(head, body)) co_return Result<>{};
+    counters_.waits_for_room.add();
+    Outgoing outgoing{.head = head, .body = body};
+    Wait wait(stop, *this, outgoing);
+    co_await wait;
+    if (wait.cancelled) co_return fail(Code::cancelled);
+    if (!outgoing.done) co_return fail(Code::disconnected);
     counters_.messages_sent.add();
     counters_.message_bytes_sent.add(size);
     co_return Result<>{};
+}
+
+bool MessageEndpoint::send_at_once(ConstBytes head, ConstBytes body) noexcept {
+    const uint64_t size = head.size() + body.size();
+    if (size > send_bytes_max_ || !alive()) return false;
+    if (first_ != nullptr || !write_at_once(head, body)) return false;
+    counters_.messages_sent.add();
+    counters_.message_bytes_sent.add(size);
+    return true;
 }
 
 std::pair<ConstBytes, ConstBytes> MessageEndpoint::Outgoing::piece(uint64_t count) const noexcept {

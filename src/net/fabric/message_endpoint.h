@@ -16,6 +16,7 @@ class MessageEndpoint : public Endpoint {
     // The limits in effect: incoming_bytes_max is at least two messages.
     [[nodiscard]] static Limits normalized(Limits limits) noexcept;
     Task<Result<>> send(ConstBytes head, ConstBytes body, StopToken stop) final;
+    bool send_at_once(ConstBytes head, ConstBytes body) noexcept final;
 
   protected:
     using Endpoint::Endpoint;

@@ -197,6 +197,14 @@ Task<Result<>> Channel::call(const Call& call, const CallRequest& request, Reply
     return call_until_deadline(call, request, reader);
 }
 
+bool Channel::post(uint64_t tenant, const PostedRequest& request, PostedCall& posted) {
+    const bool is_connected = connection_ != nullptr && connection_->is_alive();
+    if (!is_connected || options_.call_within != Duration{}) return false;
+    if (!connection_->post(tenant, request, posted)) return false;
+    metrics_.requests.add();
+    return true;
+}
+
 Task<Result<>> Channel::call_until_deadline(const Call& call, const CallRequest& request,
                                             ReplyReader& reader) {
     const Count count(*this);

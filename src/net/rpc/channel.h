@@ -25,6 +25,7 @@
 #include "ros2s/fabric/domain.h"
 #include "ros2s/rpc/frame.h"
 #include "ros2s/rpc/options.h"
+#include "ros2s/rpc/posted_call.h"
 #include "ros2s/rpc/rpc_metrics.h"
 #include "ros2s/rpc/trace_wire.h"
 #include "ros2s/runtime/call.h"
@@ -114,6 +115,9 @@ class Channel {
     // detail = the limit); no_memory (more than staging has); closed; denied, bad_version and
     // unsupported, as of open(), if it cannot reconnect.
     Task<Result<>> call(const Call& call, const CallRequest& request, ReplyReader& reader);
+    // Sends a read without waiting for anything. False: it would have to wait for a connection, a
+    // credit or room, it needs a window, or calls have a time limit (ChannelOptions::call_within).
+    [[nodiscard]] bool post(uint64_t tenant, const PostedRequest& request, PostedCall& posted);
 
     // The limits that the server granted at the last connection.
     [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }

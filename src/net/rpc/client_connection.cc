@@ -72,8 +72,9 @@ void ClientConnection::leave() {
 
 void ClientConnection::wake_all() noexcept {
     staging_.end();
-    for (const RequestSlot& slot : slots_) {
+    for (RequestSlot& slot : slots_) {
         if (slot.exchange != nullptr) slot.exchange->changed.wake_all();
+        if (slot.posted != nullptr) end_posted(slot).lost();
     }
     for (auto& [tenant, line] : lines_) line.turn_away();
     awaited_line_.turn_away();
@@ -95,15 +96,13 @@ admission::Line& ClientConnection::line_of(uint64_t tenant) {
     return lines_.try_emplace(tenant, credits_, tenant).first->second;
 }
 
-ClientConnection::RequestSlot& ClientConnection::take_slot(Exchange& exchange,
-                                                           admission::Permit credit) {
-    exchange.slot = free_.back();
+uint32_t ClientConnection::take_slot(admission::Permit credit) {
+    const uint32_t place = free_.back();
     free_.pop_back();
-    RequestSlot& slot = slots_[exchange.slot];
+    RequestSlot& slot = slots_[place];
     slot.credit = std::move(credit);
-    slot.number = ++slot.uses << slot_bits | exchange.slot;
-    slot.exchange = &exchange;
-    return slot;
+    slot.number = ++slot.uses << slot_bits | place;
+    return place;
 }
 
 void ClientConnection::give_slot(uint32_t slot) noexcept {
@@ -137,7 +136,9 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
     admission::Permit credit = co_await line.enter(layout.window_bytes, stop);
     if (!is_alive()) co_return Outcome{.lost = true};
     if (!credit) co_return Outcome{.result = fail(Code::cancelled)};
-    RequestSlot& slot = take_slot(exchange, std::move(credit));
+    exchange.slot = take_slot(std::move(credit));
+    RequestSlot& slot = slots_[exchange.slot];
+    slot.exchange = &exchange;
     Windows windows(*endpoint_, staging_, metrics_);
     Outcome outcome;
     const Span span(call.trace, reactor_, "rpc.call");
@@ -255,19 +256,83 @@ ClientConnection::Parts ClientConnection::encode(RequestSlot& slot, const Call& 
     return {encode_frame(header, windows.source(), windows.sink(), body, slot.memory), tail};
 }
 
-Task<> ClientConnection::give_up(Exchange& exchange) {
+ConstBytes ClientConnection::encode_cancel(uint32_t slot, CancelFrame& into) const {
     FrameHeader header;
     header.kind = Kind::cancel;
     header.session = session_;
-    header.request = slots_[exchange.slot].number;
-    std::array<std::byte, frame_bytes(0, 0)> memory;
+    header.request = slots_[slot].number;
+    return encode_frame(header, {}, {}, {}, into);
+}
+
+Task<> ClientConnection::give_up(Exchange& exchange) {
+    CancelFrame memory;
     fabric::Deadline within(reactor_, reactor_.now() + options_.answer_within, {});
-    const ConstBytes frame = encode_frame(header, {}, {}, {}, memory);
+    const ConstBytes frame = encode_cancel(exchange.slot, memory);
     if (co_await endpoint_->send(frame, {}, within.token())) {
         const WakeOnStop wake(within.token(), exchange.changed);
         while (is_waiting(exchange, within.token())) co_await exchange.changed;
     }
     co_await within.finish();
+}
+
+// ---- posted calls ---------------------------------------------------------------------------
+
+bool ClientConnection::post(uint64_t tenant, const PostedRequest& request, PostedCall& posted) {
+    const uint64_t request_most =
+        std::min(options_.inline_request_bytes, endpoint_->send_bytes_max());
+    const uint64_t reply_most =
+        std::min<uint64_t>(options_.message_bytes_max, welcome_.inline_reply_max);
+    const uint64_t reply = frame_bytes(0, request.reply_body_bytes_max) + request.payload_bytes;
+    if (frame_bytes(0, request.body.size()) > request_most || reply > reply_most) return false;
+    admission::Permit credit = line_of(tenant).try_enter(0);
+    if (!credit) return false;
+    const uint32_t place = take_slot(std::move(credit));
+    RequestSlot& slot = slots_[place];
+    FrameHeader header;
+    header.kind = Kind::request;
+    header.method = request.method;
+    header.session = session_;
+    header.request = slot.number;
+    header.sink_bytes = request.payload_bytes;
+    slot.memory.resize(frame_bytes(0, request.body.size()));
+    if (!endpoint_->send_at_once(encode_frame(header, {}, {}, request.body, slot.memory))) {
+        give_slot(place);
+        return false;
+    }
+    slot.posted = &posted;
+    posted.connection_ = this;
+    posted.slot_ = place;
+    ++exchanges_;
+    return true;
+}
+
+PostedCall& ClientConnection::end_posted(RequestSlot& slot) noexcept {
+    PostedCall& posted = *std::exchange(slot.posted, nullptr);
+    posted.connection_ = nullptr;
+    if (--exchanges_ == 0) unused_.wake_all();
+    return posted;
+}
+
+// The reply needs no memory of the caller: nothing waits for it.
+void ClientConnection::drop(PostedCall& posted) noexcept {
+    CancelFrame memory;
+    metrics_.requests_given_up.add();
+    (void)endpoint_->send_at_once(encode_cancel(posted.slot_, memory));
+    end_posted(slots_[posted.slot_]);
+}
+
+void PostedCall::drop() noexcept {
+    if (connection_ != nullptr) connection_->drop(*this);
+}
+
+void ClientConnection::answer_posted(RequestSlot& slot, const Frame& frame,
+                                     const fabric::BorrowedMessage& message,
+                                     uint64_t payload_at) noexcept {
+    PostedCall& posted = end_posted(slot);
+    give_slot(static_cast<uint32_t>(&slot - slots_.data()));
+    if (frame.header.kind == Kind::failure || frame.header.has(Flag::placed)) return posted.lost();
+    metrics_.inline_bytes.add(frame.header.payload_bytes);
+    posted.replied({.body = frame.body, .payload = message.parts(payload_at)});
 }
 
 // ---- answers --------------------------------------------------------------------------------
@@ -286,17 +351,22 @@ bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
     FrameHeader header;
     if (message.size() < sizeof header) return false;
     message.copy(0, {reinterpret_cast<std::byte*>(&header), sizeof header});
-    const RequestSlot* const slot = slot_of(header);
-    if (slot == nullptr || slot->exchange == nullptr || slot->exchange->answered) return false;
-    Exchange& exchange = *slot->exchange;
+    RequestSlot* const slot = slot_of(header);
+    if (slot == nullptr) return false;
+    Exchange* const exchange = slot->exchange;
+    const bool is_expected = exchange != nullptr ? !exchange->answered : slot->posted != nullptr;
+    if (!is_expected) return false;
     if (header.body_bytes > head_bytes_max || header.trace > head_bytes_max) return false;
     const uint64_t head_bytes = reply_head_bytes(header);
     if (head_bytes > head_bytes_max || head_bytes > message.size()) return false;
     const uint64_t payload_bytes = message.size() - head_bytes;
     // Then its layout is that of the sink.
-    if (payload_bytes > 0 && payload_bytes != bytes_of(exchange.sink)) return false;
-
-    const Bytes head = Bytes(exchange.head).first(head_bytes);
+    if (exchange != nullptr && payload_bytes > 0 && payload_bytes != bytes_of(exchange->sink)) {
+        return false;
+    }
+    std::array<std::byte, head_bytes_max> head_of_posted;
+    const Bytes head =
+        Bytes(exchange != nullptr ? exchange->head : head_of_posted).first(head_bytes);
     std::memcpy(head.data(), &header, sizeof header);
     message.copy(sizeof header, head.subspan(sizeof header));
     const auto frame = decode_frame(head, payload_bytes);
@@ -305,17 +375,21 @@ bool ClientConnection::read(const fabric::BorrowedMessage& message) noexcept {
         endpoint_->abandon();
         return true;
     }
+    if (exchange == nullptr) {
+        answer_posted(*slot, *frame, message, head_bytes);
+        return true;
+    }
     uint64_t at = head_bytes;
     if (payload_bytes > 0) {
-        for (const Bytes piece : exchange.sink) {
+        for (const Bytes piece : exchange->sink) {
             message.copy(at, piece);
             at += piece.size();
         }
-        exchange.in_sink = true;
+        exchange->in_sink = true;
     }
-    exchange.frame = *frame;
-    exchange.answered = true;
-    exchange.changed.wake_all();
+    exchange->frame = *frame;
+    exchange->answered = true;
+    exchange->changed.wake_all();
     return true;
 }
 
@@ -323,6 +397,11 @@ Result<> ClientConnection::take(fabric::Message message) {
     ROS2S_TRY_ASSIGN(const Frame frame, decode_frame(message.bytes()));
     RequestSlot* const slot = slot_of(frame.header);
     if (slot == nullptr) return fail(Code::corrupt);
+    if (slot->posted != nullptr) {
+        const fabric::BorrowedMessage whole(message.bytes());
+        answer_posted(*slot, frame, whole, whole.size() - frame.payload.size());
+        return {};
+    }
     Exchange* exchange = slot->exchange;
     if (exchange == nullptr) {
         give_slot(static_cast<uint32_t>(slot - slots_.data()));

@@ -32,6 +32,9 @@ class ClientConnection final : private fabric::MessageReader {
     // `names` keeps the names of the server's steps.
     Task<Outcome> exchange(const Call& call, const CallRequest& request, ReplyReader& reader,
                            StepNames& names, StopToken stop);
+    // See Channel::post().
+    [[nodiscard]] bool post(uint64_t tenant, const PostedRequest& request, PostedCall& posted);
+    void drop(PostedCall& posted) noexcept;
     // Receives replies until the connection ends.
     Task<> receive_all();
     // Ends requests in progress as if the connection were lost.
@@ -58,7 +61,9 @@ class ClientConnection final : private fabric::MessageReader {
     struct RequestSlot {
         uint64_t number = 0;  // of its request; 0: free
         uint64_t uses = 0;
-        Exchange* exchange = nullptr;     // null with a number: given up, its reply is still due
+        // Both null with a number: given up, its reply is still due.
+        Exchange* exchange = nullptr;
+        PostedCall* posted = nullptr;
         std::vector<std::byte> memory{};  // of its frame
         admission::Permit credit{};       // while it has a number
     };
@@ -72,8 +77,8 @@ class ClientConnection final : private fabric::MessageReader {
     static Result<Welcome> read_verdict(ConstBytes verdict, const std::string& address,
                                         Report& report);
 
-    // For a request that has its credit.
-    RequestSlot& take_slot(Exchange& exchange, admission::Permit credit);
+    // For a request that has its credit. Returns its number.
+    uint32_t take_slot(admission::Permit credit);
     // Of these there are credits for requests for which others wait.
     [[nodiscard]] size_t awaited_max() const { return slots_.size() - requests_max_; }
     // The queue in which a tenant's requests wait for credit.
@@ -98,9 +103,16 @@ class ClientConnection final : private fabric::MessageReader {
     [[nodiscard]] bool is_waiting(const Exchange& exchange, const StopToken& stop) const {
         return !exchange.answered && is_alive() && !stop.stop_requested();
     }
+    using CancelFrame = std::array<std::byte, frame_bytes(0, 0)>;
+    ConstBytes encode_cancel(uint32_t slot, CancelFrame& into) const;
     // Sends a cancellation, then waits a limited time for a reply.
     Task<> give_up(Exchange& exchange);
     void wake_all() noexcept;
+    // The posted call is not in the slot any more.
+    PostedCall& end_posted(RequestSlot& slot) noexcept;
+    // `payload_at`: in the message.
+    void answer_posted(RequestSlot& slot, const Frame& frame,
+                       const fabric::BorrowedMessage& message, uint64_t payload_at) noexcept;
     Result<> read(const Exchange& exchange, const CallRequest& request, const Windows& windows,
                   ReplyReader& reader, SlicedCopies& copies);
     // Reads a reply where it arrived: its head into its exchange, its payload into the sink. Leaves

@@ -214,24 +214,50 @@ Task<> Request::answer(FrameHeader header, ConstBytes body, ConstBytes inline_pa
             "the answer is larger than the client takes");
     }
     answered_ = true;
+    const ConstBytes head = encode_answer(header, body, inline_payload.size());
+    Result<> sent = send_answer(head, inline_payload);
+    if (!sent && sent.error().code == Code::too_large) {
+        sent = co_await send_large(head, inline_payload);
+    }
+    end_answer(sent);
+}
+
+bool Request::reply_at_once(ConstBytes body, ConstBytes inline_payload) {
+    ROS2S_CHECK(is_live() && !answered_);
+    FrameHeader header;
+    header.kind = Kind::reply;
+    header.payload_bytes = inline_payload.size();
+    const ConstBytes head = encode_answer(header, body, inline_payload.size());
+    const Result<> sent = send_answer(head, inline_payload);
+    if (!sent && sent.error().code == Code::too_large) return false;
+    answered_ = true;
+    environment_.metrics.bytes_out.add(inline_payload.size());
+    end_answer(sent);
+    return true;
+}
+
+ConstBytes Request::encode_answer(FrameHeader header, ConstBytes body, uint64_t inline_payload) {
     header.session = environment_.session;
     header.request = number();
     const uint64_t untraced = frame_bytes(0, body.size());
     head_.resize(untraced + trace_bytes());
     ConstBytes trace;
     if (client_wants_trace() && header.kind == Kind::reply &&
-        fits_inline(body.size(), inline_payload.size())) {
+        fits_inline(body.size(), inline_payload)) {
         trace = encode_trace(*trace_, arrived_, environment_.endpoint.reactor().now(),
                              Bytes(head_).subspan(untraced));
     }
-    const ConstBytes head = encode_frame(header, {}, {}, body, head_, trace);
-    Result<> sent = ros2s::fail(Code::too_large);
-    if (head.size() + inline_payload.size() <= environment_.options.inline_reply_bytes) {
-        sent = environment_.endpoint.reply(message_, head, inline_payload);
+    return encode_frame(header, {}, {}, body, head_, trace);
+}
+
+Result<> Request::send_answer(ConstBytes head, ConstBytes inline_payload) {
+    if (head.size() + inline_payload.size() > environment_.options.inline_reply_bytes) {
+        return ros2s::fail(Code::too_large);
     }
-    if (!sent && sent.error().code == Code::too_large) {
-        sent = co_await send_large(head, inline_payload);
-    }
+    return environment_.endpoint.reply(message_, head, inline_payload);
+}
+
+void Request::end_answer(const Result<>& sent) {
     if (!sent) environment_.metrics.answers_lost.add();
     took_ = environment_.endpoint.reactor().since(arrived_);
 }

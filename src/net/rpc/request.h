@@ -10,6 +10,7 @@
 // - decode_frame() has checked that lengths and windows are consistent. The fabric checks the keys
 //   of windows at every use.
 #pragma once
+#include <coroutine>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -103,6 +104,8 @@ class Request {
 
     // True when a reply of these sizes goes inline.
     [[nodiscard]] bool fits_inline(uint64_t body_bytes, uint64_t payload_bytes) const;
+    // The payload of its reply has no other place.
+    [[nodiscard]] bool has_no_sink_windows() const { return frame_.header.sink_windows == 0; }
     // Bytes of the largest body that a reply can have.
     [[nodiscard]] uint64_t reply_body_bytes_max() const;
     // Puts bytes at `offset` of the sink. They arrive before the reply. Errors: those of
@@ -113,6 +116,9 @@ class Request {
     // Sends the reply, with inline payload (fits_inline()), or with the size of placed payload.
     Task<> reply(ConstBytes body, ConstBytes inline_payload = {});
     Task<> reply_placed(ConstBytes body, uint64_t payload_bytes);
+    // reply(), without a coroutine. False: there is no room for it now, and the request is not
+    // answered.
+    [[nodiscard]] bool reply_at_once(ConstBytes body, ConstBytes inline_payload);
     // Sends an error as the reply, with a sentence for people.
     Task<> fail(Error error, std::string_view text = {});
     [[nodiscard]] bool answered() const { return answered_; }
@@ -184,6 +190,11 @@ class Request {
     // A reply for which there is no room. It waits for the client to read.
     Task<Result<>> send_large(ConstBytes head, ConstBytes payload);
     Task<> answer(FrameHeader header, ConstBytes body, ConstBytes inline_payload);
+    // The frame of the answer, without the payload.
+    ConstBytes encode_answer(FrameHeader header, ConstBytes body, uint64_t inline_payload);
+    // Errors: too_large (not in the room that it has), disconnected.
+    Result<> send_answer(ConstBytes head, ConstBytes inline_payload);
+    void end_answer(const Result<>& sent);
 
     RequestEnvironment& environment_;
     const Guest guest_;
@@ -217,6 +228,12 @@ class Service {
     [[nodiscard]] virtual uint32_t number() const = 0;
     // Replies before it returns. Many run concurrently.
     virtual Task<> serve(Request& request) = 0;
+    // Begins to serve it without a coroutine, and posts `waiter` at the end. If it is not answered
+    // then, or if this returns false (nothing was begun): serve().
+    [[nodiscard]] virtual bool serve_straight(Request& /*request*/,
+                                              std::coroutine_handle<> /*waiter*/) {
+        return false;
+    }
     // The kind of work of a request, before its body is decoded.
     [[nodiscard]] virtual admission::Work work(const Request& request) const {
         if (request.payload_bytes() > 0) return admission::Work::write;

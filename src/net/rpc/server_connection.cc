@@ -9,6 +9,17 @@ namespace {
 // A peer that accepts less could not even receive an error.
 constexpr uint64_t send_bytes_least = frame_bytes(0, failure_bytes_max);
 
+// co_await: whether the request was answered without a coroutine of the service.
+struct Straight {
+    Service& service;
+    Request& request;
+    bool await_ready() const noexcept { return false; }
+    bool await_suspend(std::coroutine_handle<> waiter) const {
+        return service.serve_straight(request, waiter);
+    }
+    bool await_resume() const noexcept { return request.answered(); }
+};
+
 }  // namespace
 
 ServerConnection::ServerConnection(Server& server, std::unique_ptr<fabric::Endpoint> endpoint,
@@ -64,11 +75,16 @@ Task<> ServerConnection::stop_at_end(ServerConnection& self) {
 
 Task<> ServerConnection::serve_all(StopToken closing) {
     while (true) {
-        auto message = co_await endpoint_->receive(closing);
+        fabric::Message message;
+        if (!endpoint_->try_receive(message)) {
+            auto received = co_await endpoint_->receive(closing);
+            if (!received) co_return;
+            message = std::move(*received);
+        }
         // Requests that arrived before the end are received, but no client waits for their replies.
-        if (!message || !endpoint_->alive()) co_return;
+        if (!endpoint_->alive()) co_return;
         while (finishing_.size() == requests_.size()) co_await finished_;
-        if (!take(std::move(*message))) {
+        if (!take(std::move(message))) {
             endpoint_->abandon();
             co_return;
         }
@@ -149,7 +165,9 @@ Task<> ServerConnection::serve(ServerConnection& self, Request& request) {
         co_await request.fail(entered.error());
     } else {
         request.permit_ = &permit;
-        co_await self.server_.service_.serve(request);
+        if (!co_await Straight{self.server_.service_, request}) {
+            co_await self.server_.service_.serve(request);
+        }
         request.permit_ = nullptr;
     }
     serving.reset();

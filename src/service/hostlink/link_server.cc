@@ -10,11 +10,18 @@
 #include "ros2s/base/digest.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/runtime/slices.h"
+#include "straight_read.h"
 
 namespace ros2s::hostlink {
 
 void LinkServerMetrics::visit(const MetricVisitor& visit) const {
     visit("ros2store_link_reads_total", "Reads of files by hosts.", reads.value());
+    visit("ros2store_link_straight_reads_total", "Reads that went straight to the engine and back.",
+          straight_reads.value());
+    for (size_t i = 0; i < not_straight.size(); ++i) {
+        visit(fmt::format("ros2store_link_reads_not_straight_{}_total", not_straight_names[i]),
+              "Reads that took the general way, for this reason.", not_straight[i].value());
+    }
     visit("ros2store_link_read_bytes_total", "Bytes that hosts read.", read_bytes.value());
     visit("ros2store_link_writes_total", "Writes to files by hosts.", writes.value());
     visit("ros2store_link_written_bytes_total", "Bytes that hosts wrote.", written_bytes.value());

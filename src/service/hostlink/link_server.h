@@ -20,7 +20,9 @@
 // - An update that has begun is finished, whatever happens to its connection. Its answer is kept
 //   for a repetition.
 #pragma once
+#include <array>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "ros2s/fs/payload_checksums.h"
@@ -40,11 +42,30 @@ enum class Placement : uint8_t {
     host,  // in the host's memory, if the provider has it mapped; otherwise as `dpu`
 };
 
+// Why a read of a file does not go straight (straight_read.h).
+enum class NotStraight : uint8_t {
+    node,      // it names a node, which has to be opened
+    traced,    // its steps are recorded
+    deadline,  // its host waits for a limited time
+    large,     // its reply does not fit a frame
+    rights,    // the rights wait for news of the engine
+    invalid,   // its body, session, mount or handle
+    file,      // not one chunk before the file's known end, or not of a container on an engine
+    store,     // encrypted, or no connection, credit or room at this moment
+    lost,      // it began, and was stopped, or the store's reply was an error or not whole
+};
+inline constexpr std::array<std::string_view, 9> not_straight_names{
+    "node", "traced", "deadline", "large", "rights", "invalid", "file", "store", "lost"};
+
 struct LinkServerMetrics {
+    Counter straight_reads;
+    std::array<Counter, not_straight_names.size()> not_straight;  // by reason
     Counter reads, read_bytes, writes, written_bytes, lookups, changes, bad_checksums;
     Counter dpu_bytes, host_bytes;  // of reads and writes, by the location of the payload
     void visit(const MetricVisitor& visit) const;
 };
+
+class StraightRead;
 
 class LinkServer final : public rpc::Service, public session::SessionWatcher {
   public:
@@ -56,6 +77,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
 
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override;
+    bool serve_straight(rpc::Request& request, std::coroutine_handle<> waiter) override;
     void refused(const rpc::Request& request, const Error& why) override;
     [[nodiscard]] admission::Work work(const rpc::Request& request) const override;
     [[nodiscard]] bool is_awaited(const rpc::Request& request) const override {
@@ -76,6 +98,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     [[nodiscard]] size_t kept_bytes() const;
 
   private:
+    friend class StraightRead;
     // Memory of a request, reused by the next one, unless it is large.
     struct Scratch {
         explicit Scratch(SliceTurns& turns) : checksums(turns) {}
@@ -175,6 +198,9 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     StoredReplies replies_;
     SliceTurns summing_;
     std::vector<std::unique_ptr<Scratch>> unused_;
+    // As many as were in progress at the same time: at most the credits of all hosts.
+    std::vector<std::unique_ptr<StraightRead>> straight_;
+    std::vector<StraightRead*> straight_unused_;
 };
 
 }  // namespace ros2s::hostlink

@@ -106,6 +106,7 @@ struct MovedBody {
     uint64_t bytes = 0;
     uint32_t crc = 0;
 };
+inline constexpr size_t moved_bytes = sizeof(uint64_t) + sizeof(uint32_t);
 // A call in every build: tests kill a daemon that enters it (tests/daemons/strike.h).
 [[gnu::noinline]] ConstBytes encode_moved(Buffer& buffer, MovedBody body);
 

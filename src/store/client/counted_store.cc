@@ -91,6 +91,18 @@ Task<Result<>> CountedStore::fetched(const Call& call, ContainerId container,
     co_return done;
 }
 
+bool CountedStore::post_fetch(const Call& call, ContainerId container, FetchItem& item,
+                              PostedFetch& fetch) {
+    fetch.observer = this;
+    fetch.begun = reactor_.turn_time();
+    return below().post_fetch(call, container, item, fetch);
+}
+
+void CountedStore::fetched(uint64_t bytes, Time begun) noexcept {
+    metrics_.fetch.bytes.add(bytes);
+    metrics_.fetch.finish(reactor_.since(begun));
+}
+
 void CountedStore::check_status(FetchItem& item) {
     if (item.status || item.status.error().code != Code::corrupt) return;
     withhold(item, item.status.error().detail);

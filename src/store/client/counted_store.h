@@ -53,7 +53,7 @@ struct ClientMetrics {
     void visit(const MetricVisitor& visit) const;
 };
 
-class CountedStore : public object::ForwardingStore {
+class CountedStore : public object::ForwardingStore, private object::PostedFetch::Observer {
   public:
     CountedStore(Reactor& reactor, object::ObjectStore& below)
         : ForwardingStore(below), reactor_(reactor) {}
@@ -62,6 +62,8 @@ class CountedStore : public object::ForwardingStore {
 
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
+    bool post_fetch(const Call& call, object::ContainerId container, object::FetchItem& item,
+                    object::PostedFetch& fetch) override;
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override;
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
@@ -101,6 +103,7 @@ class CountedStore : public object::ForwardingStore {
     bool verifies_ = false;
 
   private:
+    void fetched(uint64_t bytes, Time begun) noexcept override;
     // Awaits a request that fetches items.
     Task<Result<>> fetched(const Call& call, object::ContainerId container,
                            std::span<object::FetchItem> items, Task<Result<>> request);

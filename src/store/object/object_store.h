@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "ros2s/base/result.h"
+#include "ros2s/object/posted_fetch.h"
 #include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/task.h"
@@ -312,6 +313,11 @@ class ObjectStore {
     // items is a bug of the caller.
     virtual Task<Result<>> fetch(const Call& call, ContainerId container,
                                  std::span<FetchItem> items) = 0;
+    // Begins a fetch of one item without waiting for anything. Its window has a length and no
+    // address. False: nothing was begun, because this store does not do it, or not now.
+    [[nodiscard]] virtual bool post_fetch(const Call&, ContainerId, FetchItem&, PostedFetch&) {
+        return false;
+    }
     // A condition `pin` pins the object before the transaction is visible to any reader. It pins
     // nothing if the transaction was done before (Commit::replayed). After an error other than
     // condition_failed the object may be pinned. Errors: condition_failed (detail = the first that

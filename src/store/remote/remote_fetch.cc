@@ -53,6 +53,71 @@ class FetchReader final : public rpc::ReplyReader {
 
 }  // namespace
 
+// ---- without a coroutine --------------------------------------------------------------------
+
+class RemoteStore::Posted final : public rpc::PostedCall, public PostedFetch::Request {
+  public:
+    explicit Posted(RemoteStore& store) : store_(store) {}
+
+    bool begin(const Call& call, ContainerId container, FetchItem& item, PostedFetch& fetch) {
+        item_ = &item;
+        fetch_ = &fetch;
+        const rpc::PostedRequest request{
+            .method = number(Method::fetch),
+            .body = rpc::build(body_, fetch_fields, container, std::span<FetchItem>(&item, 1)),
+            .payload_bytes = item.extent.length,
+            .reply_body_bytes_max = count_bytes + reply_bytes_max(item)};
+        return store_.channel_.post(call.tenant, request, *this);
+    }
+
+  private:
+    void replied(const rpc::PostedReply& reply) noexcept override {
+        PostedFetch& fetch = end();
+        const std::span<FetchItem> items(item_, 1);
+        const uint64_t bytes = reply.payload.first.size() + reply.payload.second.size();
+        if (!rpc::read(reply.body, fetched_fields, items) || !item_->status || item_->is_value ||
+            bytes != item_->extent.length) {
+            return fetch.lost();
+        }
+        if (fetch.observer != nullptr) fetch.observer->fetched(bytes, fetch.begun);
+        fetch.fetched({reply.payload.first, reply.payload.second});
+    }
+    void lost() noexcept override { end().lost(); }
+    void drop() noexcept override {
+        PostedCall::drop();
+        end();
+    }
+    PostedFetch& end() noexcept {
+        store_.unused_.push_back(this);
+        fetch_->request = nullptr;
+        return *fetch_;
+    }
+
+    RemoteStore& store_;
+    FetchItem* item_ = nullptr;
+    PostedFetch* fetch_ = nullptr;
+    Buffer body_;
+};
+
+RemoteStore::RemoteStore(rpc::Channel& channel, Description description)
+    : channel_(channel), description_(std::move(description)) {}
+RemoteStore::~RemoteStore() = default;
+
+bool RemoteStore::post_fetch(const Call& call, ContainerId container, FetchItem& item,
+                             PostedFetch& fetch) {
+    if (item.wants_seals || !begin_fetch(item)) return false;
+    if (unused_.empty()) {
+        unused_.push_back(posted_.emplace_back(std::make_unique<Posted>(*this)).get());
+    }
+    Posted& posted = *unused_.back();
+    if (!posted.begin(call, container, item, fetch)) return false;
+    fetch.request = &posted;
+    unused_.pop_back();
+    return true;
+}
+
+// ---- fetch ----------------------------------------------------------------------------------
+
 Task<Result<>> RemoteStore::fetch(const Call& call, ContainerId container,
                                   std::span<FetchItem> items) {
     ROS2S_CHECK(items.size() <= fetch_items_max);

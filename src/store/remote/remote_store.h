@@ -27,6 +27,7 @@ class RemoteStore final : public object::ObjectStore {
     // sentence.
     static Task<Result<std::unique_ptr<RemoteStore>>> open(const Call& call, rpc::Channel& channel,
                                                            Report& report);
+    ~RemoteStore() override;
 
     [[nodiscard]] object::Features features() const override { return description_.features; }
     [[nodiscard]] std::string path() const override;
@@ -34,6 +35,8 @@ class RemoteStore final : public object::ObjectStore {
     [[nodiscard]] const std::string& path_there() const { return description_.path; }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
+    bool post_fetch(const Call& call, object::ContainerId container, object::FetchItem& item,
+                    object::PostedFetch& fetch) override;
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override;
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
@@ -67,8 +70,8 @@ class RemoteStore final : public object::ObjectStore {
     void session_ended(uint64_t) override {}  // the server informs its store
 
   private:
-    RemoteStore(rpc::Channel& channel, Description description)
-        : channel_(channel), description_(std::move(description)) {}
+    class Posted;  // a posted fetch's request
+    RemoteStore(rpc::Channel& channel, Description description);
 
     // The first items that go in one request; at least one.
     [[nodiscard]] size_t batch_size(std::span<const object::FetchItem> items) const;
@@ -87,6 +90,9 @@ class RemoteStore final : public object::ObjectStore {
 
     rpc::Channel& channel_;
     Description description_;
+    // As many as were posted at the same time: at most the connection's credits.
+    std::vector<std::unique_ptr<Posted>> posted_;
+    std::vector<Posted*> unused_;
 };
 
 }  // namespace ros2s::remote

@@ -284,9 +284,14 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     co_return id;
 }
 
-Result<MountUse> Mounts::find(const Session& session, MountId id) const {
+std::optional<MountUse> Mounts::try_find(const Session& session, MountId id) const {
     const auto found = mounts_.find({session.id, id});
-    if (found != mounts_.end() && !found->second->ending_) return MountUse(*found->second);
+    if (found == mounts_.end() || found->second->ending_) return std::nullopt;
+    return MountUse(*found->second);
+}
+
+Result<MountUse> Mounts::find(const Session& session, MountId id) const {
+    if (auto found = try_find(session, id)) return std::move(*found);
     if (const auto holder = holders_.find(id);
         holder != holders_.end() && holder->second != &session) {
         sessions_.foreign(

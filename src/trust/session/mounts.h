@@ -21,6 +21,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -182,6 +183,7 @@ class Mount {
         say_if_foreign(handle);
         return fail(Code::stale);
     }
+    [[nodiscard]] bool has(fs::FileHandle handle) const { return handles_.contains(handle); }
     // The caller closes the handle next. Errors: stale.
     [[nodiscard]] Result<> closing(fs::FileHandle handle);
     // The client gets a reference to the node. If there are too many nodes in this mount, for its
@@ -257,6 +259,8 @@ class Mounts final : public SessionWatcher {
     Task<Result<>> unmount(Session& session, MountId id);
     // Errors: stale.
     [[nodiscard]] Result<MountUse> find(const Session& session, MountId id) const;
+    // The same for a caller that has another way: nothing is logged.
+    [[nodiscard]] std::optional<MountUse> try_find(const Session& session, MountId id) const;
     // Null: it has no such mount. This does not count as use, and is valid until the next await.
     [[nodiscard]] const Mount* look(const Session& session, MountId id) const;
 
