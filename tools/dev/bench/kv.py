@@ -1,7 +1,9 @@
 """Measures a cache of blocks as inference servers use it: ros2store.cache in the set-ups, and vLLM's file tier on a mount,
-beside that tier on ext4, all in turn. The blocks of ext4 are not durable."""
+beside that tier on ext4, all in turn. The blocks of ext4 are not durable. ros2store.cache uses containers of blocks, if
+the build makes such."""
 
 import build
+import shown
 import sides
 from bench import loaders, pools, report
 
@@ -16,9 +18,10 @@ def measure(options, place, document, tally):
     raw, folder = place / "raw", place / "mnt"
     for each in (raw, folder):
         each.mkdir()
+    uris = with_blocks(ours, [ours.embedded().uri, pool.uri("ros2s"), pool.uri("ros2s+dpu")], options.mib)
     uses = (loaders.Place("raw", None, str(raw)), loaders.Place("mount", "shm", str(folder), pool),
-            loaders.Place("embedded", None, ours.embedded().uri), loaders.Place("direct", "shm", pool.uri("ros2s"), pool),
-            loaders.Place("offload", "shm", pool.uri("ros2s+dpu"), pool))
+            loaders.Place("embedded", None, uris[0]), loaders.Place("direct", "shm", uris[1], pool),
+            loaders.Place("offload", "shm", uris[2], pool))
     uses = [loaders.dataclasses.replace(each, program=PROGRAM) for each in uses]
     told = report.Rows(document, tally)
     for words, works in (
@@ -32,3 +35,13 @@ def measure(options, place, document, tally):
             told.add(work, uses, [[turn[work.key] for turn in own] for own in turns])
     ours.down()
     return told.lines()
+
+
+def with_blocks(ours, uris, mib):
+    """The URIs of containers of blocks, which hold all that is put. Those of files, if there are no others."""
+    if "--cache" not in shown.run(ours.program, "container", "create", "--help", quiet=True):
+        return uris
+    made = [uri.replace("/pool/main", "/pool/blocks") for uri in uris]
+    for uri in made[:2]:  # offload uses the container of direct
+        shown.run(ours.program, "container", "create", "--cache", "--size", f"{2 * mib + 64}MiB", uri, quiet=True)
+    return made

@@ -28,9 +28,9 @@ def tell(workload, operations, seconds, *p99_us):
     print(workload, operations, f"{seconds:.6f}", *(f"{each:.1f}" for each in p99_us), flush=True)
 
 
-def keys_of(count):
+def keys_of(workload, count):
     """As many keys of 32 bytes, always the same."""
-    return [random.Random(i).randbytes(32) for i in range(count)]
+    return [random.Random(f"{workload} {i}").randbytes(32) for i in range(count)]
 
 
 class Directory:
@@ -65,7 +65,7 @@ class Directory:
 
 
 class Container:
-    """ros2store.cache in a directory."""
+    """ros2store.cache, in a directory or in a container of blocks."""
 
     def __init__(self, uri, name):
         from ros2store.cache import BlockCache
@@ -101,7 +101,7 @@ class Container:
 
 def blocks(place, mib):
     """Blocks that differ, put in order and got at random, in memory that is used again and again."""
-    keys = keys_of(int(mib) * 4)
+    keys = keys_of("blocks", int(mib) * 4)
     memory = memoryview(mmap.mmap(-1, 2 * IN_FLIGHT * BLOCK))
     memory[:] = os.urandom(len(memory))
     parts = [memory[i * BLOCK:(i + 1) * BLOCK] for i in range(2 * IN_FLIGHT)]
@@ -116,7 +116,7 @@ def blocks(place, mib):
 
 def look(place, seconds):
     """Look-ups of keys of which all are there, and of prompts. The keys stay for the next turn."""
-    keys, seconds = keys_of(PROMPT), int(seconds)
+    keys, seconds = keys_of("look", PROMPT), int(seconds)
     if not place.exists(keys[-1:])[0]:
         place.make(keys)
     looked, began = 0, time.monotonic()
