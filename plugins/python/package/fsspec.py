@@ -760,7 +760,7 @@ class _CompressedFile(_Layer, io.BufferedIOBase):
 def _ends_in_exception(file):
     """Whether fsspec closes the file because the `with` statement of its OpenFile ends in an exception, of which it tells
     nothing."""
-    frame = sys._getframe(2)
+    frame = sys._getframe()
     while frame is not None:
         if frame.f_code is OpenFile.__exit__.__code__ and any(each is file for each in frame.f_locals["self"].fobjects):
             return any(frame.f_locals.get("args", ()))
