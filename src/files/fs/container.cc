@@ -151,8 +151,7 @@ Task<Result<>> set_durability(const Call& call, Reactor& reactor, object::Object
         uint32_t& features = found->record.features_needed;
         features &= ~Superblock::durable_on_fsync;
         if (durability == Durability::fsync) features |= Superblock::durable_on_fsync;
-        const object::Transaction transaction{.conditions = {found->unchanged()},
-                                              .operations = {found->put()}};
+        const object::Transaction transaction = replace_superblock(*found);
         const auto put =
             co_await object::await_leases(store, reactor, call, record.id, transaction,
                                           co_await store.update(call, record.id, transaction));
@@ -183,11 +182,11 @@ Task<Result<>> require_decryption(const Call& call, object::ObjectStore& store,
             shown, superblock.chunk_bytes, encrypted_chunk_bytes_max);
     }
     superblock.features_needed |= Superblock::needs_decryption;
-    const object::Transaction transaction{.conditions = {found->unchanged(),
-                                                         {.kind = object::Condition::Kind::no_dkeys,
-                                                          .object = object_of(root_node),
-                                                          .akey = entry_akey()}},
-                                          .operations = {found->put(), std::move(also)}};
+    object::Transaction transaction = replace_superblock(*found);
+    transaction.conditions.push_back({.kind = object::Condition::Kind::no_dkeys,
+                                      .object = object_of(root_node),
+                                      .akey = entry_akey()});
+    transaction.operations.push_back(std::move(also));
     const auto done = co_await store.update(call, record.id, transaction);
     if (done) co_return Result<>();
     if (done.error().code != Code::condition_failed) co_return cannot(done.error());

@@ -39,4 +39,11 @@ inline Task<Result<FoundSuperblock>> find_superblock(const Call& call, object::O
     co_return found;
 }
 
+[[nodiscard]] inline object::Transaction replace_superblock(const FoundSuperblock& found) {
+    object::Transaction transaction;
+    transaction.conditions.push_back(found.unchanged());
+    transaction.operations.push_back(found.put());
+    return transaction;
+}
+
 }  // namespace ros2s::fs
