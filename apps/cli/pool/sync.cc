@@ -1,5 +1,5 @@
-// sync(1) -f and syncfs(2) do not reach the server of a FUSE mount. An fsync of any file of the mount
-// does, and makes all of it durable.
+// sync(1) -f and syncfs(2) do not reach the server of a FUSE mount. An fsync of any file of the
+// mount does, and makes all of it durable.
 #include "sync.h"
 
 #include <fcntl.h>
@@ -20,7 +20,7 @@ namespace ros2s::cli {
 namespace {
 
 std::string kind_of_mount(int file) {
-    struct statx facts {};
+    struct statx facts{};
     if (::statx(file, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) != 0) return {};
     std::ifstream mountinfo("/proc/self/mountinfo");
     for (const MountEntry& each : read_mounts(mountinfo)) {
