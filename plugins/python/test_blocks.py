@@ -70,6 +70,7 @@ class Embedded(OnPool):
         too_large = self.fs.write_many([("large", bytes(9 << 20))], new=True)
         self.assertEqual(too_large[0].errno, errno.EDQUOT)
         self.assertEqual(self.fs.exists_many(keys), there)
+        self.assertIn(f"blocks={sum(there)} ".encode(), self.fs.getxattr("", "user.ros2store.cache"))
         self.fs.close()
         state = facts(self.engine)
         self.assertLessEqual(state["used_bytes"], state["cap_bytes"])
