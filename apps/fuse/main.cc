@@ -19,6 +19,7 @@
 #include "ros2s/api/deployment.h"
 #include "ros2s/base/mount_table.h"
 #include "ros2s/fs/acl.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/pool/pool_directory.h"
 #include "ros2s/runtime/bounded_end.h"
@@ -83,20 +84,29 @@ Task<bool> has_access_lists(fs::FileSystem& file_system) {
     co_return list || list.error().code == Code::no_attribute;
 }
 
+// A write into a cache is refused when its file is closed, which the kernel does not wait for.
+Task<bool> is_cache(fs::FileSystem& file_system) {
+    const Call call;
+    co_return (co_await file_system.get_xattr(call, fs::root_node, fs::cache_attribute))
+        .has_value();
+}
+
 Task<Result<>> serve(const Options& options, const std::string& mount_point,
                      Environment environment, api::Deployment& deployment, int signals,
                      RootMount* root_mount, Starter& starter, Report& report) {
+    const bool has_lists = co_await has_access_lists(deployment.file_system());
+    const bool is_fixed = !has_lists && co_await is_cache(deployment.file_system());
     Server server(deployment.file_system(), environment.reactor, environment.blocking,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
                    .device = root_mount != nullptr ? root_mount->take_device() : -1,
                    .sharing = sharing_of(options.uri, deployment.file_system()),
                    .caching = options.caching,
-                   .read_only = options.read_only,
+                   .read_only = options.read_only || is_fixed,
                    .allow_other = options.allow_other,
                    .no_exec = options.no_exec,
                    .asks_for_groups = options.uri.transport == api::Uri::Transport::dpu,
-                   .access_lists = co_await has_access_lists(deployment.file_system()),
+                   .access_lists = has_lists,
                    .status = status_source(deployment),
                    .log = environment.log});
     SignalWatch watch(environment.reactor, environment.blocking, environment.log, signals,

@@ -58,6 +58,15 @@ class Embedded(OnPool):
         with self.assertRaises(FileNotFoundError):
             self.fs.read_many([keys[0]])
 
+    def test_create_without_a_budget_is_refused(self):
+        for words, sentence in ((["--cache"], "give --size"), (["--ttl", "1h"], "give --cache"),
+                                (["--cache", "--size", "8MiB", "--ttl", "5"], "give one as in 12h")):
+            done = subprocess.run([os.environ["ROS2STORE_PROGRAMS"] + "/ros2store", "container", "create", *words,
+                                   self.engine.replace("/blocks?", "/other?")],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(sentence, done.stderr)
+
     def test_budget_holds_and_a_restart_keeps_blocks(self):
         self.remove_all()
         keys = self.keys(*range(100, 200))
@@ -70,6 +79,7 @@ class Embedded(OnPool):
         too_large = self.fs.write_many([("large", bytes(9 << 20))], new=True)
         self.assertEqual(too_large[0].errno, errno.EDQUOT)
         self.assertEqual(self.fs.exists_many(keys), there)
+        self.assertIn(f"blocks={sum(there)} ".encode(), self.fs.getxattr("", "user.ros2store.cache"))
         self.fs.close()
         state = facts(self.engine)
         self.assertLessEqual(state["used_bytes"], state["cap_bytes"])

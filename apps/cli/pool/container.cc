@@ -42,7 +42,7 @@ Task<std::string> durability_of(CommandContext context, PoolAccess& pool,
     co_return std::string(found ? fs::to_string(*found) : "unknown");
 }
 
-// What the container's file system says about itself.
+// What the container's file system says about itself. The durability of a cache is "none".
 struct Properties {
     std::string encryption, durability;
     std::optional<fs::CacheState> cache{};

@@ -1,11 +1,14 @@
 #include "block_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "payload_checksums.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/digest.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/runtime/nursery.h"
 
@@ -623,8 +626,15 @@ Task<Result<>> BlockFiles::rename(const Call&, NodeId, std::string_view, NodeId,
 Task<Result<std::string>> BlockFiles::readlink(const Call&, NodeId) {
     co_return fail(Code::invalid);
 }
-Task<Result<std::string>> BlockFiles::get_xattr(const Call&, NodeId, std::string_view) {
-    co_return fail(Code::unsupported);
+Task<Result<std::string>> BlockFiles::get_xattr(const Call& call, NodeId node,
+                                                std::string_view name) {
+    if (node != root_node || name != cache_attribute) co_return fail(Code::unsupported);
+    ROS2S_CO_TRY_ASSIGN(const auto found, co_await cache_of(call, store_, container_));
+    if (!found) co_return fail(Code::stale);
+    const object::CacheUse& use = found->use;
+    co_return fmt::format("blocks={} hits={} misses={} puts={} evicted={} expired={} removed={}",
+                          use.blocks, use.hits, use.misses, use.puts, use.evicted, use.expired,
+                          use.removed);
 }
 Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, ConstBytes, SetXattr) {
     co_return fail(Code::unsupported);
@@ -632,8 +642,10 @@ Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, Cons
 Task<Result<>> BlockFiles::remove_xattr(const Call&, NodeId, std::string_view) {
     co_return fail(Code::no_attribute);
 }
-Task<Result<std::vector<std::string>>> BlockFiles::list_xattrs(const Call&, NodeId) {
-    co_return std::vector<std::string>{};
+Task<Result<std::vector<std::string>>> BlockFiles::list_xattrs(const Call&, NodeId node) {
+    std::vector<std::string> names;
+    if (node == root_node) names.emplace_back(cache_attribute);
+    co_return names;
 }
 Task<Result<>> BlockFiles::punch_hole(const Call&, FileHandle, uint64_t, uint64_t) {
     co_return fail(Code::unsupported);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ros2s/base/result.h"
 #include "ros2s/fs/dfs.h"
@@ -62,6 +63,8 @@ enum class Durability : uint8_t {
 [[nodiscard]] Task<Result<>> make_cache(const Call& call, object::ObjectStore& store,
                                         const object::ContainerRecord& record, Duration ttl,
                                         Report& report);
+// An extended attribute of the root of a cache: its use, for people.
+inline constexpr std::string_view cache_attribute = "user.ros2store.cache";
 struct CacheState {
     Duration ttl{};
     object::CacheUse use{};

@@ -145,21 +145,21 @@ Result<> Caches::validate(const object::Transaction& transaction) {
     return {};
 }
 
-void Caches::note(object::ContainerId container, const object::Transaction& transaction) {
+void Caches::note(object::ContainerId container, const object::Transaction& transaction,
+                  const Claim& claim) {
     for (const object::Operation& operation : transaction.operations) {
         if (is_cache_record(operation)) {
-            begin(container, *object::parse_cache_record(operation.window.bytes()));
+            const auto record = object::parse_cache_record(operation.window.bytes());
+            if (record) begin(container, *record);
         }
         if (!is_block(operation)) continue;
         const auto cache = find(container);
         if (cache == nullptr) return;
         const std::string& key = operation.dkey.bytes;
         if (operation.kind == Kind::punch_dkey && cache->keys.erase(key)) ++cache->use.removed;
-        const auto head = head_in(operation);
-        if (!head) continue;
+        if (operation.kind != Kind::put) continue;
         ++cache->use.puts;
-        cache->keys.insert(key, static_cast<uint32_t>(object::block_use(key, head->length)),
-                           now_s());
+        cache->keys.insert(key, claim.weight_, now_s());
     }
 }
 
@@ -204,9 +204,14 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     const std::shared_ptr<Cache> cache = find(container);
     const object::Operation& last = transaction.operations.back();
     const auto head = is_block(last) ? head_in(last) : std::nullopt;
-    // The condition of a block that is there fails.
-    if (cache == nullptr || !head || cache->keys.contains(last.dkey.bytes)) co_return Result<>();
+    if (cache == nullptr && has_blocks(transaction)) {
+        co_return fail(state_.has_container(container) ? Code::unsupported : Code::not_found);
+    }
+    if (cache == nullptr || !head) co_return Result<>();
     const uint64_t more = object::block_use(last.dkey.bytes, head->length);
+    claim.weight_ = static_cast<uint32_t>(more);
+    // The condition of a block that is there fails.
+    if (cache->keys.contains(last.dkey.bytes)) co_return Result<>();
     co_await cache->turn.acquire();
     const SemaphoreHold turn(cache->turn);
     for (;;) {

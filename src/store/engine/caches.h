@@ -43,6 +43,7 @@ class Caches {
         friend class Caches;
         std::shared_ptr<Cache> cache_;
         uint64_t bytes_ = 0;
+        uint32_t weight_ = 0;  // of the block that is put
     };
 
     // `memory_bytes`: limit of all tables.
@@ -69,11 +70,14 @@ class Caches {
     Task<> stop();
 
     // Before an update of blocks: room for what it adds. Errors: over_cap (it cannot fit; detail:
-    // the cap), and those of the update that removes others.
+    // the cap), unsupported (the container is no cache), not_found, and those of the update that
+    // removes others.
     Task<Result<>> make_room(const Call& call, object::ContainerId container,
                              const object::Transaction& transaction, Claim& claim);
-    // It was committed.
-    void note(object::ContainerId container, const object::Transaction& transaction);
+    // It was committed. The claim has what the put's head said when it was checked: others may have
+    // changed the memory since.
+    void note(object::ContainerId container, const object::Transaction& transaction,
+              const Claim& claim);
     // ObjectStore::fetch(). Counts uses, hides old blocks, and answers cache_use_akey().
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items);

@@ -169,7 +169,9 @@ TEST(Caches, BlockLargerThanTheBudgetIsRefusedAndRemovesNothing) {
 }
 
 Task<> put_twice(CachePool& pool) {
-    co_await pool.start_cache(10);
+    co_await pool.start();
+    EXPECT_EQ((co_await pool.put("a")).error().code, Code::unsupported) << "no cache yet";
+    EXPECT_OK(co_await pool.put_record({}));
     EXPECT_OK(co_await pool.put("a"));
     EXPECT_EQ((co_await pool.put("a")).error().code, Code::condition_failed);
     object::Transaction change;

@@ -486,7 +486,9 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
                           (update.claim != nullptr && Caches::has_blocks(update.transaction));
     auto commit =
         co_await committer_.commit(std::move(draft.record()), update.call.trace, deferred);
-    if (update.claim != nullptr && commit) caches_.note(update.container, update.transaction);
+    if (update.claim != nullptr && commit) {
+        caches_.note(update.container, update.transaction, *update.claim);
+    }
     leases_.end(update.container, update.transaction);
     if (commit) commit->lease = update.lease;
     co_return commit;
