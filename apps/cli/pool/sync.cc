@@ -3,6 +3,7 @@
 #include "sync.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +32,7 @@ std::string kind_of_mount(int file) {
 
 Task<> tell_later(CommandContext context, const std::string& path, StopToken done) {
     (void)co_await sleep_for(context.environment.reactor, std::chrono::seconds(2), done);
-    if (!done.stop_requested()) context.console.warn("making {} durable ...", path);
+    if (!done.stop_requested()) context.console.warn(fmt::format("making {} durable ...", path));
 }
 
 }  // namespace
