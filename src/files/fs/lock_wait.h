@@ -150,6 +150,8 @@ Task<Result<std::optional<object::Lock>>> wait_for_lock(LockWaits& waits, NodeId
                                                         const object::Lock& lock, LockHow how,
                                                         Once once) {
     std::optional<LockWaits::Wait> wait;
+    // It is awaited here only, where all that it captures is.
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines)
     const auto ask = [&]() -> Task<Result<std::optional<object::Lock>>> {
         auto done = co_await once();
         if (!done || !*done || !fs::waits(how)) co_return done;
