@@ -16,6 +16,9 @@
 //   used only while that lease is held. Call::leases gets the leases of what is returned.
 // - Its own changes do not end its leases. Each change drops what it touches, and no reply is kept
 //   that was under way when the change began or ended (own_changes.h).
+// - A directory that this client has made is complete: a name that is not kept does not exist. It
+//   stops being so with a change of which the outcome is not kept: of many names, of two at once,
+//   or when a name makes room for others.
 // - With a caller, a name is used only if the kept mode of the directory permits the caller to
 //   search it, and a file is opened without a request only if its mode permits to read it.
 //   Otherwise, and for access lists, the file system below is asked. Users must have the same

@@ -1,5 +1,6 @@
 // S3Fifo: the table of keys against a model, memory, and hit ratios on generated traces beside LRU
-// and LFU. No constant of S3Fifo was chosen by these traces.
+// and LFU. That a key is promoted after one use, and what the ghost remembers, was chosen with
+// these traces in sight; the sizes of the queues were not.
 #include "s3_fifo.h"
 
 #include <fmt/format.h>
