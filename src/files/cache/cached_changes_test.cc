@@ -11,6 +11,7 @@ class CachedChanges : public Caches {
     Task<> drops_own_changes();
     Task<> knows_names_of_new_directory();
     Task<> knows_times_of_changed_directory();
+    Task<> rename_of_a_name_that_is_just_made();
     Task<> recall_overtakes();
     Task<> write_beside_attributes();
     Task<> entry_of_a_later_reply();
@@ -138,6 +139,28 @@ Task<> CachedChanges::knows_times_of_changed_directory() {
 }
 TEST_F(CachedChanges, AttributesOfDirectoryWithOwnNewNameNeedNoRequest) {
     world.run(knows_times_of_changed_directory());
+}
+
+// Two threads of a program. The rename begins when its old name is known to be absent.
+Task<> CachedChanges::rename_of_a_name_that_is_just_made() {
+    const NodeId top = co_await directory(a, root_node, "top");
+    const NodeId node = co_await file(a, top, "y");
+    Result<> moved;
+    const auto move = [](CachedFileSystem& files, NodeId in, Result<>& done) -> Task<> {
+        const Call call;
+        done = co_await files.rename(call, in, "x", in, "y", {});
+    };
+    Held held(world.core(), a.lending.request);
+    co_await held.begin(move(*a.cached, top, moved));
+    const NodeId made = co_await file(a, top, "x");
+    co_await held.end();
+    EXPECT_EQ(code(moved), fine);
+    EXPECT_NE(made, node);
+    EXPECT_EQ((co_await a.cached->lookup(call, top, "y"))->node, made);
+    EXPECT_EQ(code(co_await a.cached->lookup(call, top, "x")), Code::not_found);
+}
+TEST_F(CachedChanges, RenamedNameThatWasJustMadeIsSeen) {
+    world.run(rename_of_a_name_that_is_just_made());
 }
 
 Task<> look_up_into(CachedFileSystem& files, NodeId parent, Result<Attributes>& found) {

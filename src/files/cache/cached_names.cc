@@ -358,7 +358,7 @@ Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::stri
     request.of(change);
     // Of two names of one node, both stay.
     const bool is_move = is_still_known(parent, moved) && is_still_known(new_parent, replaced) &&
-                         moved.node != replaced.node;
+                         moved.node != NodeId{} && moved.node != replaced.node;
     if (done && is_move && !flags.exchange && !flags.whiteout) {
         keep_name(request, parent, name, {});
         keep_name(request, new_parent, new_name, moved.node);

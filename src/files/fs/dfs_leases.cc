@@ -25,13 +25,16 @@ void DfsMount::take_lease(const Call& call, uint64_t era, const Leased& lease) {
     if (lease.number != 0 && leases_.take(era, lease)) call.leases->push_back(lease);
 }
 
-// Under the lease, nothing else has changed the directory's names since.
-void DfsMount::note_changed(const Call& call, NodeId directory, const Result<Commit>& done) {
-    if (call.leases == nullptr || !done || done->replayed) return;
-    const uint64_t number = leases_.number_of(directory);
-    if (number != 0) {
-        call.leases->push_back({.node = directory.value, .number = number, .changed = done->time});
-    }
+Leased DfsMount::lease_of(const Call& call, NodeId directory) const {
+    return {.node = directory.value,
+            .number = call.leases != nullptr ? leases_.number_of(directory) : 0};
+}
+
+// Under one lease from before the change to its reply, nothing else has changed the names.
+void DfsMount::note_changed(const Call& call, Leased before, const Result<Commit>& done) {
+    if (!done || done->replayed || !leases_.holds(before)) return;
+    before.changed = done->time;
+    call.leases->push_back(before);
 }
 
 // The mount as a client of its store.

@@ -290,8 +290,10 @@ class DfsMount final : public Dfs {
     [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
     // It came with a reply to a request that was sent in the era. 0: none did.
     void take_lease(const Call& call, uint64_t era, const Leased& lease);
+    // The lease of a directory that is held before a change of its names; no number: none.
+    [[nodiscard]] Leased lease_of(const Call& call, NodeId directory) const;
     // The transaction has changed a name of the directory (Leased::changed).
-    void note_changed(const Call& call, NodeId directory, const Result<Commit>& done);
+    void note_changed(const Call& call, Leased before, const Result<Commit>& done);
     class StoreLeases;
     // Tells the store that this holder ends.
     Task<> leave_store();

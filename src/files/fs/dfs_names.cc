@@ -251,7 +251,8 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
     NodeState* state = nullptr;
     if (wanted.opens) state = &(co_await pin(node)).get();
     const uint64_t era = store_.pins_era();
-    const uint64_t lease_era = wants_update_leases(call) ? leases_.era() : 0;
+    const Leased directory = lease_of(call, parent);
+    const uint64_t lease_era = !wanted.nameless && wants_update_leases(call) ? leases_.era() : 0;
     Result<Commit> done;
     {
         co_await slots_.wait();
@@ -285,7 +286,7 @@ Task<Result<Commit>> DfsMount::commit_new_node(const Call& call, NodeId parent, 
         done = co_await (wanted.nameless ? commit(call, slot) : commit_named(call, slot));
     }
     if (done && lease_era != 0) take_lease(call, lease_era, {node.value, done->lease, done->time});
-    if (!wanted.nameless) note_changed(call, parent, done);
+    if (!wanted.nameless) note_changed(call, directory, done);
     if (state == nullptr) co_return done;
     const bool is_pinned = done && !done->replayed;
     // Without an answer, the object may be pinned all the same. So it may if a repetition finds the
@@ -403,8 +404,9 @@ Task<Result<Attributes>> DfsMount::add_link(const Call& call, NodeId node, NodeI
             slot.require(is_orphan(node));
             slot.add(punch_orphan_record(node));
         }
+        const Leased directory = lease_of(call, parent);
         const auto done = co_await commit_named(call, slot);
-        note_changed(call, parent, done);
+        note_changed(call, directory, done);
         if (NodeState* const open = nodes_.find(node); done && !done->replayed && open != nullptr) {
             open->orphaned = false;
         }

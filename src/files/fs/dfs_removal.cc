@@ -59,6 +59,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
         }
         ROS2S_CO_TRY(check_may_remove(found.named.parent.record, found.node->inode.record));
         Removal removal = plan_removal(parent, entry, *found.node);
+        const Leased held = lease_of(call, parent);
         Result<Commit> done;
         {
             co_await slots_.wait();
@@ -68,7 +69,7 @@ Task<Result<>> DfsMount::remove_name(const Call& call, NodeId parent, std::strin
             slot.add(punch_entry(parent, name));
             done = co_await commit_named(call, slot);
         }
-        note_changed(call, parent, done);
+        note_changed(call, held, done);
         if (done && !done->replayed) co_await finish_removal(call, removal);
         // If it was done, only the store has the record of whether it left an orphan.
         if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();

@@ -123,9 +123,11 @@ Task<Result<>> DfsMount::rename_exchange(const Call& call, Renaming& renaming) {
     slot.add(put(object_of(renaming.parent), name_dkey(renaming.name), entry_akey(), here));
     slot.add(
         put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), there));
+    const Leased from = lease_of(call, renaming.parent);
+    const Leased to = lease_of(call, renaming.new_parent);
     const auto done = co_await commit_named(call, slot);
-    note_changed(call, renaming.parent, done);
-    note_changed(call, renaming.new_parent, done);
+    note_changed(call, from, done);
+    note_changed(call, to, done);
     if (!done) co_return fail(done.error());
     co_return Result<>();
 }
@@ -147,6 +149,8 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
     const EntryRecord whiteout = EntryRecord::of(renaming.whiteout, whiteout_mode);
     const InodeRecord whiteout_inode = new_inode(renaming.parent, renaming.from_parent.record,
                                                  whiteout_mode, renaming.flags.owner);
+    const Leased old_directory = lease_of(call, renaming.parent);
+    const Leased new_directory = lease_of(call, renaming.new_parent);
     Result<Commit> done;
     {
         co_await slots_.wait();
@@ -167,8 +171,8 @@ Task<Result<>> DfsMount::rename_replace(const Call& call, Renaming& renaming) {
             put(object_of(renaming.new_parent), name_dkey(renaming.new_name), entry_akey(), entry));
         done = co_await commit_named(call, slot);
     }
-    note_changed(call, renaming.parent, done);
-    note_changed(call, renaming.new_parent, done);
+    note_changed(call, old_directory, done);
+    note_changed(call, new_directory, done);
     if (done && !done->replayed && to.exists()) co_await finish_removal(call, removal);
     // See unlink.
     if (done ? done->replayed : may_run_on(done.error().code)) sweep_later();

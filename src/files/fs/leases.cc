@@ -50,9 +50,16 @@ void LeaseSet::extend(uint64_t era, Time until) {
     if (era != 0 && era == era_) until_ = std::max(until_, until);
 }
 
+// A client does not hear which nodes are gone. The first behind a place that the new node chooses.
+void LeaseSet::make_room(uint64_t node) {
+    size_t bucket = (node * 0x9E3779B97F4A7C15) % held_.bucket_count();
+    while (held_.bucket_size(bucket) == 0) bucket = (bucket + 1) % held_.bucket_count();
+    held_.erase(held_.begin(bucket)->first);
+}
+
 bool LeaseSet::take(uint64_t era, const Leased& lease) {
     if (era == 0 || era != era_ || lease.number <= recalled_[bucket_of(lease.node)]) return false;
-    if (held_.size() >= leases_max && !held_.contains(lease.node)) return false;
+    if (held_.size() >= leases_max && !held_.contains(lease.node)) make_room(lease.node);
     uint64_t& number = held_[lease.node];
     number = std::max(number, lease.number);
     return number == lease.number;

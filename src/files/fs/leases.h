@@ -105,6 +105,7 @@ class LeaseSet {
     // A reply that comes after a recall may bring a lease that was recalled. Nodes of one bucket
     // share the greatest number.
     static constexpr size_t buckets = 4096;
+    void make_room(uint64_t node);
     [[nodiscard]] static size_t bucket_of(uint64_t node) {
         return (node * 0x9E3779B97F4A7C15) >> 52;
     }

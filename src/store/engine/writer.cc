@@ -490,6 +490,7 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         caches_.note(update.container, update.transaction, *update.claim);
     }
     leases_.end(update.container, update.transaction);
+    if (commit) leases_.done(update.container, update.transaction);
     if (commit) commit->lease = update.lease;
     co_return commit;
 }

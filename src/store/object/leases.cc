@@ -161,7 +161,6 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
     if (!has_room(*state)) {
         counters_.refused.add();
-        ask_some_back(*state);
         return 0;
     }
     Owner& owner = owners_[state->name.owner];
@@ -208,6 +207,14 @@ void LeaseTable::drop(HolderState& holder, Key key) {
     if (object->second.empty()) objects_.erase(object);
     --owners_.at(holder.name.owner).leases;
     --count_;
+}
+
+void LeaseTable::done(ContainerId container, const Transaction& transaction) {
+    for (const Operation& operation : transaction.operations) {
+        if (operation.kind != Operation::Kind::punch_object) continue;
+        HolderState* const holder = find(container, transaction.holder);
+        if (holder != nullptr) drop(*holder, {container, operation.object});
+    }
 }
 
 // Holders that have ended may have very many leases.
@@ -302,30 +309,13 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
     return waits;
 }
 
-void LeaseTable::add_recall(HolderState& holder, uint64_t number, const Recall& recall) {
-    holder.recalls.emplace(number, recall);
+void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Holder& waiter) {
+    const Time now = reactor_.now();
+    HolderState& holder = *granted.holder;
+    holder.recalls.emplace(granted.number, Recall{.key = key, .begun = now, .waiter = waiter});
     ++holder.untold;
     counters_.recalls.add();
     holder.wake();
-}
-
-// Chosen at random: a holder does not tell which leases it uses, and a node that was removed, or
-// read once, would keep its lease for ever.
-void LeaseTable::ask_some_back(HolderState& holder) {
-    if (!holder.recalls.empty()) return;
-    const size_t buckets = holder.leases.bucket_count();
-    for (size_t looked = 0; looked < lease_news_max; ++looked) {
-        const size_t bucket = reactor_.random().below(buckets);
-        for (auto each = holder.leases.begin(bucket); each != holder.leases.end(bucket); ++each) {
-            if (holder.recalls.contains(each->second)) continue;
-            add_recall(holder, each->second, {.key = each->first, .begun = reactor_.now()});
-        }
-    }
-}
-
-void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Holder& waiter) {
-    const Time now = reactor_.now();
-    add_recall(*granted.holder, granted.number, {.key = key, .begun = now, .waiter = waiter});
     Bucket& bucket = bucket_of(key);
     if (now >= bucket.second + std::chrono::seconds(1)) {
         bucket.second = now;
@@ -342,7 +332,6 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Hold
 // A holder whose time is over may be gone: only what was told to it, or answered, counts against
 // its owner.
 void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_answered) {
-    if (!recall.waiter) return;
     const Time now = reactor_.now();
     const Time ended = holder.until == Time{} ? now : std::min(now, holder.until);
     const Duration waited = std::max(ended - recall.begun, Duration{});
@@ -351,7 +340,7 @@ void LeaseTable::end_recall(HolderState& holder, const Recall& recall, bool is_a
     if (waited > slow_least && slow_) {
         slow_({.holder = holder.name,
                .session = holder.session,
-               .waiter = *recall.waiter,
+               .waiter = recall.waiter,
                .waited = waited,
                .is_answered = is_answered});
     }

@@ -87,6 +87,9 @@ class LeaseTable {
     void end(ContainerId container, const Transaction& transaction) {
         count_in_flight(container, transaction, -1);
     }
+    // It has taken effect. Objects that its holder has punched need no lease: nobody uses them
+    // again.
+    void done(ContainerId container, const Transaction& transaction);
     // Ends all listening, for the end of the store.
     void close();
 
@@ -111,8 +114,8 @@ class LeaseTable {
     struct Recall {
         Key key;
         Time begun{};
-        std::optional<Holder> waiter{};  // the first, if anybody waits
-        std::optional<Time> told{};      // to the holder
+        Holder waiter;               // the first
+        std::optional<Time> told{};  // to the holder
     };
     struct HolderState {
         explicit HolderState(HolderName named) : name(named) {}
@@ -161,9 +164,6 @@ class LeaseTable {
     // True: the object may not be changed yet. `by`: the waiter, null if it has no leases.
     [[nodiscard]] bool ask_back(const Key& key, const HolderState* by, const Holder& waiter);
     void begin_recall(const Granted& granted, const Key& key, const Holder& waiter);
-    void add_recall(HolderState& holder, uint64_t number, const Recall& recall);
-    // The holder has as many leases as it may have. Nobody waits for the answer.
-    void ask_some_back(HolderState& holder);
     // The holder has answered, or did not in time.
     void end_recall(HolderState& holder, const Recall& recall, bool is_answered);
     void cut(HolderState& holder) {

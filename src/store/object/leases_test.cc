@@ -65,19 +65,17 @@ TEST_F(LeaseHolders, HoldersAreListedWithTheirRecalls) {
     EXPECT_EQ(table_.counters().recalls.value(), 1U);
 }
 
-TEST_F(LeaseHolders, HolderWithAllItsLeasesGivesSomeBackForNewOnes) {
+TEST_F(LeaseHolders, ObjectThatItsHolderPunchesNeedsNoLease) {
     begin(holder(1));
-    uint64_t last = 0;
-    while (table_.grant(leased_container, {2, last}, holder(1)) != 0) ++last;
-    EXPECT_EQ(last, LeaseTable::session_leases_max);
-    const LeaseNews news = listen(holder(1));
-    EXPECT_GT(news.recalled.size(), 100U);
-    EXPECT_EQ(table_.grant(leased_container, {2, last}, holder(1)), 0U) << "it has not answered";
-    listen(holder(1), {.waits = false, .given_back = news.recalled});
-    for (uint64_t i = 0; i < 100; ++i) {
-        EXPECT_NE(table_.grant(leased_container, {2, last + i}, holder(1)), 0U);
-    }
-    EXPECT_EQ(table_.counters().expired.value(), 0U);
+    EXPECT_NE(table_.grant(leased_container, leased, holder(1)), 0U);
+    EXPECT_NE(table_.grant(leased_container, {2, 2}, holder(1)), 0U);
+    Transaction transaction;
+    transaction.holder = holder(1);
+    transaction.operations.push_back({.kind = Operation::Kind::punch_dkeys, .object = {2, 2}});
+    transaction.operations.push_back({.kind = Operation::Kind::punch_object, .object = leased});
+    table_.done(leased_container, transaction);
+    EXPECT_EQ(table_.count(), 1U);
+    EXPECT_TRUE(change_by(holder(2)));
 }
 
 TEST_F(LeaseHolders, EvictedHolderBeginsAgainWithoutLeases) {

@@ -122,9 +122,10 @@ Result<> validate_holds(const Transaction& transaction) {
     for (const Condition& condition : transaction.conditions) {
         const bool pins_it = condition.kind == Condition::Kind::pin;
         if (!pins_it && condition.kind != Condition::Kind::lease) continue;
-        if ((pins_it ? pins : leases)++ == (pins_it ? transaction_pins_max : 1)) {
-            return fail(Code::too_large, pins_it ? transaction_pins_max : 1);
+        if (pins_it && ++pins > transaction_pins_max) {
+            return fail(Code::too_large, transaction_pins_max);
         }
+        if (!pins_it && ++leases > 1) return fail(Code::invalid);
         const bool makes_it =
             std::ranges::any_of(transaction.operations, [&condition](const Operation& operation) {
                 return operation.kind == Operation::Kind::put &&
