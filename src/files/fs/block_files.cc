@@ -310,7 +310,10 @@ Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
     open_.erase(found);
     Result<> done;
     if (file->is_new) {
-        done = co_await put(call, file->key, file->written);
+        done = file->intact;
+        // The block would lack the bytes of a write that has not ended.
+        if (done && file->writes > 0) done = fail(Code::busy);
+        if (done) done = co_await put(call, file->key, file->written);
         written_bytes_ -= file->written.size();
     }
     if (const auto node = nodes_.find(file->node.value); node != nodes_.end()) {
@@ -479,22 +482,43 @@ Task<Result<uint64_t>> BlockFiles::pwrite(const Call& call, FileHandle handle, W
     if (file == nullptr) co_return fail(Code::stale);
     if (!file->is_new) co_return fail(Code::denied);
     if (!from.is_local()) co_return fail(Code::unsupported);
-    if (file->flags.append) offset = file->written.size();
-    if (offset > object::block_length_max || from.length > object::block_length_max - offset) {
+    ++file->writes;
+    const auto done = co_await write(call, handle, *file, from.bytes(), offset);
+    --file->writes;
+    if (done) co_return from.length;
+    if (file->intact) file->intact = done;
+    co_return fail(done.error());
+}
+
+Result<> BlockFiles::add_written(uint64_t bytes) {
+    if (bytes > written_bytes_max - written_bytes_) return fail(Code::no_memory, written_bytes_max);
+    written_bytes_ += bytes;
+    return {};
+}
+
+Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file, ConstBytes from,
+                                 uint64_t offset) {
+    std::vector<std::byte> copy;
+    if (call.checksums != nullptr) {
+        // Of a copy: the sender may change its memory, and another write moves `written`.
+        ROS2S_CO_TRY(add_written(from.size()));
+        copy.assign(from.begin(), from.end());
+        const auto compared = co_await compare_checksums(call, copy, offset);
+        written_bytes_ -= from.size();
+        ROS2S_CO_TRY(compared);
+        if (find(handle).get() != &file) co_return fail(Code::stale);
+        from = copy;
+    }
+    if (file.flags.append) offset = file.written.size();
+    if (offset > object::block_length_max || from.size() > object::block_length_max - offset) {
         co_return fail(Code::too_large, object::block_length_max);
     }
-    const uint64_t before = file->written.size();
-    const uint64_t size = std::max(before, offset + from.length);
-    if (size - before > written_bytes_max - written_bytes_) {
-        co_return fail(Code::no_memory, written_bytes_max);
-    }
-    written_bytes_ += size - before;
-    file->written.resize(size);
-    const Bytes copy = Bytes(file->written).subspan(offset, from.length);
-    std::ranges::copy(from.bytes(), copy.begin());
-    // Of the copy: the sender may change its memory.
-    if (call.checksums != nullptr) ROS2S_CO_TRY(co_await compare_checksums(call, copy, offset));
-    co_return from.length;
+    const uint64_t before = file.written.size();
+    const uint64_t size = std::max(before, offset + from.size());
+    ROS2S_CO_TRY(add_written(size - before));
+    file.written.resize(size);
+    std::ranges::copy(from, file.written.begin() + static_cast<ptrdiff_t>(offset));
+    co_return Result<>{};
 }
 
 // A block is never durable before it is closed, and a second later at the latest afterwards.

@@ -4,6 +4,7 @@
 // A file is created, written and closed. Its bytes are kept in memory until then. The close puts
 // the block: it appears whole, and close() returns the result. Closing a file whose block is there
 // succeeds if the block is the same, and is `exists` otherwise. Nothing changes a block afterwards.
+// After a write that failed, the close puts nothing and returns that error.
 //
 // A key of printable characters is a name as it is, unless it has a '/', begins with '%', or is "."
 // or "..". Any other one is '%' and its bytes in lower-case hexadecimal digits.
@@ -111,6 +112,8 @@ class BlockFiles final : public FileSystem {
         object::Epoch epoch{};           // of its head
         bool is_new = false;             // it is being written
         std::vector<std::byte> written;  // so far
+        uint32_t writes = 0;             // in progress
+        Result<> intact;                 // the error of the first write that failed
         std::unique_ptr<ReaddirCookies> cookies;
         uint64_t reads = 0, read_bytes = 0;
     };
@@ -130,6 +133,10 @@ class BlockFiles final : public FileSystem {
     // One request. A name's result is its error.
     Task<std::vector<Result<FoundHead>>> find_heads(const Call& call, const Keys& keys);
     Task<Result<FoundHead>> find_head(const Call& call, const std::string& key);
+    // Compares the bytes, and adds them to `written`.
+    Task<Result<>> write(const Call& call, FileHandle handle, Open& file, ConstBytes from,
+                         uint64_t offset);
+    [[nodiscard]] Result<> add_written(uint64_t bytes);
     Task<Result<>> put(const Call& call, const std::string& key, ConstBytes bytes);
     Task<Result<object::Commit>> put_once(const Call& call, const std::string& key,
                                           ConstBytes bytes, const object::Checksums& checksums,

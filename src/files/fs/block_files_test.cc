@@ -3,7 +3,10 @@
 
 #include <fmt/format.h>
 
+#include "payload_checksums.h"
+#include "ros2s/base/crc32c.h"
 #include "ros2s/fs/container.h"
+#include "ros2s/runtime/nursery.h"
 #include "test_support/counted_dfs.h"
 
 namespace ros2s::fs {
@@ -177,6 +180,49 @@ TEST_F(BlockFilesOnMemory, ManyTakeFewRequestsAndAreListedOnce) {
     }
     EXPECT_EQ(read("key-000").error().code, Code::not_found);
     EXPECT_EQ(read("key-298"), "key-298");
+}
+
+TEST_F(BlockFilesOnMemory, WriteThatFailedIsNotPut) {
+    SliceTurns turns(world_.core());
+    PayloadChecksums wrong(turns);
+    wrong.whole = 1;
+    Call checked = call_;
+    checked.checksums = &wrong;
+    const auto file = world_.run(
+        files_->create(call_, root_node, "key", 0644, {.read = false, .write = true}, {}));
+    const ConstBytes bytes = as_bytes(std::string_view("bytes"));
+    EXPECT_EQ(
+        outcome_of(world_.run(files_->pwrite(checked, file->handle, Window::local(bytes), 0))),
+        Code::corrupt);
+    EXPECT_EQ(outcome_of(world_.run(files_->close(call_, file->handle))), Code::corrupt);
+    EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+}
+
+Task<> write_checked(FileSystem& files, SliceTurns& turns, FileHandle handle,
+                     std::string_view bytes, uint64_t offset) {
+    PayloadChecksums checksums(turns);
+    checksums.whole = crc32c(as_bytes(bytes));
+    const Call call{.checksums = &checksums};
+    EXPECT_TRUE(co_await files.pwrite(call, handle, Window::local(as_bytes(bytes)), offset));
+}
+Task<> write_at_once(Reactor& core, FileSystem& files, FileHandle handle, std::string_view bytes) {
+    SliceTurns turns(core);
+    Nursery writes(core, 4);
+    const size_t part = bytes.size() / 4;
+    for (size_t i = 0; i < 4; ++i) {
+        const size_t from = i * part;
+        co_await writes.spawn(write_checked(files, turns, handle, bytes.substr(from, part), from));
+    }
+    co_await writes.join();
+    EXPECT_TRUE(co_await files.close({}, handle));
+}
+TEST_F(BlockFilesOnMemory, WritesAtOnceAreCheckedAndKept) {
+    std::string bytes(800'000, '\0');
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i * 7 / 1000);
+    const auto file = world_.run(
+        files_->create(call_, root_node, "key", 0644, {.read = false, .write = true}, {}));
+    world_.run(write_at_once(world_.core(), *files_, file->handle, bytes));
+    EXPECT_EQ(read("key", bytes.size()), bytes);
 }
 
 TEST_F(BlockFilesOnMemory, TooMuchThatIsNotClosedIsRefused) {

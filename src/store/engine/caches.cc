@@ -56,13 +56,27 @@ struct Caches::Cache {
     bool has_unknown = false;  // blocks that are not in the table
     size_t next_place = 0;     // where remove_old() continues
     CacheUse use;
+    size_t puts = 0;     // in progress
+    size_t leaving = 0;  // blocks that are being removed
     Semaphore turn;
-    Event progress;  // a put has ended
+    Event progress;  // a put or a removal has ended
 };
 
+void Caches::Claim::begin(std::shared_ptr<Cache> cache, uint64_t bytes) {
+    cache_ = std::move(cache);
+    bytes_ = bytes;
+    cache_->claimed += bytes;
+    ++cache_->puts;
+}
+
 void Caches::Claim::release() {
+    if (cache_ != nullptr) cache_->claimed -= std::exchange(bytes_, 0);
+}
+
+Caches::Claim::~Claim() {
     if (cache_ == nullptr) return;
-    cache_->claimed -= std::exchange(bytes_, 0);
+    release();
+    --cache_->puts;
     cache_->progress.wake_all();
 }
 
@@ -188,8 +202,9 @@ Caches::Excess Caches::excess(object::ContainerId container, const Cache& cache,
         const bool never = caps.bytes > 0 && more > caps.bytes;
         if (never) excess.never_below = caps.bytes;
         if (excess.any() && excess.cap == 0) excess.cap = caps.bytes;
-        excess.comes_back = excess.comes_back || reserved.bytes + cache.claimed > 0;
     };
+    // Only of this cache: nobody says when another container gives something back.
+    excess.comes_back = cache.puts > 0 || cache.leaving > 0;
     const State::Container& state = found->second;
     add(state.value.properties.caps, state.value.used, state.reserved);
     if (state.owner != nullptr) add(state.owner->caps, state.owner->used, state.owner->reserved);
@@ -210,8 +225,12 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     if (cache == nullptr || !head) co_return Result<>();
     const uint64_t more = object::block_use(last.dkey.bytes, head->length);
     claim.weight_ = static_cast<uint32_t>(more);
+    ROS2S_CO_TRY(co_await remove_if_old(call, container, *cache, last.dkey.bytes));
     // The condition of a block that is there fails.
-    if (cache->keys.contains(last.dkey.bytes)) co_return Result<>();
+    if (cache->keys.contains(last.dkey.bytes)) {
+        claim.begin(cache, 0);
+        co_return Result<>();
+    }
     co_await cache->turn.acquire();
     const SemaphoreHold turn(cache->turn);
     for (;;) {
@@ -219,7 +238,9 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
         const Excess over = excess(container, *cache, more);
         if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
         if (!over.any()) break;
-        if (cache->keys.weight() > 0) {
+        // Nothing is removed for a put that does not fit afterwards.
+        const size_t queued = cache->keys.size() - std::min(cache->leaving, cache->keys.size());
+        if (over.bytes <= cache->keys.weight() && over.blocks <= queued) {
             ROS2S_CO_TRY(co_await evict(container, *cache, over));
         } else if (over.comes_back) {
             const WakeOnStop wake(call.stop, cache->progress);
@@ -228,10 +249,27 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
             co_return fail(Code::over_cap, over.cap);
         }
     }
-    claim.cache_ = cache;
-    claim.bytes_ = more;
-    cache->claimed += more;
+    claim.begin(cache, more);
     co_return Result<>();
+}
+
+Task<Result<>> Caches::remove_if_old(const Call& call, object::ContainerId container, Cache& cache,
+                                     const std::string& key) {
+    for (;;) {
+        const auto at = cache.keys.at(key);
+        if (!at || !cache.is_old(*at, now_s())) co_return Result<>();
+        if (auto old = cache.keys.take(key)) {
+            std::vector<S3Fifo::Victim> victims;
+            victims.push_back(std::move(*old));
+            ROS2S_CO_TRY(co_await punch(container, cache, std::move(victims), &CacheUse::expired));
+            co_return Result<>();
+        }
+        // It is being removed.
+        if (cache.leaving == 0) co_return Result<>();
+        ROS2S_CO_TRY(call.check(reactor_));
+        const WakeOnStop wake(call.stop, cache.progress);
+        co_await cache.progress;
+    }
 }
 
 Task<Result<>> Caches::evict(object::ContainerId container, Cache& cache, Excess excess) {
@@ -251,6 +289,25 @@ Task<Result<>> Caches::evict(object::ContainerId container, Cache& cache, Excess
 Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
                              std::vector<S3Fifo::Victim> victims, uint64_t CacheUse::* cause) {
     if (victims.empty()) co_return Result<>();
+    cache.leaving += victims.size();
+    std::span<const S3Fifo::Victim> rest(victims);
+    Result<> done;
+    while (done && !rest.empty()) {
+        const auto group = rest.first(std::min(rest.size(), victims_max));
+        done = co_await punch_group(container, group);
+        if (!done) break;
+        cache.use.*cause += group.size();
+        cache.leaving -= group.size();
+        rest = rest.subspan(group.size());
+    }
+    for (const S3Fifo::Victim& victim : rest) cache.keys.restore(victim.key);
+    cache.leaving -= rest.size();
+    cache.progress.wake_all();
+    co_return done;
+}
+
+Task<Result<>> Caches::punch_group(object::ContainerId container,
+                                   std::span<const S3Fifo::Victim> victims) {
     object::Transaction transaction;
     for (const S3Fifo::Victim& victim : victims) {
         transaction.operations.push_back(
@@ -258,12 +315,7 @@ Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
     }
     const Call call;
     const auto done = co_await update(call, container, transaction);
-    if (done) {
-        cache.use.*cause += victims.size();
-        co_return Result<>();
-    }
-    for (const S3Fifo::Victim& victim : victims) cache.keys.restore(victim.key);
-    co_return fail(done.error());
+    co_return done ? Result<>() : fail(done.error());
 }
 
 // ---- the opening ---------------------------------------------------------------------------

@@ -30,17 +30,18 @@ namespace ros2s::engine {
 class Caches {
   public:
     struct Cache;
-    // Room for a put, until it is reserved or given up.
+    // A put in progress, and room for it until that is reserved or given up.
     class Claim {
       public:
         Claim() = default;
         Claim(const Claim&) = delete;
         Claim& operator=(const Claim&) = delete;
-        ~Claim() { release(); }
+        ~Claim();
         void release();
 
       private:
         friend class Caches;
+        void begin(std::shared_ptr<Cache> cache, uint64_t bytes);
         std::shared_ptr<Cache> cache_;
         uint64_t bytes_ = 0;
         uint32_t weight_ = 0;  // of the block that is put
@@ -93,7 +94,7 @@ class Caches {
         uint64_t bytes = 0, blocks = 0;
         uint64_t cap = 0;          // the one in the way
         uint64_t never_below = 0;  // it never fits into this cap
-        bool comes_back = false;   // puts in progress may free some
+        bool comes_back = false;   // puts or removals in progress may free some
         [[nodiscard]] bool any() const { return bytes > 0 || blocks > 0; }
     };
     [[nodiscard]] std::shared_ptr<Cache> find(object::ContainerId container) const;
@@ -109,6 +110,11 @@ class Caches {
     Task<Result<>> evict(object::ContainerId container, Cache& cache, Excess excess);
     Task<Result<>> punch(object::ContainerId container, Cache& cache,
                          std::vector<S3Fifo::Victim> victims, uint64_t object::CacheUse::* cause);
+    Task<Result<>> punch_group(object::ContainerId container,
+                               std::span<const S3Fifo::Victim> victims);
+    // Removes the block if it is old: a hidden one is in the way of another one with its key.
+    Task<Result<>> remove_if_old(const Call& call, object::ContainerId container, Cache& cache,
+                                 const std::string& key);
     Task<Result<>> drop_unknown(object::ContainerId container, Cache& cache);
     Task<Result<>> remove_old(object::ContainerId container, Cache& cache);
     [[nodiscard]] static bool is_absent(const Cache& cache, object::FetchItem& item);

@@ -293,6 +293,65 @@ TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved) {
     pool.world.run(grow_old(pool));
 }
 
+Task<> put_again_when_old(CachePool& pool) {
+    co_await pool.start_cache(10, std::chrono::seconds(60));
+    EXPECT_OK(co_await pool.put("a"));
+    co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(59'900));
+    for (int i = 0; i < 2000 && co_await pool.get("a"); ++i) {
+        co_await sleep_for(pool.env.reactor, std::chrono::microseconds(100));
+    }
+    EXPECT_EQ((co_await pool.use()).blocks, 1U) << "hidden, and not removed yet";
+    EXPECT_OK(co_await pool.put("a"));
+    EXPECT_TRUE(co_await pool.get("a"));
+    EXPECT_EQ((co_await pool.use()).expired, 1U);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, HiddenOldBlockIsNotInTheWayOfANewOne) {
+    CachePool pool;
+    pool.world.run(put_again_when_old(pool));
+}
+
+Task<> put_beside_others(CachePool& pool) {
+    co_await pool.start_cache(10);
+    EXPECT_OK(co_await pool.write(1, 8 * block_blocks, 1));
+    EXPECT_OK(co_await pool.put("a"));
+    EXPECT_EQ((co_await pool.put("large", 4 * block_blocks)).error().code, Code::over_cap);
+    EXPECT_TRUE(co_await pool.get("a")) << "nothing was removed for it";
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, PutThatCannotFitBesideOtherDataRemovesNothing) {
+    CachePool pool;
+    pool.world.run(put_beside_others(pool));
+}
+
+Task<> write_to(CachePool& pool, object::ContainerId container, uint64_t dkey) {
+    const AlignedBuffer buffer(block_bytes);
+    std::memset(buffer.data(), 1, buffer.size());
+    object::Transaction transaction;
+    transaction.operations.push_back(pool.writing(dkey, buffer.bytes()));
+    EXPECT_OK(co_await pool.store->update(pool.call, container, transaction));
+}
+Task<> share_an_owner(CachePool& pool) {
+    co_await pool.start_cache(10);
+    EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.owner = "alice"}));
+    const auto other = co_await pool.store->create_container(
+        pool.call, object::ContainerProperties{.label = "other", .owner = "alice"});
+    for (uint64_t i = 0; i < 4; ++i) co_await write_to(pool, other->id, i);
+    // Full, and writes over old data are in progress.
+    pool.store->set_owner_caps({{"alice", {.bytes = 6 * block_bytes}}});
+    Nursery writes(pool.env.reactor, 64);
+    for (uint64_t i = 0; i < 50; ++i) {
+        co_await writes.spawn(write_to(pool, other->id, i % 4));
+        EXPECT_EQ((co_await pool.put("a")).error().code, Code::over_cap);
+    }
+    co_await writes.join();
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Caches, PutDoesNotWaitForAnotherContainerOfItsOwner) {
+    CachePool pool;
+    pool.world.run(share_an_owner(pool));
+}
+
 Task<> remove_and_shrink(CachePool& pool) {
     co_await pool.start_cache(10);
     for (uint64_t i = 0; i < 9; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));

@@ -190,6 +190,12 @@ std::optional<S3Fifo::Victim> S3Fifo::evict_main() {
     return std::nullopt;
 }
 
+std::optional<S3Fifo::Victim> S3Fifo::take(std::string_view key) {
+    const uint32_t number = find(key);
+    if (number == none || entry(number).in == In::leaving) return std::nullopt;
+    return leave(number);
+}
+
 std::vector<S3Fifo::Victim> S3Fifo::take_old(uint32_t last, size_t count, size_t& place) {
     std::vector<Victim> old;
     for (; count > 0 && place < slots_.size(); --count, ++place) {

@@ -55,6 +55,8 @@ class S3Fifo {
     // Takes the next victim out of its queue. It stays a key until erase(). Nothing: no queue has a
     // key.
     [[nodiscard]] std::optional<Victim> evict();
+    // The same for one key. Nothing: it is in no queue.
+    [[nodiscard]] std::optional<Victim> take(std::string_view key);
     // Takes keys out of their queues that were inserted at `last` or before. Looks at `count`
     // places from `place` on, and moves it. At the end it begins again.
     [[nodiscard]] std::vector<Victim> take_old(uint32_t last, size_t count, size_t& place);
