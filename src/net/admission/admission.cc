@@ -200,14 +200,14 @@ bool Line::Entering::await_ready() noexcept {
     if (line.turned_away_ || stop_.stop_requested()) return true;
     Admission& admission = line.admission_;
     const Demand& demand = waiter_.demand;
-    admission.note(line, demand, waiter_.since);
     // Waiting requests come first.
     const bool first = queue_.waiters.empty() && !List<Tenant>::has(line.tenant_);
     if (!first || !admission.fits(line, demand.memory_bytes()) ||
         !admission.fits(line.tenant_, demand) || !admission.is_in_limits(line.tenant_, demand) ||
         !queue_.is_in_rate(demand)) {
-        return false;
+        return false;  // noted when it waits: what does not wait asks again elsewhere
     }
+    admission.note(line, demand, waiter_.since);
     admission.take(queue_, demand);
     waiter_.state = Waiter::State::inside;
     return true;
@@ -216,6 +216,7 @@ bool Line::Entering::await_ready() noexcept {
 void Line::Entering::await_suspend(std::coroutine_handle<> handle) noexcept {
     Line& line = queue_.line;
     Admission& admission = line.admission_;
+    admission.note(line, waiter_.demand, waiter_.since);
     waiter_.handle = handle;
     waiter_.state = Waiter::State::waiting;
     if (admission.limits_.keeps_accounts) {

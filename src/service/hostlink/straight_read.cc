@@ -40,7 +40,9 @@ std::optional<NotStraight> StraightRead::begin(rpc::Request& asked,
 void StraightRead::fetched(const Payload& payload) noexcept {
     const auto [offset, length] = item_.extent;
     const bool has_checksums = item_.checksums.size() == object::piece_count(offset, length);
-    if (!has_checksums || !entered_->fs().finish_located(handle_, item_)) return lost();
+    // An absent chunk has none. The file learns of it, so that the next read does not try the same.
+    if (item_.status && !has_checksums) return lost();
+    if (!entered_->fs().finish_located(handle_, item_)) return lost();
     const uint32_t crc = object::combined_checksum(offset, length, item_.checksums);
     const ConstBytes body = encode_moved(answer_, {.bytes = length, .crc = crc});
 

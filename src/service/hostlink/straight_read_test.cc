@@ -344,6 +344,9 @@ Task<> hole(StraightStage& stage) {
     EXPECT_TRUE(co_await stage.host.link->close({}, writer->handle));
     std::ranges::fill(std::span(stage.pattern).first(chunk / sizeof(uint32_t)), 0U);
     co_await stage.expect_general(NotStraight::lost, 0, block);
+    // It is not tried again.
+    co_await stage.expect_general(NotStraight::file, 0, block);
+    EXPECT_EQ(stage.count(NotStraight::lost), 1U);
 }
 TEST(StraightRead, HoleIsReadInGeneralWay) { StraightStage().run(hole); }
 

@@ -75,10 +75,9 @@ class RemoteStore::Posted final : public rpc::PostedCall, public PostedFetch::Re
         PostedFetch& fetch = end();
         const std::span<FetchItem> items(item_, 1);
         const uint64_t bytes = reply.payload.first.size() + reply.payload.second.size();
-        if (!rpc::read(reply.body, fetched_fields, items) || !item_->status || item_->is_value ||
-            bytes != item_->extent.length) {
-            return fetch.lost();
-        }
+        if (!rpc::read(reply.body, fetched_fields, items) || item_->is_value) return fetch.lost();
+        const bool is_absent = !item_->status && item_->status.error().code == Code::not_found;
+        if ((!item_->status && !is_absent) || bytes != payload_bytes(*item_)) return fetch.lost();
         if (fetch.observer != nullptr) fetch.observer->fetched(bytes, fetch.begun);
         fetch.fetched({reply.payload.first, reply.payload.second});
     }
