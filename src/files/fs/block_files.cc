@@ -310,7 +310,7 @@ Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
     open_.erase(found);
     Result<> done;
     if (file->is_new) {
-        done = file->intact;
+        done = call.stop.stop_requested() ? fail(Code::cancelled) : file->intact;
         // The block would lack the bytes of a write that has not ended.
         if (done && file->writes > 0) done = fail(Code::busy);
         if (done) done = co_await put(call, file->key, file->written);

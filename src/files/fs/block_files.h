@@ -4,7 +4,8 @@
 // A file is created, written and closed. Its bytes are kept in memory until then. The close puts
 // the block: it appears whole, and close() returns the result. Closing a file whose block is there
 // succeeds if the block is the same, and is `exists` otherwise. Nothing changes a block afterwards.
-// After a write that failed, the close puts nothing and returns that error.
+// After a write that failed, the close puts nothing and returns that error. Neither does a close
+// whose call is stopped: the writer has gone.
 //
 // A key of printable characters is a name as it is, unless it has a '/', begins with '%', or is "."
 // or "..". Any other one is '%' and its bytes in lower-case hexadecimal digits.

@@ -198,6 +198,16 @@ TEST_F(BlockFilesOnMemory, WriteThatFailedIsNotPut) {
     EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
 }
 
+TEST_F(BlockFilesOnMemory, FileOfAWriterThatHasGoneIsNotPut) {
+    const auto file = world_.run(
+        files_->create(call_, root_node, "key", 0644, {.read = false, .write = true}, {}));
+    StopSource gone;
+    gone.request_stop();
+    const Call stopped{.stop = gone.token()};
+    EXPECT_EQ(outcome_of(world_.run(files_->close(stopped, file->handle))), Code::cancelled);
+    EXPECT_EQ(outcome_of(world_.run(files_->lookup(call_, root_node, "key"))), Code::not_found);
+}
+
 Task<> write_checked(FileSystem& files, SliceTurns& turns, FileHandle handle,
                      std::string_view bytes, uint64_t offset) {
     PayloadChecksums checksums(turns);

@@ -165,8 +165,10 @@ Task<Result<object::ContainerRecord>> EmbeddedPool::set_container(const Call& ca
                                                                   Report& report) {
     auto done = co_await engine_->set_container(call, container, change);
     if (done) co_return std::move(*done);
-    co_return report.fail(done.error(), "the container of {} cannot be changed: {}", shown(),
-                          describe(done.error()));
+    const bool takes_budget = done.error().code == Code::invalid && change.bytes == 0;
+    co_return report.fail(
+        done.error(), "the container of {} cannot be changed: {}", shown(),
+        takes_budget ? "a cache needs a budget: give a size" : describe(done.error()));
 }
 
 void EmbeddedPool::set_owner_caps(const std::map<std::string, object::Amount>& caps) {

@@ -107,9 +107,10 @@ uint64_t Caches::memory_bytes() const {
     return bytes;
 }
 
-bool Caches::has_memory() const {
+bool Caches::has_memory(const Cache& cache) const {
+    if (cache.keys.size() < cache.keys.most()) return true;
     size_t keys = 0;
-    for (const auto& [id, cache] : caches_) keys += cache->keys.size() + S3Fifo::keys_least;
+    for (const auto& [id, each] : caches_) keys += each->keys.most() + S3Fifo::keys_least;
     return keys < memory_bytes_max_ / S3Fifo::bytes_per_key;
 }
 
@@ -208,7 +209,7 @@ Caches::Excess Caches::excess(object::ContainerId container, const Cache& cache,
     const State::Container& state = found->second;
     add(state.value.properties.caps, state.value.used, state.reserved);
     if (state.owner != nullptr) add(state.owner->caps, state.owner->used, state.owner->reserved);
-    if (!has_memory() && cache.keys.size() > 0) {
+    if (!has_memory(cache) && cache.keys.size() > 0) {
         excess.blocks = std::max<uint64_t>(excess.blocks, 1);
     }
     return excess;
@@ -353,8 +354,10 @@ Task<Result<>> Caches::load(object::ContainerId container, Cache& cache) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
         for (const object::ListEntry& entry : page.entries) {
             const auto head = object::parse_block_head(as_bytes(entry.value));
-            cache.has_unknown = cache.has_unknown || !has_memory() || !head;
-            if (!head || cache.has_unknown) continue;
+            if (!head || !has_memory(cache)) {
+                cache.has_unknown = true;
+                continue;
+            }
             cache.keys.insert(
                 entry.key, static_cast<uint32_t>(object::block_use(entry.key, head->length)), now);
         }
@@ -378,7 +381,7 @@ Task<Result<object::ListReply>> Caches::list(object::ContainerId container,
 
 // ---- in the background ---------------------------------------------------------------------
 
-// There is no memory for their keys.
+// There is no memory for their keys, or their heads cannot be read.
 Task<Result<>> Caches::drop_unknown(object::ContainerId container, Cache& cache) {
     std::optional<std::string> after;
     for (bool more = true; more && !stopping_.stop_requested();) {

@@ -84,6 +84,9 @@ class Caches {
                          std::span<object::FetchItem> items);
     // The container is destroyed.
     void forget(object::ContainerId container) { caches_.erase(container); }
+    [[nodiscard]] bool is_cache(object::ContainerId container) const {
+        return caches_.contains(container);
+    }
 
     [[nodiscard]] uint64_t memory_bytes() const;
     // The sums over all caches.
@@ -101,7 +104,7 @@ class Caches {
     [[nodiscard]] Excess excess(object::ContainerId container, const Cache& cache,
                                 uint64_t more) const;
     // For one more key.
-    [[nodiscard]] bool has_memory() const;
+    [[nodiscard]] bool has_memory(const Cache& cache) const;
     [[nodiscard]] uint32_t now_s() const;
     void begin(object::ContainerId container, const object::CacheRecord& record);
     Task<Result<>> load(object::ContainerId container, Cache& cache);

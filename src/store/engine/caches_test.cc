@@ -365,6 +365,9 @@ Task<> remove_and_shrink(CachePool& pool) {
     EXPECT_OK(co_await pool.put("x"));
     const auto record = co_await pool.record();
     EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
+    EXPECT_EQ(
+        (co_await pool.store->set_container(pool.call, pool.container, {.bytes = 0})).error().code,
+        Code::invalid);
     EXPECT_OK(co_await pool.store->destroy_container(pool.call, pool.container));
     EXPECT_EQ(pool.metric("ros2store_cache_table_bytes"), 0U);
     EXPECT_OK(co_await pool.close());

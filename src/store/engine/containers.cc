@@ -100,6 +100,7 @@ Task<Result<ContainerRecord>> Containers::set(const Call& call, object::Containe
     properties.caps.bytes = change.bytes.value_or(properties.caps.bytes);
     properties.caps.values = change.values.value_or(properties.caps.values);
     ROS2S_CO_TRY(object::validate(properties));
+    if (change.bytes == 0 && is_cache && is_cache(container)) co_return fail(Code::invalid);
     Change record{.kind = Change::Kind::set_container};
     record.value = encode(ContainerValue{.properties = std::move(properties)});
     ROS2S_CO_TRY(co_await commit_change(container, std::move(record)));

@@ -23,7 +23,7 @@ class Containers {
     // takes effect once.
     Task<Result<object::ContainerRecord>> create(const Call& call,
                                                  const object::ContainerProperties& properties);
-    // Errors: not_found, read_only, name_too_long (the owner).
+    // Errors: not_found, read_only, name_too_long (the owner), invalid (a cache without a cap).
     Task<Result<object::ContainerRecord>> set(const Call& call, object::ContainerId container,
                                               const object::ContainerChange& change);
     // Returns when the contents are removed; a repetition returns at once.
@@ -34,6 +34,8 @@ class Containers {
     Task<> resume_purges();
     // Set by the pool, or empty: called when a container has been destroyed.
     std::function<void(object::ContainerId)> retired;
+    // True: it must have a cap of bytes.
+    std::function<bool(object::ContainerId)> is_cache;
     // Held during a change of the whole pool: a creation, a retirement, a growth.
     Semaphore turn;
 

@@ -28,6 +28,9 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
         return writer.update(call, container, transaction);
     };
     containers.retired = [this](object::ContainerId container) { caches.forget(container); };
+    containers.is_cache = [this](object::ContainerId container) {
+        return caches.is_cache(container);
+    };
     committer.want_checkpoint = [this] { checkpointer.request(); };
 }
 

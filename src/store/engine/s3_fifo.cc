@@ -121,7 +121,7 @@ bool S3Fifo::erase(std::string_view key) {
     vacate(slot_of(number));
     entry(number).newer = unused_;
     unused_ = number;
-    --size_;
+    if (--size_ == 0 && made_ > slab_entries) clear();
     return was_queued;
 }
 

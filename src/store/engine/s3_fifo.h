@@ -33,6 +33,8 @@ class S3Fifo {
     explicit S3Fifo(uint64_t secret) : secret_(secret) { resize(slots_min); }
 
     [[nodiscard]] size_t size() const { return size_; }
+    // The most keys since it was empty: what memory_bytes() depends on.
+    [[nodiscard]] size_t most() const { return made_; }
     // Of all keys in the queues.
     [[nodiscard]] uint64_t weight() const { return small_.weight + main_.weight; }
     [[nodiscard]] uint64_t memory_bytes() const;
@@ -44,7 +46,7 @@ class S3Fifo {
     std::optional<uint32_t> touch(std::string_view key);
     // The same without a use.
     [[nodiscard]] std::optional<uint32_t> at(std::string_view key) const;
-    // True: it was in a queue.
+    // True: it was in a queue. The last key's removal frees the tables.
     bool erase(std::string_view key);
     void clear();
 

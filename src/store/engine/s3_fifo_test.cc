@@ -227,6 +227,17 @@ TEST(S3Fifo, KeyTakesAtMostAHundredBytes) {
     EXPECT_LE(cache.memory_bytes(), S3Fifo::keys_least * S3Fifo::bytes_per_key);
 }
 
+TEST(S3Fifo, RemovalOfAllKeysFreesTheirMemory) {
+    S3Fifo cache(7);
+    for (uint64_t i = 0; i < 1000; ++i) cache.insert(fmt::format("{}", i), 1, 0);
+    EXPECT_EQ(cache.most(), 1000U);
+    for (uint64_t i = 0; i < 1000; ++i) EXPECT_TRUE(cache.erase(fmt::format("{}", i)));
+    EXPECT_EQ(cache.most(), 0U);
+    EXPECT_LE(cache.memory_bytes(), S3Fifo::keys_least * S3Fifo::bytes_per_key);
+    cache.insert("after", 1, 0);
+    EXPECT_TRUE(cache.contains("after"));
+}
+
 TEST(S3Fifo, ScanLeavesWhatIsUsed) {
     S3Fifo cache(7);
     for (uint64_t i = 0; i < 1000; ++i) {

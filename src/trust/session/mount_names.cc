@@ -94,8 +94,10 @@ Task<Result<fs::Opened>> MountNames::give(const Call& call, Result<fs::Opened> o
         opened->attributes = mount_.users().shown(opened->attributes);
         co_return opened;
     }
-    const Call closing;
-    (void)co_await fs().close(closing, opened->handle);
+    // The host has not written it.
+    StopSource gone;
+    gone.request_stop();
+    (void)co_await fs().close({.stop = gone.token()}, opened->handle);
     co_return fail(given.error());
 }
 

@@ -324,7 +324,10 @@ Task<> Mounts::close(Key key) {
     mount.ending_ = true;
     if (mount.leases_ != nullptr) co_await mount.leases_->end();
     while (mount.in_use_ > 0) co_await mount.idle_;
-    const Call call{.tenant = mount.owner_.session.tenant};
+    // Stopped: a file that the host has not finished must not appear as a whole one.
+    StopSource gone;
+    gone.request_stop();
+    const Call call{.stop = gone.token(), .tenant = mount.owner_.session.tenant};
     // Nobody else finds the mount any more.
     SliceCount slices(reactor_);
     while (!mount.handles_.empty()) {
