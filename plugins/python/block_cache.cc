@@ -206,9 +206,8 @@ uint64_t BlockCache::Piece::bytes() const {
 
 BlockCache::BlockCache(const Options& options)
     : options_(options), process_(getpid()), fs_(std::in_place, options.uri, "cache") {
-    // No block has this name, and only a container of blocks knows no renames.
-    constexpr const char* no_name = "%no block";
-    is_of_blocks_ = ros2s_rename(fs_->get(), no_name, no_name, 0) == -EOPNOTSUPP;
+    // Only a container of blocks has it, and who may only read gets it, too.
+    is_of_blocks_ = ros2s_getxattr(fs_->get(), "", "user.ros2store.cache", nullptr, 0) >= 0;
     if (is_of_blocks_) {
         options_.directory.clear();
     } else {
@@ -475,8 +474,9 @@ void BlockCache::get(Batch& batch, Staging& staging) {
         } else if (entry.result >= 0 && !is_of_blocks_) {
             entry.result = checked(entry, items[i]);
         }
-        const bool is_damaged = entry.result == -EIO || entry.result == -EBADMSG;
-        if (is_damaged) damaged.push_back(entry.item->name);
+        // Not what the server could not read: it may read it later, and removes what is corrupt in
+        // a container of blocks itself.
+        if (entry.result == -EBADMSG) damaged.push_back(entry.item->name);
     }
     drop(damaged);
 }

@@ -40,9 +40,8 @@ std::vector<Item> items_of(const blocks::BlockCache& cache, const py::sequence& 
     if (PyBytes_Check(keys.ptr()) || PyUnicode_Check(keys.ptr())) {
         throw py::type_error("the keys are one key, and not a list of keys");
     }
-    std::vector<Item> items(keys.size());
-    size_t i = 0;
-    for (const auto& key : keys) items[i++].name = cache.name_of(bytes_of(key));
+    std::vector<Item> items;
+    for (const auto& key : keys) items.emplace_back().name = cache.name_of(bytes_of(key));
     return items;
 }
 

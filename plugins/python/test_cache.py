@@ -3,6 +3,7 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import gc
 import mmap
 import os
 import select
@@ -12,6 +13,7 @@ import subprocess
 import threading
 import time
 import unittest
+import weakref
 
 from on_pool import OnPool, ros2store_command
 from ros2store.cache import BlockCache
@@ -129,6 +131,21 @@ class Embedded(OnPool):
         self.assertEqual(attributes.st_mtime_ns, 5)
         self.assertEqual(self.cache.delete_many(["a", "no"]), [True, True])
         self.assertEqual(self.cache.exists_many(["a", "b"]), [False, True])
+
+    def test_keys_that_become_more_are_looked_for(self):
+        class Growing:
+            count = 0
+
+            def __len__(self):
+                self.count += 1
+                return self.count ** 8
+
+            def __getitem__(self, i):
+                if i >= self.count ** 8:
+                    raise IndexError
+                return "no"
+
+        self.assertEqual(set(self.cache.exists_many(Growing())), {False})
 
     def test_memory_of_any_kind(self):
         memory = mmap.mmap(-1, 8192)
@@ -285,6 +302,17 @@ class Embedded(OnPool):
             asyncio.run(many())
             for name in self.fs.listdir(self.folder):
                 self.fs.unlink(f"{self.folder}/{name}")
+
+    def test_an_event_loop_does_not_keep_a_cache(self):
+        async def use():
+            cache = BlockCache(self.uri, directory=self.folder)
+            await cache.aexists_many(["a"])
+            queue = weakref.ref(cache._loops[asyncio.get_running_loop()])
+            del cache
+            gc.collect()
+            self.assertIsNone(queue())
+
+        asyncio.run(use())
 
     # ---- ends
     def test_after_close_calls_raise_and_completions_are_there(self):

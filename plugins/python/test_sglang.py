@@ -236,6 +236,8 @@ class Embedded(OnPool):
         keys = keys_of(3)
         pool.get_page_buffer_meta = lambda indices: ([1, 2], [5, 5])
         self.check_misses_of_v1(backend)
+        pool.get_page_buffer_meta = lambda indices: ([], [])
+        self.check_misses_of_v1(backend)
         pool.get_page_buffer_meta = lambda indices: None
         self.check_misses_of_v1(backend)
         self.assertEqual((backend.batch_get_v1([], []), backend.batch_set_v1([], []), backend.batch_exists([])), ([], [], 0))
@@ -260,6 +262,11 @@ class Embedded(OnPool):
         self.fs.rmtree(self.folder)
         self.check_misses(backend)
         self.assertIs(backend.clear(), False)
+        backend._cache.delete_many = lambda keys: [True] * (len(keys) - 1) + [False]
+        self.fs.makedirs(self.folder)
+        self.fs.write_many({"%00": b""}, self.folder)
+        self.assertIs(backend.clear(), False)
+        del backend._cache.delete_many
         backend.close()
         self.check_misses(backend)
         self.assertIs(backend.clear(), False)

@@ -9,6 +9,8 @@ import importlib
 import logging
 import mmap
 import os
+import resource
+import signal
 import sys
 import time
 import types
@@ -259,6 +261,31 @@ class Embedded(OnPool):
         del sys.modules["vllm.v1.kv_offload.file_mapper"]
         with self.assertRaisesRegex(ValueError, "namespace"):
             self.manager(module=module)
+
+    def test_drain_waits_on_any_descriptor_and_ends_in_a_forked_child(self):
+        manager, keys = self.manager(), keys_of(4)
+        low = [os.open("/dev/null", os.O_RDONLY)]
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        try:
+            while low[-1] < 1024:
+                low.append(os.dup(low[0]))
+            high = self.manager()
+        finally:
+            for each in low:
+                os.close(each)
+        self.assertGreater(high.tier._cache.fileno(), 1023)
+        for each in manager, high:
+            job = each.submit(False, keys, [0, 1, 2, 3])
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)
+                each.tier.drain_jobs()
+                os._exit(0)
+            self.assertEqual(os.waitpid(child, 0)[1], 0)
+            each.tier.drain_jobs()
+            self.assertTrue(each.result(job).success)
 
     def test_requests_end_in_any_state(self):
         manager, keys = self.manager(), keys_of(5)

@@ -16,6 +16,7 @@ any more. Only arguments that are wrong raise, and calls after close() (OSError 
 Any number of threads may use a cache. Calls release the GIL, and the threads of the cache do not take it.
 """
 import asyncio
+import errno
 import hashlib
 import re
 import weakref
@@ -24,6 +25,7 @@ import ros2store
 from ros2store import _ros2store
 
 LOOK_KEYS = 4096  # what leading() looks for at a time
+CLEAR_KEYS = 256  # what clear() removes at a time
 NAMESPACE_BYTES, SHORT_BYTES = 16, 48  # of a key, together
 NAME = re.compile(r"%([0-9a-f]{2}){1,64}")  # of a block's file
 
@@ -99,12 +101,18 @@ class BlockCache:
         return self._native.delete(keys)
 
     def clear(self):
-        """Removes all blocks, also those that others put. Raises OSError. It has no deadline."""
+        """Removes all blocks, also those that others put. Raises OSError, also if some stay. Only parts of it end at the
+        deadline."""
         with ros2store.open(self.uri) as fs:
             names = fs.listdir("" if self._native.is_of_blocks else self._directory)
         if not self._native.is_of_blocks:
             names = filter(NAME.fullmatch, names)
-        self.delete_many([bytes.fromhex(name[1:]) if name[0] == "%" else name for name in names])
+        keys = [bytes.fromhex(name[1:]) if name[0] == "%" else name for name in names]
+        for begin in range(0, len(keys), CLEAR_KEYS):
+            stay = self.delete_many(keys[begin:begin + CLEAR_KEYS]).count(False)
+            if stay:
+                raise OSError(errno.EIO, f"{stay} of {len(keys)} blocks could not be removed, or not in time: clear again",
+                              self.uri)
 
     # ---- a queue: calls return an id, and a descriptor is readable when some have ended
     def submit_put(self, keys, blocks):
@@ -165,7 +173,7 @@ class BlockCache:
     def _of_loop(self):
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            self._loops[loop] = _LoopQueue(self._native, loop)
+            self._loops[loop] = _LoopQueue(self._native)
         return self._loops[loop]
 
 
@@ -186,21 +194,25 @@ class Namespace:
 class _LoopQueue:
     """The queue of an event loop."""
 
-    def __init__(self, cache, loop):
+    def __init__(self, cache):
         self._queue = _ros2store.BlockQueue(cache)
         self._futures = {}
-        loop.add_reader(self._queue.fileno(), self._end)
 
     async def run(self, what, *arguments):
-        future = asyncio.get_running_loop().create_future()
-        self._futures[getattr(self._queue, what)(*arguments)] = future
-        return await future
+        loop = asyncio.get_running_loop()
+        number = getattr(self._queue, what)(*arguments)
+        if not self._futures:  # the loop keeps what it watches, so only calls in progress keep the cache
+            loop.add_reader(self._queue.fileno(), self._end, loop)
+        self._futures[number] = loop.create_future()
+        return await self._futures[number]
 
-    def _end(self):
+    def _end(self, loop):
         for number, results in self._queue.completions():
             future = self._futures.pop(number)
             if not future.done():
                 future.set_result(results)
+        if not self._futures:
+            loop.remove_reader(self._queue.fileno())
 
 
 def _leading(found):

@@ -155,7 +155,8 @@ class HiCacheRos2store(HiCacheStorage):
         """The number of parts of a page, and their memory: the first part of each page, then the second…"""
         addresses, sizes = self.mem_pool_host.get_page_buffer_meta(host_indices)
         parts = len(addresses) // pages if pages else 0
-        if len(addresses) != parts * pages or len(sizes) != len(addresses):
+        is_without = pages > 0 and parts == 0
+        if is_without or len(addresses) != parts * pages or len(sizes) != len(addresses):
             raise ValueError(f"{pages} pages have {len(addresses)} parts of {len(sizes)} sizes")
         memory = [_array_of(size).from_address(address) for address, size in zip(addresses, sizes)]
         return parts, [memory[page * parts + part] for part in range(parts) for page in range(pages)]

@@ -135,10 +135,14 @@ class Ros2storeTier(SecondaryTierManager):
             self._cache.submit_touch(self._names(keys))
 
     def drain_jobs(self):
-        """Returns when no job is in progress, which is at their deadline."""
-        while self._jobs:
-            if not self._cache.closed:
-                select.select([self._cache], [], [], 1)
+        """Returns when no job is in progress, which is at their deadline. In a forked child none ends."""
+        ended = select.poll()
+        ended.register(self._cache, select.POLLIN)
+        is_closed = False
+        while self._jobs and not is_closed:
+            is_closed = self._cache.closed
+            if not is_closed:
+                ended.poll(1000)
             self._reap()
 
     def shutdown(self):
