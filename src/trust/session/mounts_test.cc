@@ -55,6 +55,34 @@ TEST(SessionMounts, MountsShareOnlyTheContainer) {
     }
 }
 
+Task<> end_while_a_block_is_written(Rig& rig) {
+    const Call call;
+    Report report;
+    object::ContainerRecord record = (co_await rig.store.list_containers(call))->front();
+    record.properties.caps.bytes = 1 << 20;
+    EXPECT_TRUE(co_await fs::make_cache(call, rig.store, record, {}, report)) << report.text();
+    const auto alice = *rig.sessions.open(request());
+    const auto watching = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto writing = co_await rig.mounts.mount(call, *alice, "c", {}, report);
+    const auto watcher = *rig.mounts.find(*alice, *watching);
+    {
+        const auto writer = *rig.mounts.find(*alice, *writing);
+        const auto file = co_await writer->file_system().create(call, fs::root_node, "half", 0644,
+                                                                {.write = true}, {});
+        writer->opened(file->handle, HandleRoom(*writer));
+        const ConstBytes half = as_bytes(std::string_view("half a bl"));
+        EXPECT_TRUE(
+            co_await writer->file_system().pwrite(call, file->handle, fs::Window::local(half), 0));
+    }
+    EXPECT_TRUE(co_await rig.mounts.unmount(*alice, *writing));
+    const auto found = co_await watcher->file_system().lookup(call, fs::root_node, "half");
+    EXPECT_EQ(found.error().code, Code::not_found);
+}
+TEST(SessionMounts, BlockWhoseWriterHasGoneDoesNotAppear) {
+    Rig rig;
+    rig.world.run(end_while_a_block_is_written(rig));
+}
+
 Task<> end_session(Rig& rig, SessionId id, bool& ended) {
     co_await rig.sessions.close(id);
     ended = true;

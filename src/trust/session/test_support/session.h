@@ -4,6 +4,7 @@
 
 #include "mounts.h"
 #include "ros2s/foreign/local_fs.h"
+#include "ros2s/fs/container.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/sim/world.h"
@@ -50,7 +51,7 @@ class OneContainer final : public FileSystemSource {
                                                       {.turns = &turns}, call);
         }
         if (container != "c") co_return report.fail(Code::not_found, "there is no such container");
-        co_return co_await fs::Dfs::mount(call, store_, container_, reactor_, {}, report);
+        co_return co_await fs::open_container(call, reactor_, store_, "the pool", "c", {}, report);
     }
     int opens = 0;
     std::string directory = ::testing::TempDir();
