@@ -182,7 +182,7 @@ class SessionTable {
         // A session ends after this time without a connection and without a call.
         Duration idle_max = std::chrono::seconds(60);
         // The same for a session whose connections have all ended: a live client reconnects within
-        // a second or two, and each attempt is a call. None if its process on this machine is gone.
+        // a second or two, and each attempt is a call. A second if its process here is gone.
         static constexpr Duration disconnected_max = std::chrono::seconds(5);
         // The accounts of the subjects; null: the table's own, with the default allowance.
         admission::Accounts* accounts = nullptr;

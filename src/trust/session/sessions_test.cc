@@ -2,9 +2,16 @@
 #include "sessions.h"
 
 #include <fmt/format.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <cstring>
+#include <thread>
 
+#include "ros2s/base/process_end.h"
 #include "ros2s/runtime/nursery.h"
 #include "test_support/session.h"
 
@@ -525,6 +532,54 @@ Task<> desert(Rig& rig) {
 TEST(SessionTable, SessionOfDeadClientEndsSoon) {
     Rig rig;
     rig.world.run(desert(rig));
+}
+
+// A process for some seconds, without its first thread.
+pid_t fork_without_first_thread() {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+        ::alarm(60);
+        std::thread([] { ::pause(); }).detach();
+        ::syscall(SYS_exit, 0);
+    }
+    while (!is_ending(pid)) ::sched_yield();
+    return pid;
+}
+
+// One is behind a proxy that starts again, the process of another lives without its first thread.
+Task<> lose_processes(Rig& rig) {
+    const pid_t ended = ::fork();
+    if (ended == 0) ::_exit(0);
+    EXPECT_EQ(::waitpid(ended, nullptr, 0), ended);
+    const pid_t lives = fork_without_first_thread();
+    StopSource stop;
+    Nursery nursery(rig.world.core(), 1);
+    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+    std::vector<SessionId> ids;
+    for (const pid_t pid : {ended, lives}) {
+        ids.push_back((*rig.sessions.open(request()))->id);
+        const auto use = rig.sessions.find(ids.back(), "CN=alice");
+        const auto issued = rig.sessions.issue_ticket(**use);
+        EXPECT_TRUE(rig.sessions.attach(issued->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
+        (*use)->process = pid;
+    }
+    for (const SessionId each : ids) rig.sessions.detach(each);
+    co_await sleep_for(rig.world.core(), 900ms);
+    EXPECT_EQ(rig.sessions.metrics().reaped.value(), 0U);
+    co_await sleep_for(rig.world.core(), 1s);
+    EXPECT_EQ(rig.sessions.metrics().reaped.value(), 1U);
+    EXPECT_NE(rig.sessions.look(ids[1]), nullptr);
+    EXPECT_EQ(::kill(lives, SIGKILL), 0);
+    EXPECT_EQ(::waitpid(lives, nullptr, 0), lives);
+    co_await sleep_for(rig.world.core(), 3s);
+    EXPECT_EQ(rig.sessions.metrics().live.value(), 0U);
+    stop.request_stop();
+    co_await nursery.join();
+}
+
+TEST(SessionTable, SessionOutlivesItsProcessByASecond) {
+    Rig rig;
+    rig.world.run(lose_processes(rig));
 }
 
 }  // namespace
