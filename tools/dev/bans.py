@@ -21,6 +21,7 @@ THREADED = (
     "src/store/engine/index/",    # RocksDB's background threads
     "src/store/engine/allocation_test.cc",  # counts in operator new, which any thread calls
     "src/net/admission/accounts.",  # names of accounts, which gRPC's threads read
+    "src/trust/session/sessions_test.cc",  # of a process that is watched
     "src/service/control/audit.cc",     # gRPC's threads log
     "src/service/control/arrivals.",  # requests begin on gRPC's threads
     "src/service/control/answers.",     # and end there

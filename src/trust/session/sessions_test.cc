@@ -2,6 +2,7 @@
 #include "sessions.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -541,7 +542,7 @@ pid_t fork_without_first_thread() {
         std::thread([] { ::pause(); }).detach();
         ::syscall(SYS_exit, 0);
     }
-    while (!is_ending(pid)) ::usleep(1000);
+    while (!is_ending(pid)) ::sched_yield();
     return pid;
 }
 
