@@ -337,7 +337,7 @@ class MountThatEnds(Refusal):
             os.kill(owner, signal.SIGCONT)
         said = down.communicate(timeout=60)[0]
         self.assertEqual(down.returncode, 0, said)
-        self.assertEqual(json.loads(said)["all_unmounted"], [])
+        self.assertEqual(json.loads(said.splitlines()[-1])["all_unmounted"], [])
 
     def setUp(self):
         super().setUp()
