@@ -115,21 +115,27 @@ std::optional<Result<fs::Attributes>> CachedFileSystem::find(const Call& call, N
                                                              std::string_view name, bool is_whole) {
     const Node* const directory = held(parent);
     if (directory == nullptr || !permits(call, *directory, fs::Wanted::search)) return {};
-    const Name* const kept = names_.find({parent, name});
-    const bool is_kept = kept != nullptr && kept->entry == directory->number;
-    if (!is_kept && !(directory->is_complete && fs::check_name(name))) return {};
-    if (!is_kept || kept->node == NodeId{}) {
+    const std::optional<NodeId> found = named(*directory, name);
+    if (!found) return {};
+    if (*found == NodeId{}) {
         cover(call, *directory);
         metrics_.hits.add();
         return fail(Code::not_found);
     }
-    const Node* const node = is_whole ? known(kept->node) : held(kept->node);
+    const Node* const node = is_whole ? known(*found) : held(*found);
     if (node == nullptr || !node->has_rights || !node->is_referenced) return {};
     cover(call, *directory);
     cover(call, *node);
     ++given_[node->node.value];
     metrics_.hits.add();
     return node->attributes;
+}
+
+std::optional<fs::NodeId> CachedFileSystem::named(const Node& directory, std::string_view name) {
+    const Name* const kept = names_.find({directory.node, name});
+    if (kept != nullptr && kept->entry == directory.number) return kept->node;
+    if (directory.is_complete && fs::check_name(name)) return NodeId{};
+    return {};
 }
 
 CachedFileSystem::Node& CachedFileSystem::entry(NodeId node, uint64_t lease) {
@@ -221,10 +227,9 @@ void CachedFileSystem::forget(NodeId node, uint64_t count) {
 CachedFileSystem::Old CachedFileSystem::old_of(NodeId parent, std::string_view name) {
     const Node* const directory = held(parent);
     if (directory == nullptr) return {};
-    const Name* const kept = names_.find({parent, name});
-    const bool is_kept = kept != nullptr && kept->entry == directory->number;
-    if (!is_kept && !directory->is_complete) return {};
-    return {.is_known = true, .node = is_kept ? kept->node : NodeId{}, .entry = directory->number};
+    const std::optional<NodeId> found = named(*directory, name);
+    if (!found) return {};
+    return {.is_known = true, .node = *found, .entry = directory->number};
 }
 
 void CachedFileSystem::touch(Change& change, NodeId node) {

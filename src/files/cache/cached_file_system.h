@@ -274,6 +274,9 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // `is_whole`: with attributes; otherwise with type, mode and owner. Counts as looked up.
     std::optional<Result<Attributes>> find(const Call& call, NodeId parent, std::string_view name,
                                            bool is_whole);
+    // The node that a name of a directory that is kept leads to: 0 if there is none. Nothing: it is
+    // not known.
+    std::optional<NodeId> named(const Node& directory, std::string_view name);
     Node& entry(NodeId node, uint64_t lease);
     // Null: it is not kept.
     Node* keep(Request& request, const Attributes& node, bool is_whole);
