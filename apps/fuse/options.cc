@@ -17,9 +17,10 @@ constexpr const char* more = R"(
 DURABILITY
   A write(2), and every change of a name or an attribute, is durable when the call returns, also
   without fsync. What a program stores through a shared memory mapping is durable after msync.
-  With ros2s+local and a container that has durability=fsync, a change is durable at the next fsync
-  of any file or directory (also `sync MOUNT_POINT`, not sync(2)), at unmounting, and within a
-  second. A loss of power before takes back the last changes; a killed mount loses none.
+  In a container that has durability=fsync, a change is durable at the next fsync of any file or
+  directory (also `ros2store sync MOUNT_POINT`, not sync(2)), at unmounting, and within a second. A
+  loss of power before takes back the last changes: files that are open for writing then fail once
+  with EIO, if this machine is not the one that lost it. A kill takes back none.
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages

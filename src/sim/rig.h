@@ -45,8 +45,6 @@ class Rig {
     virtual ~Rig() = default;
     // Opens the store, which is empty at first. After an error or a crash close() comes first.
     virtual Task<Result<object::ObjectStore*>> open(Report& report) = 0;
-    // The open store as other processes see it, which outlive its own.
-    [[nodiscard]] virtual object::ObjectStore* served() { return nullptr; }
     // May also be called after a crash, and after an open() that failed. A second call does
     // nothing.
     virtual Task<> close() = 0;

@@ -127,8 +127,8 @@ Task<bool> Trial::round(bool last) {
     const bool recovered = co_await recover();
     if (!recovered) co_return false;
     // Checking takes time, in which the store may do background work. So the clients sometimes
-    // continue at once, and the check comes after the next crash. Epochs of lost transactions are
-    // given again: these are sorted out first.
+    // continue at once, and the check comes after the next crash. Deferred transactions that
+    // are lost are sorted out first.
     if (!last && random_.one_in(2) && !workload_.deferred) co_return !is_condemned();
     if (workload_.deferred) {
         co_await history_.forget_lost(*store_, container_, !may_have_lost_);
@@ -143,7 +143,6 @@ Task<> Trial::work(bool crash, uint64_t requests) {
     Run run{.reactor = world_.core(),
             .cores = cores_,
             .store = *store_,
-            .served = rig_->served(),
             .container = container_,
             .crashed = rig_->crashed(),
             .failing = rig_->failing(),

@@ -123,7 +123,8 @@ namespace {
 Task<> send_copy(Run& run, Transaction transaction, bool is_new,
                  std::optional<Result<Commit>>& reply) {
     transaction.is_new = is_new;
-    Result<Commit> commit = co_await run.store.update(no_call, run.container, transaction);
+    const Call call{.reader = transaction.deferred ? &transaction.id.client : nullptr};
+    Result<Commit> commit = co_await run.store.update(call, run.container, transaction);
     if (!run.crashed) reply = commit;
 }
 // Codes that guarantee that nothing has happened.
@@ -178,6 +179,7 @@ Task<> WorkloadClient::send(Run& run) {
     if (commit) {
         history_.acknowledge(number_, issued, *commit);
         if (!transaction.deferred) history_.durable(commit->epoch);
+        if (transaction.deferred) own_.insert(commit->epoch);
         last_ = issued;
     } else if (error && refuses(error->code)) {
         // It is certainly refused only if no other copy of it can still happen.
@@ -250,9 +252,11 @@ Task<> WorkloadClient::read(Run& run) {
                          .window = Window::local(item.memory.bytes().subspan(unaligned))});
         seen.visible_before = history_.visible();
     }
-    const bool elsewhere = options_.deferred && random_.one_in(2);
-    ObjectStore& store = elsewhere ? *run.served : run.store;
-    const auto fetched = co_await store.fetch(no_call, run.container, items);
+    // In the store's process, in another one, or there as the client that it is.
+    const uint64_t where = options_.deferred ? random_.below(3) : 0;
+    const Uuid unknown{};
+    const Call call{.reader = where == 0 ? nullptr : where == 1 ? &unknown : &id_};
+    const auto fetched = co_await run.store.fetch(call, run.container, items);
     if (run.crashed) co_return;
     for (size_t i = 0; i < items.size(); ++i) {
         const FetchItem& item = items[i];
@@ -271,7 +275,8 @@ Task<> WorkloadClient::read(Run& run) {
         const uint64_t length = item.is_value ? item.size : seen.extent.length;
         seen.crc = crc32c(item.window.bytes().first(length));
         known_[seen.place] = {item.epoch, item.size};
-        if (elsewhere) history_.durable(item.epoch);
+        const bool is_own = where == 2 && own_.contains(item.epoch);
+        if (where != 0 && !is_own) history_.durable(item.epoch);
         history_.saw(std::move(seen));
     }
 }
@@ -279,7 +284,7 @@ Task<> WorkloadClient::read(Run& run) {
 // What was acknowledged before the call is durable when it returns.
 Task<> WorkloadClient::sync(Run& run) {
     const Epoch before = history_.acknowledged();
-    const Result<> done = co_await run.store.sync(no_call);
+    const auto done = co_await run.store.sync(no_call, run.container, {});
     if (run.crashed) co_return;
     if (done) {
         history_.durable(before);
@@ -377,7 +382,7 @@ void WorkloadClient::add_condition(Batch& batch) {
 Batch WorkloadClient::make_transaction() {
     Batch batch;
     batch.id({id_, 0, ++sequence_});
-    if (options_.deferred && !random_.one_in(8)) batch.deferred();
+    if (options_.deferred && !random_.one_in(8)) batch.by({.client = id_}).deferred();
     if (is_plain()) {
         batch.write(witness_, offset(), fast_noise(random_, length()));
         return batch;

@@ -3,6 +3,7 @@
 // ids, also two at once, and after a restart. The results are recorded in a History.
 #pragma once
 #include <map>
+#include <set>
 #include <vector>
 
 #include "history.h"
@@ -35,7 +36,6 @@ struct Run {
     Reactor& reactor;
     std::vector<Reactor*> cores;  // for the clients, in turn; `reactor` is the first
     object::ObjectStore& store;
-    object::ObjectStore* served = nullptr;  // Rig::served()
     object::ContainerId container;
     const bool& crashed;
     const bool& failing;                    // Rig::failing()
@@ -91,6 +91,7 @@ class WorkloadClient {
     uint64_t sequence_ = 0;
     // The last acknowledged transaction, to be repeated sometimes.
     std::shared_ptr<Issued> last_;
+    std::set<object::Epoch> own_;            // of its deferred transactions
     std::map<AkeyAddress, LastRead> known_;  // from its own reads; may be out of date
 };
 

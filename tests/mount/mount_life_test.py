@@ -86,12 +86,12 @@ class Writer(threading.Thread):
             assert found in allowed, f"block {block}: turn {turn}, found {found[:16]}"
 
 
-@test.each(*SCHEMES, "fsync")
-def killed_mount_loses_nothing_acknowledged(scheme):
-    deferred = scheme == "fsync"
-    with Pool(scheme=LOCAL if deferred else scheme) as pool:
+@test.each(*SCHEMES, *(f"{scheme} fsync" for scheme in SCHEMES))
+def killed_mount_loses_nothing_acknowledged(case):
+    scheme, _, deferred = case.partition(" ")
+    with Pool(scheme=scheme) as pool:
         if deferred:
-            pool.run(mounted_pool.CLI, "container", "set", pool.uri, "--durability", "fsync")
+            pool.defer()
         for round_number in range(3):
             pid = pool.mount()
             os.makedirs(pool.path(f"d{round_number}/deep"))
@@ -113,9 +113,11 @@ def killed_mount_loses_nothing_acknowledged(scheme):
             pool.unmount(pid)
 
 
-@test
-def a_mount_goes_on_when_the_daemons_behind_it_are_killed():
+@test.each("durable", "fsync")
+def a_mount_goes_on_when_the_daemons_behind_it_are_killed(durability):
     with Pool(scheme=OFFLOAD) as pool:
+        if durability == "fsync":
+            pool.defer()
         pid = pool.mount()
         blocks = 64
         write(pool.path("log"), bytes(blocks * 4096))

@@ -82,6 +82,11 @@ class Pool:
         self.run(CLI, "up", self.directory)
         return f"{OFFLOAD}:///served/files?dir={self.directory}"
 
+    def defer(self):
+        """Changes of the container are durable at fsync."""
+        self.run(CLI, "container", "set", f"{DIRECT if self.is_served else LOCAL}:{self.uri.partition(':')[2]}",
+                 "--durability", "fsync")
+
     def mount(self, *options):
         done = self.run(FUSE, *options, self.uri, self.mount_point)
         assert done.stderr == "" and done.stdout == "", done.stderr + done.stdout

@@ -152,9 +152,12 @@ def an_open_file_without_a_name_outlives_the_engine(scheme):
 
 
 # Each operation uses a random mount.
-@test.each(*SERVED)
-def two_mounts_in_turn_agree_with_a_model(scheme):
+@test.each(*SERVED, *(f"{scheme} fsync" for scheme in SERVED))
+def two_mounts_in_turn_agree_with_a_model(case):
+    scheme, _, deferred = case.partition(" ")
     with Pool(scheme=scheme) as pool:
+        if deferred:
+            pool.defer()
         pool.mount()
         file = ModelledFile([pool.mount_point, pool.mount_second()], "f", seed=7)
         for _ in range(300):

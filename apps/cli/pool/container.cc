@@ -157,8 +157,8 @@ Result<std::optional<fs::Durability>> durability_in(const ContainerOptions& opti
     if (!options.durability) return std::nullopt;
     if (uri.transport == api::Uri::Transport::dpu) {
         return report.fail(Code::unsupported,
-                           "'{}' is behind a DPU, which makes each change durable: leave "
-                           "--durability out",
+                           "'{}' is behind a DPU, which cannot set a durability: use a URI of the "
+                           "engine (ros2s://)",
                            uri.container);
     }
     ROS2S_TRY_ASSIGN(const auto durability, fs::parse_durability(*options.durability, report));

@@ -45,6 +45,9 @@ struct Call {
     // For a caller that keeps results: the file system adds the leases that cover them. Null: it
     // takes no leases.
     std::vector<Leased>* leases = nullptr;
+    // The client of a store that asks, if it is not in the store's process: it is shown its own
+    // changes before they are durable, and those of others only then. Nil: it is unknown.
+    const Uuid* reader = nullptr;
 
     // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {

@@ -36,6 +36,7 @@ class FilesBelow : public fs::FileSystem {
                                   uint64_t offset) override {
         return inner_.pwrite(call, handle, from, offset);
     }
+    [[nodiscard]] bool is_deferred() const override { return inner_.is_deferred(); }
     Task<Result<>> fsync(const Call& call, FileHandle handle) override {
         return inner_.fsync(call, handle);
     }

@@ -152,6 +152,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<Result<uint64_t>> pwrite(const Call&, FileHandle handle, Window from,
                                   uint64_t offset) override;
     Task<Result<>> fsync(const Call&, FileHandle handle) override;
+    [[nodiscard]] bool is_deferred() const override { return below_.is_deferred(); }
     Task<Result<>> punch_hole(const Call&, FileHandle handle, uint64_t offset,
                               uint64_t length) override;
     Task<Result<>> allocate(const Call&, FileHandle handle, uint64_t offset, uint64_t length,

@@ -42,7 +42,7 @@ namespace ros2s::fs {
 // When changes of a container are durable.
 enum class Durability : uint8_t {
     durable,  // when they return
-    fsync,    // at fsync, or within a second; the store must be in the program's process
+    fsync,    // at fsync, or within a second
 };
 [[nodiscard]] std::string_view to_string(Durability durability);
 // Errors: invalid, with a sentence.

@@ -49,7 +49,8 @@ struct DfsOptions {
     // False: a mount for reading only. It never punches anything.
     bool reaps = true;
     // Changes of a container with durability=fsync are deferred, if the store can. Else each is
-    // durable when it returns. Only for a program that ends together with the store.
+    // durable when it returns. Only for a mount whose users are one client: they see each other's
+    // changes before they are durable.
     bool defers = false;
     // For the names that open directories keep. Null: the mount's own.
     ListingMemory* listings = nullptr;

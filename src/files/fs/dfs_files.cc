@@ -44,6 +44,7 @@ Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlag
     file->clears =
         flags.keeps_set_ids ? SetIds::none : cleared_by_writer(call.caller, attributes.gid);
     file->known_end = attributes.size;
+    if (deferred_) file->losses_told = deferred_->losses();
     ++state.handles;
     return Opened{.handle = handles_.add(std::move(file)), .attributes = attributes};
 }
@@ -119,6 +120,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     while (file->in_flight > 0) co_await file->idle;
     NodeState& state = file->node;
     if (!file->lock_owners.empty()) co_await release_locks(*file);
+    const Result<> told = tell_loss(*file);
     --state.handles;
     if (store_.pins_era() == 0 || state.orphaned) {
         co_await unpin(state);
@@ -126,15 +128,33 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
         // The caller does not wait for the store's reply. A call that opens the node again waits.
         co_await letting_go_.spawn(unpin_later(*this, state));
     }
-    co_return Result<>();
+    co_return told;
 }
 
 // Makes everything durable, in one flush: of names that lead to the file, and of a rename over it.
 Task<Result<>> DfsMount::fsync(const Call& call, FileHandle handle) {
-    if (handles_.find(handle) == nullptr) co_return fail(Code::stale);
-    // Another client of this process may have deferred what this one has read.
-    if (!store_.features().deferred) co_return Result<>();
-    co_return co_await store_.sync(call);
+    const FileUse file(handles_.find(handle));
+    if (!file) co_return fail(Code::stale);
+    const Result<> synced = co_await sync(call);
+    ROS2S_CO_TRY(tell_loss(*file));
+    co_return synced;
+}
+
+Task<Result<>> DfsMount::sync(const Call& call) {
+    if (deferred_) co_return co_await deferred_->make_durable(call);
+    // Another client of this process may have deferred what this one has read. A store in another
+    // process shows only what is durable.
+    if (!store_.features().deferred || store_.pins_era() != 0) co_return Result<>();
+    ROS2S_CO_TRY(co_await store_.sync(call, container_, {}));
+    co_return Result<>();
+}
+
+Result<> DfsMount::tell_loss(OpenFile& file) const {
+    if (!deferred_ || !file.flags.write) return {};
+    const bool is_told =
+        std::exchange(file.losses_told, deferred_->losses()) == deferred_->losses();
+    if (!is_told) return fail(Code::io);
+    return {};
 }
 
 Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, FileHandle handle,

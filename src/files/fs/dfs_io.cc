@@ -246,6 +246,7 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
         if (file->flags.append || !call.checksums->fit(offset, from.length)) [[unlikely]]
             ROS2S_CO_TRY(co_await compare_checksums(call, from.bytes(), offset));
     }
+    ROS2S_CO_TRY(tell_loss(*file));
     if (from.length == 0) co_return 0;
     if (offset > file_bytes_max || from.length > file_bytes_max - offset) {
         co_return fail(Code::too_large, file_bytes_max);
@@ -269,7 +270,7 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
     }
     state.writers.release(units);
     if (!written) co_return written;
-    if (file->flags.sync && is_deferred_) ROS2S_CO_TRY(co_await store_.sync(call));
+    if (file->flags.sync && is_deferred_) ROS2S_CO_TRY(co_await sync(call));
     file->writes.add();
     file->written_bytes.add(*written);
     metrics_.writes.add();

@@ -165,16 +165,20 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
 
 DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,
                    DfsOptions options, const Superblock& superblock)
-    : store_(store),
+    : is_deferred_(options.defers && store.features().deferred &&
+                   (superblock.features_needed & Superblock::durable_on_fsync) != 0),
+      slots_(reactor, container.uuid, options.slots, is_deferred_),
+      deferred_(is_deferred_ && store.pins_era() != 0
+                    ? std::make_optional<DeferredStore>(store, container, slots_.holder().client,
+                                                        [this] { log_loss(); })
+                    : std::nullopt),
+      store_(deferred_ ? *deferred_ : store),
       container_(container),
       reactor_(reactor),
       options_(options),
       chunk_bytes_(superblock.chunk_bytes),
       punch_chunks_max_(static_cast<uint32_t>(std::clamp<uint64_t>(
           options.punch_bytes_max / chunk_bytes_, 1, options.punch_chunks_max))),
-      is_deferred_(options.defers && store.features().deferred &&
-                   (superblock.features_needed & Superblock::durable_on_fsync) != 0),
-      slots_(reactor, container.uuid, options.slots, is_deferred_),
       nodes_(reactor),
       listings_(options.listings == nullptr ? own_listings_ : *options.listings),
       node_lease_(reactor, 1),
@@ -198,6 +202,9 @@ Task<> DfsMount::close_all() {
     co_await reaping_.join();
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
+    if (deferred_ && deferred_->is_unsure()) {
+        (void)co_await deferred_->make_durable({.deadline = unpin_until_});
+    }
     // No other mount waits for this one, now or when a store of another process is opened again.
     if (is_holder_ && (takes_leases() || store_.pins_era() != 0) && !leaves_orphans()) {
         co_await leave_store();
@@ -255,6 +262,14 @@ Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<
     return done;
 }
 
+void DfsMount::log_loss() const {
+    options_.log.error(
+        "{}: its server lost power, and with it the last changes of this mount, at most those of "
+        "its last second. The next write, fsync or close of each file that is open for writing "
+        "fails with EIO. Write again what was not synced",
+        options_.shown);
+}
+
 // A store may judge conditions by transactions that are not durable yet, hence not visible. Reading
 // again at once then returns the same state. So every further attempt but the first waits, longer
 // each time, and for a random time, so that the colliding callers do not collide again.
@@ -302,6 +317,8 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
         slot.add(put(object, record_dkey(), counter_akey(), next));
         const auto done = co_await commit(call, slot);
         if (done) {
+            // Ids that a loss of power takes back would be given again, to another mount.
+            if (deferred_) ROS2S_CO_TRY(co_await sync(call));
             next_node_ = counter.number;
             next_node_end_ = next.number;
             co_return Result<>();

@@ -18,6 +18,7 @@
 #include <unordered_map>
 
 #include "acl.h"
+#include "deferred_store.h"
 #include "dfs.h"
 #include "handle_table.h"
 #include "listing.h"
@@ -441,6 +442,11 @@ class DfsMount final : public Dfs {
     Task<Result<Opened>> open_pinned(const Call& call, NodeState& state, OpenFlags flags);
     Result<Opened> open_leased(const Call& call, NodeState& state, OpenFlags flags);
     // The handle gets the node's pin. Errors: no_memory (too many handles).
+    // Makes all that was acknowledged durable. Errors also: io (some of it is lost).
+    Task<Result<>> sync(const Call& call);
+    // Once for each open file that may have changed, after a loss: io.
+    [[nodiscard]] Result<> tell_loss(OpenFile& file) const;
+    void log_loss() const;
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
                               const Attributes& attributes);
 
@@ -510,14 +516,16 @@ class DfsMount final : public Dfs {
     Task<Result<>> fetch_contents(const Call& call, std::span<ManyFile* const> files);
     Task<Result<>> flush_many(const Call& call, ManyFetch& batch);
 
+    const bool is_deferred_;
+    OperationSlots slots_;
+    // Empty: no change is deferred, or the store is in this process.
+    std::optional<DeferredStore> deferred_;
     object::ObjectStore& store_;
     object::ContainerId container_;
     Reactor& reactor_;
     DfsOptions options_;
     uint64_t chunk_bytes_;
     const uint32_t punch_chunks_max_;  // of one transaction
-    const bool is_deferred_;
-    OperationSlots slots_;
     NodeTable nodes_;
     ListingMemory own_listings_;
     ListingMemory& listings_;

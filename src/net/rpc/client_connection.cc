@@ -293,6 +293,7 @@ bool ClientConnection::post(uint64_t tenant, const PostedRequest& request, Poste
     header.method = request.method;
     header.session = session_;
     header.request = slot.number;
+    header.set(request.id);
     header.sink_bytes = request.payload_bytes;
     slot.memory.resize(frame_bytes(0, request.body.size()));
     if (!endpoint_->send_at_once(encode_frame(header, {}, {}, request.body, slot.memory))) {

@@ -18,6 +18,7 @@ namespace ros2s::rpc {
 
 struct PostedRequest {
     uint16_t method = 0;
+    UpdateName id{};
     ConstBytes body;             // copied
     uint64_t payload_bytes = 0;  // of the reply, at most
     uint64_t reply_body_bytes_max = 0;

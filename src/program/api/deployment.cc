@@ -182,7 +182,7 @@ Task<Result<>> Deployment::embedded(const Call& call, pool::OwnerRecord& owner, 
     if (uri_.container.empty()) co_return Result<>{};
     ROS2S_CO_TRY_ASSIGN(file_system_,
                         co_await mount(call, uri_.container, uri_.is_durable, report));
-    if (file_system_->is_deferred()) path_ += ", durable at fsync";
+    say_durability();
     co_return Result<>{};
 }
 
@@ -285,11 +285,17 @@ Task<Result<>> Deployment::open_container(const Call& call, std::string where, R
                                                              std::move(where), uri_.container,
                                                              {.takes_leases = options_.caches,
                                                               .reaps = !options_.read_only,
+                                                              .defers = !uri_.is_durable,
                                                               .layers = store_layers_.get(),
                                                               .log = environment_.log},
                                                              report)));
     use_leases({}, false);
+    say_durability();
     co_return Result<>{};
+}
+
+void Deployment::say_durability() {
+    if (file_system_->is_deferred()) path_ += ", durable at fsync";
 }
 
 void Deployment::use_leases(std::optional<fs::UserClaim> user, bool squashes_root) {
@@ -312,17 +318,20 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
                               uri.pool);
     }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
-    ROS2S_CO_TRY_ASSIGN(auto* const host,
-                        stack_.push("HostFiles", co_await connection::HostFiles::open(
-                                                     environment_.reactor,
-                                                     {.dpu = std::move(dpu),
-                                                      .container = uri.container,
-                                                      .read_only = options_.read_only,
-                                                      .takes_leases = options_.caches,
-                                                      .opening = call},
-                                                     report)));
+    ROS2S_CO_TRY_ASSIGN(
+        auto* const host,
+        stack_.push("HostFiles",
+                    co_await connection::HostFiles::open(
+                        environment_.reactor,
+                        {.dpu = std::move(dpu),
+                         .container = uri.container,
+                         .how = {.read_only = options_.read_only, .durable = uri.is_durable},
+                         .takes_leases = options_.caches,
+                         .opening = call},
+                        report)));
     file_system_ = &host->file_system();
     path_ = host->path();
+    say_durability();
     use_leases(connection::user_of_process(), host->squashes_root());
     co_return Result<>{};
 }

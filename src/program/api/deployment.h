@@ -134,6 +134,7 @@ class Deployment {
     Task<Result<>> offload(const Call& call, Uri uri, Report& report);
     Task<Result<>> in_cluster(const Call& call, Report& report);
     Task<Result<>> open_container(const Call& call, std::string where, Report& report);
+    void say_durability();
     // `user`: of this program, if the file system checks rights.
     void use_leases(std::optional<fs::UserClaim> user, bool squashes_root);
 

@@ -41,7 +41,7 @@ Task<Result<>> HostFiles::begin(Reactor& reactor, HostOptions options, Report& r
     locator_ = stack_.push(
         "HostMountLocator",
         std::make_unique<HostMountLocator>(reactor, connection->control(), connection->tickets(),
-                                           pool, options.container, options.read_only));
+                                           pool, options.container, options.how));
     ROS2S_CO_TRY(co_await locator_->mount(options.opening, report));
     link_ = stack_.push("LinkClient",
                         std::make_unique<hostlink::LinkClient>(

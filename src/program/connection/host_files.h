@@ -39,7 +39,7 @@ class HostMountLocator;
 struct HostOptions {
     ServerAccess dpu;
     std::string container;
-    bool read_only = false;
+    control::MountAs how{};
     bool takes_leases = true;  // if the DPU lends some
     Call opening{};            // bounds open()
 };

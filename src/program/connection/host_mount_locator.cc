@@ -24,13 +24,13 @@ bool is_final(Code code) {
 
 HostMountLocator::HostMountLocator(Reactor& reactor, control::SessionClient& control,
                                    control::SessionTickets& tickets, std::string pool,
-                                   std::string container, bool read_only)
+                                   std::string container, control::MountAs how)
     : reactor_(reactor),
       control_(control),
       tickets_(tickets),
       pool_(std::move(pool)),
       container_(std::move(container)),
-      read_only_(read_only),
+      how_(how),
       keeping_(reactor, 2),
       reopening_(reactor, 1) {}
 
@@ -59,7 +59,7 @@ Task<Result<>> HostMountLocator::mount(const Call& opening, Report& report) {
 Task<Result<>> HostMountLocator::delegate(const Call& call, Report& report) {
     capability::Use use{
         .rights = rights::Right::read, .directories = false, .container = {container_}};
-    if (!read_only_) use.rights.add(rights::Right::write);
+    if (!how_.read_only) use.rights.add(rights::Right::write);
     ROS2S_CO_TRY_ASSIGN(renew_after_, co_await control_.delegate(tickets_.bounded(call), pool_,
                                                                  std::move(use), report));
     co_return Result<>{};
@@ -79,11 +79,12 @@ Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId s
                                           Report& report) {
     ROS2S_CO_TRY(co_await delegate(call, report));
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call), session,
-                                                              container_, read_only_, report));
+                                                              container_, how_, report));
     place_ = {.session = session, .mount = mounted.id};
     storage_ = std::move(mounted.storage);
     lends_leases_ = mounted.lends_leases;
     squashes_root_ = mounted.squashes_root;
+    is_deferred_ = mounted.is_deferred;
     if (!squashed_root_first_) squashed_root_first_ = squashes_root_;
     co_return Result<>{};
 }

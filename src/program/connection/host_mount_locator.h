@@ -20,7 +20,7 @@ class HostMountLocator final : public session::MountLocator {
   public:
     HostMountLocator(Reactor& reactor, control::SessionClient& control,
                      control::SessionTickets& tickets, std::string pool, std::string container,
-                     bool read_only);
+                     control::MountAs how);
     // Mounts in the current session, bounded by `opening`. Errors: those of SessionClient::mount().
     Task<Result<>> mount(const Call& opening, Report& report);
     // Opens the files of the mount again. It may run while another one does.
@@ -37,6 +37,7 @@ class HostMountLocator final : public session::MountLocator {
     [[nodiscard]] bool may_lease() const override {
         return lends_leases_ && squashes_root_ == squashed_root_first_;
     }
+    [[nodiscard]] bool is_deferred() const override { return is_deferred_; }
     [[nodiscard]] bool squashes_root() const { return squashes_root_; }
     Task<Result<>> moved(const Call& call, session::MountLocation from) override;
 
@@ -51,11 +52,11 @@ class HostMountLocator final : public session::MountLocator {
     control::SessionClient& control_;
     control::SessionTickets& tickets_;
     const std::string pool_, container_;
-    const bool read_only_;
+    const control::MountAs how_;
     Reopen reopen_;
     session::MountLocation place_;
     std::string storage_;
-    bool lends_leases_ = false, squashes_root_ = false;
+    bool lends_leases_ = false, squashes_root_ = false, is_deferred_ = false;
     std::optional<bool> squashed_root_first_;  // at the first mount
     std::optional<Error> failure_;         // why there is no location now, and will be none soon
     std::optional<Duration> renew_after_;  // none: the DPU needs no capability

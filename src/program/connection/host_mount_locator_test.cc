@@ -15,7 +15,7 @@ struct Host {
     sim::World world{1};
     control::FalseSessions server{world.core()};
     control::SessionTickets tickets{world.core(), server, {.client = {}, .pool = "pool"}};
-    HostMountLocator locator{world.core(), server, tickets, "pool", "main", false};
+    HostMountLocator locator{world.core(), server, tickets, "pool", "main", {}};
     uint64_t reopened = 0;
     Report report;
 

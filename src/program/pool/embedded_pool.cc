@@ -9,7 +9,6 @@
 #include "pool_service.h"
 #include "ros2s/base/descriptor.h"
 #include "ros2s/client/counted_store.h"
-#include "ros2s/engine/served_store.h"
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/pool_directory.h"
 
@@ -101,9 +100,8 @@ Task<Result<>> EmbeddedPool::begin(OwnerRecord self, bool is_for_others, Report&
 // Without a service the pool can still be used here.
 Task<Result<>> EmbeddedPool::share(OwnerRecord self, bool must, Report& report) {
     Report refusal;
-    served_ = std::make_unique<engine::ServedStore>(store());
     auto service = co_await PoolService::listen(
-        environment_, directory(), *served_,
+        environment_, directory(), store(),
         [self, owner = ownership_](const std::vector<PoolUser>& users) {
             OwnerRecord now = self;
             now.users = users;

@@ -26,7 +26,6 @@ class CountedStore;
 }
 namespace ros2s::engine {
 class EngineStore;
-class ServedStore;
 }  // namespace ros2s::engine
 namespace ros2s::object {
 class LeaseTable;
@@ -121,7 +120,6 @@ class EmbeddedPool {
     Stack stack_;
     engine::EngineStore* engine_ = nullptr;
     client::CountedStore* client_ = nullptr;
-    std::unique_ptr<engine::ServedStore> served_;  // for other processes
     Ownership* ownership_ = nullptr;
     PoolService* service_ = nullptr;  // null: it is not shared
 };

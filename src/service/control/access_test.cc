@@ -41,7 +41,9 @@ class ControlAccess : public testing::Test {
         return result ? done : result.error().code;
     }
     Code mount(session::SessionId session, const std::string& container, bool read_only) {
-        return code([&] { return mallory_->mount(call_, session, container, read_only, report_); });
+        return code([&] {
+            return mallory_->mount(call_, session, container, {.read_only = read_only}, report_);
+        });
     }
     Code create(ControlClient& client, const std::string& label) {
         return code(

@@ -34,7 +34,7 @@ class ControlCalls : public testing::Test {
     }
     Task<> mount_slow(const Call& call, Result<session::MountId>& result) {
         Report report;
-        const auto mounted = co_await client_->mount(call, session_, "slow", false, report);
+        const auto mounted = co_await client_->mount(call, session_, "slow", {}, report);
         result = mounted ? Result<session::MountId>(mounted->id) : fail(mounted.error());
         ended_.add();
     }

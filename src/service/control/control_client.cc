@@ -167,18 +167,19 @@ Task<Result<>> ControlClient::close_session(const Call& call, session::SessionId
 }
 
 Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionId id,
-                                             std::string container, bool read_only,
-                                             Report& report) {
+                                             std::string container, MountAs how, Report& report) {
     v1::MountRequest request;
     request.set_session(id.value);
     request.set_container(std::move(container));
-    request.set_read_only(read_only);
+    request.set_read_only(how.read_only);
+    request.set_durable(how.durable);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask<v1::MountReply>(*parts_, call, std::move(request), report));
     co_return MountedAt{.id = {reply.mount()},
                         .storage = reply.storage(),
                         .lends_leases = reply.lends_leases(),
-                        .squashes_root = reply.squashes_root()};
+                        .squashes_root = reply.squashes_root(),
+                        .is_deferred = reply.is_deferred()};
 }
 
 Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,

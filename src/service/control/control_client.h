@@ -90,6 +90,11 @@ struct MountedAt {
     session::MountId id{};
     std::string storage;  // the storage of its files, for people; empty: unknown
     bool lends_leases = false, squashes_root = false;
+    bool is_deferred = false;  // as fs::FileSystem
+};
+struct MountAs {
+    bool read_only = false;
+    bool durable = false;  // each change, also if the container has durability=fsync
 };
 
 struct PoolFacts {
@@ -168,8 +173,7 @@ class SessionClient {
     virtual Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                            capability::Use use, Report& report) = 0;
     virtual Task<Result<MountedAt>> mount(const Call& call, session::SessionId id,
-                                          std::string container, bool read_only,
-                                          Report& report) = 0;
+                                          std::string container, MountAs how, Report& report) = 0;
     virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                                    Report& report) = 0;
 
@@ -200,7 +204,7 @@ class ControlClient : public SessionClient {
     Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                    capability::Use use, Report& report) override;
     Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
-                                  bool read_only, Report& report) override;
+                                  MountAs how, Report& report) override;
     Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                            Report& report) override;
 

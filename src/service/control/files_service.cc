@@ -140,7 +140,8 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     session::MountScope scope{.read_only = read_only,
                               .users = std::move(principal.users),
                               .subtrees = std::move(decision.subtrees),
-                              .wants_leases = session->request.purpose == session::Purpose::link};
+                              .wants_leases = session->request.purpose == session::Purpose::link,
+                              .durable = request.durable()};
     const std::string directories = session::directories_of(scope.subtrees);
     const bool squashes_root = scope.users.root_squash;
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
@@ -156,6 +157,7 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     reply.set_mount(mounted.value);
     reply.set_storage(state_.parts.mounts->storage(pool, request.container()));
     reply.set_squashes_root(squashes_root);
+    reply.set_is_deferred(state_.parts.mounts->defers(session->id, mounted));
     reply.set_lends_leases(state_.parts.mounts->lends(session->id, mounted));
     co_return Result<>{};
 }

@@ -46,7 +46,7 @@ class FalseSessions final : public SessionClient {
                                                    Report&) override {
         co_return std::nullopt;
     }
-    Task<Result<MountedAt>> mount(const Call&, session::SessionId id, std::string, bool,
+    Task<Result<MountedAt>> mount(const Call&, session::SessionId id, std::string, MountAs,
                                   Report&) override {
         ++mounts_asked;
         if (!mount_errors.empty()) {

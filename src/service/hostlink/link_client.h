@@ -67,6 +67,7 @@ class LinkClient final : public fs::FileSystem {
     [[nodiscard]] fs::LeaseSet* leases() override {
         return options_.takes_leases ? &leases_ : nullptr;
     }
+    [[nodiscard]] bool is_deferred() const override { return locator_.is_deferred(); }
     Task<> close_all() override;
     // Opens all files at the mount's current location that are not open there. Repeats until
     // stopped. If a file cannot be opened, its calls fail with the reason. Call it after each move,

@@ -168,8 +168,9 @@ Result<fs::PathReport> LinkClient::path_report(fs::FileHandle handle) const {
     if (found == open_.end()) return fail(Code::stale);
     fs::PathReport report = found->second.report;
     const std::string storage = locator_.storage();
-    report.path = fmt::format("host link over {} to {}{}{}", channel_.provider(), options_.behind,
-                              storage.empty() ? "" : ", ", storage);
+    report.path = fmt::format("host link over {} to {}{}{}{}", channel_.provider(), options_.behind,
+                              storage.empty() ? "" : ", ", storage,
+                              is_deferred() ? ", durable at fsync" : "");
     return report;
 }
 

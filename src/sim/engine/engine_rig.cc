@@ -11,7 +11,6 @@
 #include "ros2s/engine/index/rocksdb/rocksdb_index.h"
 #include "ros2s/engine/index/rocksdb/sim/simulated_files.h"
 #include "ros2s/engine/index/sim/ordered_map_index.h"
-#include "ros2s/engine/served_store.h"
 
 namespace ros2s::sim {
 
@@ -48,7 +47,6 @@ class EngineRig final : public Rig {
     EngineRig(World& world, Random& random, const EngineRigOptions& options);
 
     Task<Result<object::ObjectStore*>> open(Report& report) override;
-    object::ObjectStore* served() override { return served_ ? &*served_ : nullptr; }
     Task<> close() override;
     Task<Result<>> grow(Report& report) override;
     bool can_grow() const override { return disks_.size() < disks_max; }
@@ -110,7 +108,6 @@ class EngineRig final : public Rig {
     SimulatedFiles files_;
     bool made_ = false;
     std::unique_ptr<EngineStore> store_;
-    std::optional<ServedStore> served_;
     std::optional<CrashPlan> plan_;
     uint64_t operations_ = 0;  // since it was armed
     bool crashed_ = false;
@@ -285,7 +282,6 @@ Task<Result<>> EngineRig::open_store(Report& report) {
     engine_options_.pin_list.text = pin_list_;
     ROS2S_CO_TRY_ASSIGN(store_, co_await EngineStore::open(env, std::move(devices), index_factory(),
                                                            engine_options_, report));
-    served_.emplace(*store_);
     co_return Result<>();
 }
 
@@ -359,7 +355,6 @@ Task<> EngineRig::close() {
             }
         });
     }
-    served_.reset();
     (void)co_await store_->close();
     store_ = nullptr;
     if (!writes_refused_ && random_.one_in(8)) keep_copy();

@@ -55,10 +55,12 @@ Committer::Committer(const Environment& env, std::vector<device::BlockDevice*> d
       large_group_blocks_(std::max<uint64_t>(options.large_group_bytes / block_bytes, 1)),
       group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
       journal_end_(journal_end),
+      first_epoch_(journal_end.next_epoch),
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
       quiet_max_(gather_quiet_least),
       states_(journal_end.last_sequence),
+      volatile_(env.reactor.secrets().next()),
       flushed_max_(journal_end.last_sequence),
       volatile_on_(devices_.size()),
       cut_{journal.head(), journal_end.last_id, journal_end.next_id, journal_end.incarnation},
@@ -346,6 +348,7 @@ Task<> Committer::write(std::shared_ptr<Group> group) {
         if (!dead_ && !group->is_deferred()) {
             states_.flushed_upto(group->flush_covers);
             states_.flushed(header.sequence);
+            volatile_.durable_upto(states_.durable());
         }
         flushed_max_ = std::max(flushed_max_, header.sequence);
         if (!rules.acknowledge_in_order) group->done.set();
@@ -524,6 +527,19 @@ Task<Result<>> Committer::make_durable(uint64_t group) {
     co_return Result<>();
 }
 
+Task<Result<uint64_t>> Committer::sync(const Call&, const object::Acknowledged& known) {
+    ROS2S_CO_TRY(co_await make_durable(states_.visible()));
+    const uint64_t incarnation = journal_end_.incarnation;
+    const uint64_t last = known.last.value;
+    if (known.incarnation == 0 || known.incarnation == incarnation || last >= first_epoch_) {
+        co_return incarnation;
+    }
+    // What an incarnation between the two lost is not known here.
+    const bool is_next = known.incarnation + 1 == incarnation;
+    if (last == 0 || (is_next && last < journal_end_.recovered_epoch)) co_return incarnation;
+    co_return fail(Code::expired, incarnation);
+}
+
 Time Committer::next_flush() const {
     if (!states_.has_volatile()) return Time::max();
     const bool now = flush_ends_ || wanted_durable_ > states_.durable() ||
@@ -546,6 +562,7 @@ Task<> Committer::flush_deferred() {
         co_await flush(*none);
         if (dead_ || !none->io) break;
         states_.flushed_upto(none->flush_covers);
+        volatile_.durable_upto(states_.durable());
         release_space();
         ordered_.wake_all();
         progress_.wake_all();

@@ -43,6 +43,7 @@
 #include "ros2s/device/block_device.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
+#include "volatile_objects.h"
 
 namespace ros2s::engine {
 
@@ -56,6 +57,9 @@ class Committer {
         uint64_t last_id = 0;
         uint64_t next_id = 0;
         uint64_t next_epoch = 1;
+        // Epochs from this one to next_epoch were lost by the loss of power before this opening, or
+        // never given.
+        uint64_t recovered_epoch = 1;
     };
     struct Counters {
         Counter groups, empty_groups, deferred_groups, deferred_flushes, transactions, blocks, runs,
@@ -88,8 +92,14 @@ class Committer {
 
     // Waits until all groups up to this visible one are durable. Errors: io (some never will be).
     Task<Result<>> make_durable(uint64_t group);
-    // The same for all that are visible.
-    Task<Result<>> sync(const Call&) { return make_durable(states_.visible()); }
+    // ObjectStore::sync().
+    Task<Result<uint64_t>> sync(const Call& call, const object::Acknowledged& known);
+    // May this transaction, which joins next, be deferred? Not if there is no room to note it.
+    [[nodiscard]] bool may_defer(object::ContainerId container,
+                                 const object::Transaction& transaction) {
+        return volatile_.note(container, transaction, states_.ordered() + 1);
+    }
+    [[nodiscard]] const VolatileObjects& volatile_objects() const { return volatile_; }
     [[nodiscard]] const GroupStates& states() const { return states_; }
     // A deferred group is durable this long after its acknowledgement, if the device is fast
     // enough.
@@ -182,6 +192,7 @@ class Committer {
     uint64_t large_group_blocks_;
     uint64_t group_blocks_max_;
     JournalEnd journal_end_;
+    const uint64_t first_epoch_;  // of this incarnation
     Nursery nursery_;
     Nursery ahead_;  // writes of groups that are not sealed yet
     // All groups. A group that nothing else refers to is reused, so that a new group allocates
@@ -196,6 +207,7 @@ class Committer {
     Time sealed_short_{};    // ... and was sealed at this time
     bool stopping_ = false;
     GroupStates states_;
+    VolatileObjects volatile_;
     uint64_t filled_ = 0;       // the last visible group that was not empty
     uint64_t flushed_max_ = 0;  // for the rule that tests may switch off
     // Of the groups that became visible without a flush since the last flush was issued: when the

@@ -1,6 +1,5 @@
 // Deferred transactions: acknowledged before their flush. What a loss of power takes back is judged
 // by the crash suite.
-#include "ros2s/engine/served_store.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -8,12 +7,38 @@ namespace {
 
 struct Deferring : PoolBench {
     Deferring() : PoolBench(1, 1, 64 << 20) {}
-    Task<Result<object::Commit>> write_deferred(uint64_t dkey, uint64_t blocks) {
+    // Object 1 is the one that writing() changes.
+    Task<Result<object::Commit>> write_deferred(uint64_t dkey, uint64_t blocks,
+                                                uint64_t object = 1) {
         const AlignedBuffer buffer(blocks * block_bytes);
         std::memset(buffer.data(), 7, buffer.size());
-        object::Transaction transaction{.deferred = true};
+        object::Transaction transaction{.holder = {.client = writer}, .deferred = true};
         transaction.operations.push_back(writing(dkey, buffer.bytes()));
-        co_return co_await store->update(call, container, transaction);
+        transaction.operations.back().object = {1, object};
+        const Call from{.reader = &writer};
+        co_return co_await store->update(from, container, transaction);
+    }
+    const Uuid writer{.bytes = {1}}, other{.bytes = {2}};
+    const Call of_writer{.reader = &writer}, of_other{.reader = &other};
+    static object::Holder holder_of(const Call& from) {
+        return {.client = from.reader == nullptr ? Uuid{} : *from.reader};
+    }
+    Task<Result<>> fetch(const Call& from, uint64_t object) {
+        AlignedBuffer memory(block_bytes);
+        object::FetchItem item{.object = {1, object},
+                               .dkey = object::Dkey::integer(1),
+                               .akey = {"a"},
+                               .extent = {0, block_bytes},
+                               .window = object::Window::local(memory.bytes())};
+        co_return co_await store->fetch(from, container, {&item, 1});
+    }
+    Task<Result<>> list(const Call& from, object::ListRequest request) {
+        ROS2S_CO_TRY(co_await store->list(from, container, request));
+        co_return Result<>();
+    }
+    Task<Result<>> query(const Call& from, uint64_t object) {
+        ROS2S_CO_TRY(co_await store->query(from, container, {1, object}, {"a"}));
+        co_return Result<>();
     }
     uint64_t volatile_groups() { return metric("ros2store_engine_volatile_groups"); }
     uint64_t flushes = 0;
@@ -32,10 +57,10 @@ Task<> acknowledge_and_sync(Deferring& pool) {
     EXPECT_EQ(pool.flushes, 0);
     EXPECT_EQ(pool.volatile_groups(), 3);
     EXPECT_OK(co_await pool.expect(3, 1, 7));
-    EXPECT_OK(co_await pool.store->sync(pool.call));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
     EXPECT_EQ(pool.flushes, 1);
     EXPECT_EQ(pool.volatile_groups(), 0);
-    EXPECT_OK(co_await pool.store->sync(pool.call));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
     EXPECT_EQ(pool.flushes, 1) << "there was nothing to flush";
     EXPECT_OK(co_await pool.close());
 }
@@ -100,36 +125,132 @@ TEST(Deferred, OrderlyEndMakesAllDurable) {
     pool.world.run(close_and_lose_power(pool));
 }
 
-Task<> read_through(Deferring& pool) {
+// Each row: a request of another client about the object. The writer's own needs no flush.
+using Ask = std::function<Task<Result<>>(Deferring&, const Call&)>;
+const std::vector<Ask> requests = {
+    [](Deferring& pool, const Call& from) { return pool.fetch(from, 1); },
+    [](Deferring& pool, const Call& from) { return pool.query(from, 1); },
+    [](Deferring& pool, const Call& from) {
+        return pool.list(from, {.what = object::ListRequest::What::dkeys, .object = {1, 1}});
+    },
+    [](Deferring& pool, const Call& from) {
+        return pool.list(from, {.what = object::ListRequest::What::objects});
+    },
+    [](Deferring& pool, const Call& from) -> Task<Result<>> {
+        object::FetchItem item{.object = {1, 1}, .dkey = object::Dkey::integer(9), .akey = {"a"}};
+        ROS2S_CO_TRY(co_await pool.store->pin(from, pool.container, pool.holder_of(from), item));
+        co_return Result<>();
+    },
+    [](Deferring& pool, const Call& from) -> Task<Result<>> {
+        // The condition fails, which says something, too.
+        object::Transaction transaction{.holder = pool.holder_of(from), .deferred = true};
+        transaction.conditions.push_back({.kind = object::Condition::Kind::absent,
+                                          .object = {1, 1},
+                                          .dkey = object::Dkey::integer(1),
+                                          .akey = {"a"}});
+        const auto done = co_await pool.store->update(from, pool.container, transaction);
+        EXPECT_EQ(done.error().code, Code::condition_failed);
+        co_return Result<>();
+    },
+};
+Task<> ask_as_both(Deferring& pool) {
     co_await pool.start();
-    ServedStore served(*pool.store);
-    EXPECT_FALSE(served.features().deferred);
-    EXPECT_OK(co_await pool.write_deferred(1, 1));
-    EXPECT_OK(co_await served.query(pool.call, pool.container, {1, 1}, {"a"}));
-    EXPECT_EQ(pool.volatile_groups(), 0);
+    for (const Ask& ask : requests) {
+        EXPECT_OK(co_await pool.write_deferred(1, 1));
+        EXPECT_OK(co_await ask(pool, pool.of_writer));
+        EXPECT_TRUE(co_await ask(pool, pool.call)) << "the store's own process";
+        EXPECT_EQ(pool.volatile_groups(), 1);
+        EXPECT_OK(co_await ask(pool, pool.of_other));
+        EXPECT_EQ(pool.volatile_groups(), 0) << &ask - requests.data();
+        EXPECT_OK(co_await pool.write_deferred(1, 1));
+        const Uuid unknown{};
+        const Call of_unknown{.reader = &unknown};
+        if (&ask != &requests.back()) EXPECT_OK(co_await ask(pool, of_unknown));
+        EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
+    }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, OtherProcessLearnsOnlyWhatIsDurable) {
+TEST(Deferred, OtherClientLearnsOnlyWhatIsDurable) {
     Deferring pool;
-    pool.world.run(read_through(pool));
+    pool.world.run(ask_as_both(pool));
+}
+
+Task<> read_another_object(Deferring& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write_deferred(1, 1));
+    EXPECT_OK(co_await pool.fetch(pool.of_other, 2));
+    EXPECT_EQ(pool.volatile_groups(), 1);
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Deferred, RequestForAnotherObjectWaitsForNoFlush) {
+    Deferring pool;
+    pool.world.run(read_another_object(pool));
+}
+
+// The writer's own view is not its own any more.
+Task<> change_it_from_both(Deferring& pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.write_deferred(1, 1));
+    object::Transaction transaction{.holder = {.client = pool.other}, .deferred = true};
+    transaction.operations.push_back({.kind = object::Operation::Kind::touch,
+                                      .object = {1, 1},
+                                      .dkey = object::Dkey::integer(2),
+                                      .akey = {"a"}});
+    EXPECT_OK(co_await pool.store->update(pool.of_other, pool.container, transaction));
+    EXPECT_EQ(pool.volatile_groups(), 0) << "it was told of the first one";
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Deferred, ChangeOfAnotherClientsObjectMakesBothDurable) {
+    Deferring pool;
+    pool.world.run(change_it_from_both(pool));
+}
+
+Task<> lose_power(Deferring& pool) {
+    co_await pool.start();
+    const auto first = co_await pool.store->sync(pool.call, pool.container, {});
+    EXPECT_OK(first);
+    const auto kept = co_await pool.write_deferred(1, 1);
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {*first, kept->epoch}));
+    const auto lost = co_await pool.write_deferred(2, 1);
+    EXPECT_OK(co_await pool.crash_and_open());
+    const auto sync = [&](uint64_t incarnation, object::Epoch last) {
+        return pool.store->sync(pool.call, pool.container, {incarnation, last});
+    };
+    EXPECT_OK(co_await sync(*first, kept->epoch));
+    const auto told = co_await sync(*first, lost->epoch);
+    EXPECT_EQ(told ? Code{} : told.error().code, Code::expired);
+    const uint64_t second = told.error().detail;
+    EXPECT_EQ(*co_await sync(second, {}), second);
+    const auto after = co_await pool.write_deferred(3, 1);
+    EXPECT_GT(after->epoch, lost->epoch) << "its epoch was given again";
+    EXPECT_OK(co_await sync(second, after->epoch));
+    EXPECT_TRUE(co_await sync(*first, after->epoch)) << "it was acknowledged by this incarnation";
+    EXPECT_OK(co_await pool.crash_and_open());
+    EXPECT_TRUE(co_await sync(second, after->epoch)) << "it was durable";
+    const auto unknown = co_await sync(*first, kept->epoch);
+    EXPECT_EQ(unknown ? Code{} : unknown.error().code, Code::expired)
+        << "what the second incarnation lost is not known";
+    EXPECT_OK(co_await pool.close());
+}
+TEST(Deferred, SyncAfterLossOfPowerTellsWhatIsLost) {
+    Deferring pool;
+    pool.world.run(lose_power(pool));
 }
 
 Task<> fail_the_flush(Deferring& pool) {
     co_await pool.start();
-    ServedStore served(*pool.store);
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     pool.disks[0]->set_hook([](const device::SimOperation& operation) {
         return operation.kind == device::SimKind::flush ? device::SimFault::error
                                                         : device::SimFault::none;
     });
-    EXPECT_EQ((co_await pool.store->sync(pool.call)).error().code, Code::io);
+    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {})).error().code, Code::io);
     EXPECT_NE(pool.store->read_only_reason(), "");
     EXPECT_EQ((co_await pool.write_deferred(2, 1)).error().code, Code::read_only);
     // What was acknowledged can be read, by this process only.
     EXPECT_OK(co_await pool.expect(1, 1, 7));
-    EXPECT_EQ((co_await served.query(pool.call, pool.container, {1, 1}, {"a"})).error().code,
-              Code::io);
-    EXPECT_EQ((co_await pool.store->sync(pool.call)).error().code, Code::io);
+    EXPECT_EQ((co_await pool.query(pool.of_other, 1)).error().code, Code::io);
+    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {})).error().code, Code::io);
     pool.disks[0]->set_hook({});
     // It may be lost, and nobody has to sync before the end.
     EXPECT_EQ((co_await pool.close()).error().code, Code::io);

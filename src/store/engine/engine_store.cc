@@ -4,6 +4,7 @@
 
 #include "open_pool.h"
 #include "pool_check.h"
+#include "ros2s/engine/rules/commit_rules.h"
 #include "ros2s/object/chain.h"
 
 namespace ros2s::engine {
@@ -200,28 +201,76 @@ Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, 
     return (part.*request)(call, std::forward<Arguments>(arguments)...);
 }
 
+// Of the object, and of all that a transaction or fetch has.
+uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
+                           object::ContainerId container, object::ObjectId object) {
+    return all.changed_by_others(container, object, *call.reader);
+}
+template <class Items>
+uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
+                           object::ContainerId container, const Items& items) {
+    uint64_t last = 0;
+    for (const auto& each : items) {
+        last = std::max(last, changed_by_others(all, call, container, each.object));
+    }
+    return last;
+}
+
 }  // namespace
+
+// Also if the request failed: the error may say what is there. Here, after the request, the objects
+// are noted whose changes it has seen.
+template <class T, class... Objects>
+Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId container,
+                                   Task<Result<T>> request, Objects... objects) {
+    Result<T> done = co_await std::move(request);
+    Committer& committer = pool_->committer;
+    if (!committer.volatile_objects().any() || !rules.show_durable_only) co_return done;
+    Cores& cores = pool_->base->cores;
+    Core& here = cores.here();
+    const auto wait = [](Committer& committer, const Call& call, object::ContainerId container,
+                         const Objects&... objects) -> Task<Result<>> {
+        const uint64_t last =
+            std::max({uint64_t{0}, changed_by_others(committer.volatile_objects(), call, container,
+                                                     objects)...});
+        co_return co_await committer.make_durable(last);
+    };
+    ROS2S_CO_TRY(co_await at(cores.home(), here, wait(committer, call, container, objects...)));
+    co_return done;
+}
 
 Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
                                   std::span<object::FetchItem> items) {
     if (Caches::concerns(items)) [[unlikely]]
         return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
-    return pool_->reader.fetch(call, container, items);
+    auto fetched = pool_->reader.fetch(call, container, items);
+    if (call.reader == nullptr) return fetched;
+    return shown(call, container, std::move(fetched), items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
-    return at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container,
-                   transaction);
+    auto updated =
+        at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container, transaction);
+    if (call.reader == nullptr) return updated;
+    return shown(call, container, std::move(updated), std::span(transaction.conditions),
+                 std::span(transaction.operations));
 }
 Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::ContainerId container,
                                                   const object::ListRequest& request) {
-    return at_home(pool_->base->cores, pool_->lister, &Lister::list, call, container, request);
+    auto listed =
+        at_home(pool_->base->cores, pool_->lister, &Lister::list, call, container, request);
+    if (call.reader == nullptr) return listed;
+    const bool is_of_all = request.what == object::ListRequest::What::objects;
+    return shown(call, container, std::move(listed),
+                 is_of_all ? object::ObjectId{} : request.object);
 }
 Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::ContainerId container,
                                                     object::ObjectId object,
                                                     const object::Akey& akey) {
-    return at_home(pool_->base->cores, pool_->lister, &Lister::query, call, container, object,
-                   akey);
+    auto found =
+        at_home(pool_->base->cores, pool_->lister, &Lister::query, call, container, object, akey);
+    if (call.reader == nullptr) return found;
+    return shown(call, container, std::move(found), object);
 }
 Task<Result<object::ContainerRecord>> EngineStore::create_container(
     const Call& call, const object::ContainerProperties& properties) {
@@ -265,7 +314,10 @@ Task<Result<object::PoolSpace>> EngineStore::space(const Call& call,
 }
 Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {
-    return at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
+    auto pinned =
+        at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
+    if (call.reader == nullptr) return pinned;
+    return shown(call, container, std::move(pinned), item.object);
 }
 Task<Result<>> EngineStore::fetch_chain(const Call& call, object::ContainerId container,
                                         const object::Holder& holder,
@@ -287,11 +339,14 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
                                                             object::ContainerId container,
                                                             const object::Holder& holder,
                                                             const object::LockRequest& request) {
-    return at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder,
-                   request);
+    auto locked =
+        at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
+    if (call.reader == nullptr) return locked;
+    return shown(call, container, std::move(locked), request.object);
 }
-Task<Result<>> EngineStore::sync(const Call& call) {
-    return at_home(pool_->base->cores, pool_->committer, &Committer::sync, call);
+Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId /*container*/,
+                                         const object::Acknowledged& known) {
+    return at_home(pool_->base->cores, pool_->committer, &Committer::sync, call, known);
 }
 Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call, object::ContainerId container,
                                                     const object::Holder& holder,

@@ -126,7 +126,8 @@ class EngineStore final : public object::ObjectStore {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
-    Task<Result<>> sync(const Call& call) override;
+    Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Acknowledged& known) override;
     Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
                                            const object::Holder& holder,
                                            const object::Listening& listening) override;
@@ -138,6 +139,10 @@ class EngineStore final : public object::ObjectStore {
   private:
     class OpenPool;
     explicit EngineStore(std::unique_ptr<OpenPool> pool);
+    // Waits after the request until what others have changed there is durable.
+    template <class T, class... Objects>
+    Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
+                          Objects... objects);
     std::unique_ptr<OpenPool> pool_;
 };
 

@@ -229,9 +229,9 @@ TEST_F(EngineCheck, BlockBeyondTheSizeIsNamed) {
 
 TEST_F(EngineCheck, EntryFromTheFutureIsNamed) {
     EntryValue entry = decode_entry(pool_.value_at(pool_.key(1))).value();
-    entry.epoch = {1000};
+    entry.epoch = {uint64_t{1} << 40};
     pool_.set(pool_.key(1), encode(entry));
-    pool_.expect_problem(HasSubstr("has epoch 1000, and the pool has reached"));
+    pool_.expect_problem(HasSubstr("has epoch 1099511627776, and the pool has reached"));
 }
 
 TEST_F(EngineCheck, WrongSummaryIsNamed) {

@@ -11,6 +11,10 @@
 namespace ros2s::engine {
 namespace {
 
+// A loss of power may have taken back deferred transactions that clients had seen. Their epochs are
+// never given again. More than a pool commits between two flushes.
+constexpr uint64_t epochs_skipped = uint64_t{1} << 20;
+
 // Blocks per read while looking for records and checking data.
 constexpr uint64_t read_blocks_max = 256;
 // Limits of what stays in memory at once: the index's replies, containers and owners, or the
@@ -490,6 +494,8 @@ Task<Result<>> Recovery::restart(Committer::JournalEnd& journal_end, Report& rep
     // A pool that an earlier program made, and that has no record, has none.
     journal_end.incarnation =
         journal_end.incarnation == 0 ? env_.reactor.secrets().next() : journal_end.incarnation + 1;
+    journal_end.recovered_epoch = journal_end.next_epoch;
+    journal_end.next_epoch += epochs_skipped;
     if (rules.restart_record) {
         const RecordHeader header{
             .pool = journal_end.pool,

@@ -482,7 +482,8 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    const bool deferred = update.transaction.deferred ||
+    const bool deferred = (update.transaction.deferred &&
+                           committer_.may_defer(update.container, update.transaction)) ||
                           (update.claim != nullptr && Caches::has_blocks(update.transaction));
     auto commit =
         co_await committer_.commit(std::move(draft.record()), update.call.trace, deferred);

@@ -65,7 +65,10 @@ class ForwardingStore : public ObjectStore {
                                            const LockRequest& request) override {
         return below_.lock(call, container, holder, request);
     }
-    Task<Result<>> sync(const Call& call) override { return below_.sync(call); }
+    Task<Result<uint64_t>> sync(const Call& call, ContainerId container,
+                                const Acknowledged& known) override {
+        return below_.sync(call, container, known);
+    }
     Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
                                    const Listening& listening) override {
         return below_.listen(call, container, holder, listening);

@@ -12,12 +12,12 @@
 //   durable: an acknowledged write survives a crash. Its Epoch is greater than the epochs of all
 //   transactions that had returned before it was called.
 // - A deferred transaction (Features::deferred) is durable after the next sync(), or after a
-// second.
-//   Until then a loss of power may take it back, with all transactions that have a greater epoch.
-//   The end of the store's process takes nothing back.
+//   second. Until then a loss of power may take it back, with all transactions that have a greater
+//   epoch. The end of the store's process takes nothing back.
 // - fetch, list and query see every transaction that had returned when they were called. They see
-//   nothing of a transaction that is not durable yet, other than of deferred ones. Items of one
-//   fetch may see different epochs.
+//   nothing of a transaction that is not durable yet, other than of deferred ones. A client in
+//   another process sees only its own of these (Call::reader): the store makes those of others
+//   durable first, object by object. Items of one fetch may see different epochs.
 // - Bytes that fail their checksum are never returned: the item's error is `corrupt`.
 #pragma once
 #include <cstdint>
@@ -280,6 +280,12 @@ struct PoolSpace {
     friend bool operator==(const PoolSpace&, const PoolSpace&) = default;
 };
 
+// What a client of a store in another process knows of its deferred transactions.
+struct Acknowledged {
+    uint64_t incarnation = 0;  // of the store, which sync() returned; 0: none yet
+    Epoch last{};              // the greatest that was returned since
+};
+
 struct Features {
     bool multi_object_transactions = false;
     bool conditions = false;
@@ -388,9 +394,13 @@ class ObjectStore {
                                                    const LockRequest& /*request*/) {
         co_return fail(Code::unsupported);
     }
-    // Waits until every transaction that had returned is durable. Errors: io (some are lost, and
-    // the store accepts no updates any more).
-    virtual Task<Result<>> sync(const Call& /*call*/) { co_return Result<>(); }
+    // Waits until every transaction that had returned is durable. Returns the store's incarnation.
+    // Errors: io (some are lost, and the store accepts no updates any more), expired (what the
+    // client had been returned is lost: the store has lost power; detail: its incarnation).
+    virtual Task<Result<uint64_t>> sync(const Call& /*call*/, ContainerId /*container*/,
+                                        const Acknowledged& /*known*/) {
+        co_return uint64_t{0};
+    }
     // Leases (leases.h): a holder that listens may get leases with fetch_chain(). It hears here
     // which of them others wait for, drops what it keeps under these, and gives them back with its
     // next call. The reply comes after listening_max at the latest. What the holder keeps is valid

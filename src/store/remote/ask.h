@@ -33,6 +33,11 @@ Task<Result<T>> ask(rpc::Channel& channel, const Call& call, rpc::CallRequest re
     co_return answer;
 }
 
+// A request without an update name says who asks in its place.
+[[nodiscard]] inline UpdateName reader_in(const Call& call) {
+    return {.client = call.reader == nullptr ? Uuid{} : *call.reader};
+}
+
 [[nodiscard]] constexpr uint16_t number(Method method) { return static_cast<uint16_t>(method); }
 
 }  // namespace ros2s::remote

@@ -217,6 +217,14 @@ inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto
         io.refuse_when(!carry_seals(transaction.operations));
     }
 };
+inline constexpr auto sync_fields = [](auto& io, auto& container, auto& known) {
+    io("container", container.uuid);
+    io("known incarnation (0: none)", known.incarnation);
+    io("greatest epoch since", known.last.value);
+};
+inline constexpr auto synced_fields = [](auto& io, auto& incarnation) {
+    io("incarnation", incarnation);
+};
 inline constexpr auto commit_fields = [](auto& io, auto& commit) {
     io("epoch", commit.epoch.value);
     io("of the commit", commit.time);
@@ -352,6 +360,7 @@ inline constexpr FeatureBit feature_bits[] = {
     {&object::Features::locks, 256},
     {&object::Features::leases, 512},
     {&object::Features::update_leases, 1024},
+    {&object::Features::deferred, 2048},
 };
 inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
     uint64_t bits = 0;

@@ -45,7 +45,8 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
         payload.push_back(operation.window.bytes());
     }
     Buffer body;
-    const rpc::CallRequest request{.method = number(Method::update),
+    const Method method = transaction.deferred ? Method::update_deferred : Method::update;
+    const rpc::CallRequest request{.method = number(method),
                                    .id = {.client = transaction.id.client,
                                           .slot = transaction.id.slot,
                                           .sequence = transaction.id.sequence},
@@ -56,6 +57,16 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
         co_return co_await ask<Commit>(channel_, call, request, leased_commit_fields);
     }
     co_return co_await ask<Commit>(channel_, call, request, commit_fields);
+}
+
+Task<Result<uint64_t>> RemoteStore::sync(const Call& call, ContainerId container,
+                                         const Acknowledged& known) {
+    Buffer body;
+    co_return co_await ask<uint64_t>(channel_, call,
+                                     {.method = number(Method::sync),
+                                      .repeatable = true,
+                                      .body = rpc::build(body, sync_fields, container, known)},
+                                     synced_fields);
 }
 
 // ---- list, query ----------------------------------------------------------------------------
@@ -74,6 +85,7 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
         if (!all.entries.empty()) page.after = all.entries.back().key;
         const size_t before = all.entries.size();
         const rpc::CallRequest wanted{.method = number(Method::list),
+                                      .id = reader_in(call),
                                       .repeatable = true,
                                       .body = rpc::build(body, list_fields, container, page)};
         ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
@@ -100,6 +112,7 @@ Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId contai
     co_return co_await ask<QueryReply>(
         channel_, call,
         {.method = number(Method::query),
+         .id = reader_in(call),
          .repeatable = true,
          .body = rpc::build(body, query_fields, container, object, akey)},
         queried_fields);

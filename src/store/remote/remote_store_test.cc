@@ -402,6 +402,86 @@ Task<> says_what_it_is(Bench& bench) {
 }
 TEST(RemoteStore, FeaturesOfTheServedStoreAreReported) { Bench().run(says_what_it_is); }
 
+// ---- deferred changes -------------------------------------------------------------------------
+
+// Notes who asks, and the deferred updates.
+class AskedStore final : public ForwardingStore {
+  public:
+    using ForwardingStore::ForwardingStore;
+    std::vector<Uuid> readers;
+    std::vector<bool> deferred;
+    std::vector<Acknowledged> synced;
+
+    Task<Result<>> fetch(const Call& call, ContainerId container,
+                         std::span<FetchItem> items) override {
+        readers.push_back(*call.reader);
+        return below().fetch(call, container, items);
+    }
+    Task<Result<ListReply>> list(const Call& call, ContainerId container,
+                                 const ListRequest& request) override {
+        readers.push_back(*call.reader);
+        return below().list(call, container, request);
+    }
+    Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
+                                   const Akey& akey) override {
+        readers.push_back(*call.reader);
+        return below().query(call, container, object, akey);
+    }
+    Task<Result<Commit>> update(const Call& call, ContainerId container,
+                                const Transaction& transaction) override {
+        readers.push_back(*call.reader);
+        deferred.push_back(transaction.deferred);
+        return below().update(call, container, transaction);
+    }
+    Task<Result<uint64_t>> sync(const Call&, ContainerId, const Acknowledged& known) override {
+        synced.push_back(known);
+        if (known.incarnation == 1) co_return fail(Code::expired, 2);
+        co_return uint64_t{2};
+    }
+};
+
+Task<> defers(Bench& bench) {
+    AskedStore asked(bench.behind);
+    co_await bench.wired.serve(asked, &bench.policy);
+    co_await bench.wired.connect();
+    ObjectStore& store = bench.store();
+    bench.container = (co_await store.create_container({}, {.label = "c"}))->id;
+    const Uuid client{.bytes = {7}};
+    const Call from{.reader = &client};
+    const AkeyAddress place{first_object, "d", "a"};
+    Batch batch = Batch().by({.client = client}).deferred().write(place, 0, "text");
+    EXPECT_TRUE(co_await store.update(from, bench.container, batch.transaction()));
+    Batch durable = Batch().by({.client = client}).write(place, 0, "text");
+    EXPECT_TRUE(co_await store.update(from, bench.container, durable.transaction()));
+    EXPECT_EQ(asked.deferred, (std::vector{true, false}));
+    std::string got(4, ' ');
+    FetchItem item{.object = first_object,
+                   .dkey = {"d"},
+                   .akey = {"a"},
+                   .extent = {0, 4},
+                   .window = Window::local(std::as_writable_bytes(std::span(got)))};
+    EXPECT_TRUE(co_await store.fetch(from, bench.container, {&item, 1}));
+    EXPECT_TRUE(co_await store.query(from, bench.container, first_object, {"a"}));
+    EXPECT_TRUE(co_await store.list(from, bench.container,
+                                    {.what = ListRequest::What::dkeys, .object = first_object}));
+    EXPECT_EQ(asked.readers, std::vector(5, client));
+    EXPECT_TRUE(co_await store.fetch({}, bench.container, {&item, 1}));
+    EXPECT_TRUE(asked.readers.back().is_nil()) << "the server knows nobody";
+    const auto lost = co_await store.sync({}, bench.container, {1, {5}});
+    EXPECT_TRUE(!lost && lost.error().code == Code::expired && lost.error().detail == 2);
+    EXPECT_EQ(co_await store.sync({}, bench.container, {2, {6}}), 2U);
+    EXPECT_EQ(asked.synced.back().last, Epoch{6});
+    bench.policy.denies = true;
+    EXPECT_FALSE(co_await store.sync({}, bench.container, {}));
+    EXPECT_EQ(asked.synced.size(), 2U);
+    co_await bench.wired.disconnect();
+    co_await bench.wired.stop_serving();
+}
+TEST(RemoteStore, DeferredUpdatesAndTheClientThatAsksReachTheStore) {
+    Bench bench;
+    bench.world.run(defers(bench));
+}
+
 // ---- damage on the way ------------------------------------------------------------------------
 
 // A flip may also lose a message of the fabric, which is not repeated within a connection.

@@ -104,6 +104,13 @@ void read(Method method, ConstBytes body) {
             }
             break;
         }
+        case Method::sync: {
+            Acknowledged known;
+            if (rpc::read(body, sync_fields, container, known)) {
+                same(rpc::build(buffer, sync_fields, container, known), body);
+            }
+            break;
+        }
         default: break;
     }
 }
@@ -112,6 +119,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 16), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 17), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -37,9 +37,11 @@ void StoreServerMetrics::visit(const MetricVisitor& visit) const {
 admission::Work work_of(const rpc::Request& request) {
     switch (static_cast<Method>(request.method())) {
         case Method::update:
+        case Method::update_deferred:
             return request.payload_bytes() > 0 ? admission::Work::write : admission::Work::change;
         case Method::create_container:
-        case Method::destroy_container: return admission::Work::change;
+        case Method::destroy_container:
+        case Method::sync: return admission::Work::change;
         case Method::pin:
         case Method::fetch_chain: return admission::Work::look;  // their payload is values
         default: return request.sink_bytes() > 0 ? admission::Work::read : admission::Work::look;
@@ -167,6 +169,20 @@ Call named(const rpc::Request& request, const UpdateName& name) {
     return call;
 }
 
+// A request's call with the client that asks. A request without an update name has it in its place.
+struct AskedBy {
+    explicit AskedBy(const rpc::Request& request) : AskedBy(request, request.operation().client) {}
+    AskedBy(const rpc::Request& request, const Uuid& client)
+        : reader(client), call(request.call()) {
+        call.reader = &reader;
+    }
+    AskedBy(const AskedBy&) = delete;
+    AskedBy& operator=(const AskedBy&) = delete;
+
+    const Uuid reader;
+    Call call;
+};
+
 // Without the client, which the request names.
 Holder holder_of(const rpc::Request& request) {
     return {.client = {}, .session = request.guest().session, .owner = request.guest().owner};
@@ -200,12 +216,14 @@ Task<Result<>> refuse(Code code, uint64_t detail = 0) { co_return fail(code, det
 // The caller still has to reply with an error.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     const auto method = static_cast<Method>(request.method());
-    if (method != Method::update && request.payload_bytes() > 0) return refuse(Code::invalid);
+    const bool is_update = method == Method::update || method == Method::update_deferred;
+    if (!is_update && request.payload_bytes() > 0) return refuse(Code::invalid);
     switch (method) {
         case Method::fetch: metrics_.fetches.add(); return fetch(request, work);
         case Method::pin: metrics_.fetches.add(); return pin(request, work);
         case Method::fetch_chain: metrics_.fetches.add(); return fetch_chain(request, work);
-        case Method::update: metrics_.updates.add(); return update(request, work);
+        case Method::update:
+        case Method::update_deferred: metrics_.updates.add(); return update(request, work);
         case Method::list: metrics_.lists.add(); return list(request, work);
         default: metrics_.others.add();
     }
@@ -220,6 +238,7 @@ Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
         case Method::pinned_again: return pinned_again(request, work);
         case Method::lock: return lock(request, work);
         case Method::listen: return listen(request, work);
+        case Method::sync: return sync(request, work);
         default: return refuse(Code::unsupported, request.method());
     }
 }
@@ -300,13 +319,14 @@ Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& wo
 // ---- objects --------------------------------------------------------------------------------
 
 Task<Result<>> StoreServer::query(rpc::Request& request, Workspace& work) {
+    const AskedBy asked(request);
     ObjectId object;
     Akey akey;
     ROS2S_CO_TRY(read(rpc::read(request.body(), query_fields, work.container, object, akey)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
-                        co_await store_.query(request.call(), work.container, object, akey));
+                        co_await store_.query(asked.call, work.container, object, akey));
     co_await request.reply(rpc::build(work.body, queried_fields, reply));
     co_return Result<>{};
 }
@@ -343,8 +363,9 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
         rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
-    ROS2S_CO_TRY_ASSIGN(const auto in_the_way,
-                        co_await store_.lock(request.call(), work.container, holder, wanted));
+    ROS2S_CO_TRY_ASSIGN(
+        const auto in_the_way,
+        co_await store_.lock(AskedBy(request, holder.client).call, work.container, holder, wanted));
     co_await request.reply(rpc::build(work.body, object::lock_reply_fields, in_the_way));
     co_return Result<>{};
 }
@@ -364,6 +385,17 @@ Task<Result<>> StoreServer::listen(rpc::Request& request, Workspace& work) {
     co_return Result<>{};
 }
 
+Task<Result<>> StoreServer::sync(rpc::Request& request, Workspace& work) {
+    Acknowledged known;
+    ROS2S_CO_TRY(read(rpc::read(request.body(), sync_fields, work.container, known)));
+    if (!permits(request, work.container, Use::read))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    ROS2S_CO_TRY_ASSIGN(const uint64_t incarnation,
+                        co_await store_.sync(request.call(), work.container, known));
+    co_await request.reply(rpc::build(work.body, synced_fields, incarnation));
+    co_return Result<>{};
+}
+
 // ---- fetch ----------------------------------------------------------------------------------
 
 Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
@@ -372,7 +404,8 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    ROS2S_CO_TRY(co_await store_.fetch(request.call(), work.container, work.items));
+    const AskedBy asked(request);
+    ROS2S_CO_TRY(co_await store_.fetch(asked.call, work.container, work.items));
     co_return co_await send_fetched(
         request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
@@ -385,7 +418,8 @@ Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    ROS2S_CO_TRY(co_await store_.pin(request.call(), work.container, holder, work.items.front()));
+    const AskedBy asked(request, holder.client);
+    ROS2S_CO_TRY(co_await store_.pin(asked.call, work.container, holder, work.items.front()));
     co_return co_await send_fetched(
         request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
@@ -398,8 +432,9 @@ Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) 
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    ROS2S_CO_TRY(co_await store_.fetch_chain(request.call(), work.container, holder, work.items,
-                                             work.links));
+    const AskedBy asked(request, holder.client);
+    ROS2S_CO_TRY(
+        co_await store_.fetch_chain(asked.call, work.container, holder, work.items, work.links));
     co_return co_await send_fetched(request, work,
                                     rpc::build(work.body, chained_fields, work.items, work.links),
                                     memory.bytes());
@@ -465,6 +500,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     transaction.id = name_of(request, transaction.id.owner, transaction.id.digest);
     transaction.is_new = !request.repeated();
+    transaction.deferred = static_cast<Method>(request.method()) == Method::update_deferred;
     transaction.holder.session = request.guest().session;
     transaction.holder.owner = request.guest().owner;
     // A store copies the payload before it compares and keeps it, so the client's memory can be
@@ -485,8 +521,9 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     }
     if (!rest.empty()) co_return fail(Code::invalid);
     if (!theirs) ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
+    const AskedBy asked(request, transaction.holder.client);
     ROS2S_CO_TRY_ASSIGN(const Commit commit,
-                        co_await store_.update(request.call(), work.container, transaction));
+                        co_await store_.update(asked.call, work.container, transaction));
     if (theirs) theirs->end();
     if (commit.replayed) metrics_.replayed.add();
     co_await request.reply(encode_commit(work.body, commit, wants_lease(transaction)));
@@ -498,8 +535,9 @@ Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     work.list.limit = std::min(work.list.limit, list_entries_max);
+    const AskedBy asked(request);
     ROS2S_CO_TRY_ASSIGN(const ListReply reply,
-                        co_await store_.list(request.call(), work.container, work.list));
+                        co_await store_.list(asked.call, work.container, work.list));
     // At least, if the store does not count.
     uint64_t& looked = *request.call().entries_looked;
     looked = std::max<uint64_t>(looked, reply.entries.size());

@@ -127,6 +127,7 @@ class StoreServer final : public rpc::Service {
     Task<Result<>> pinned_again(rpc::Request& request, Workspace& work);
     Task<Result<>> lock(rpc::Request& request, Workspace& work);
     Task<Result<>> listen(rpc::Request& request, Workspace& work);
+    Task<Result<>> sync(rpc::Request& request, Workspace& work);
     Task<Result<>> fetch(rpc::Request& request, Workspace& work);
     Task<Result<>> pin(rpc::Request& request, Workspace& work);
     Task<Result<>> fetch_chain(rpc::Request& request, Workspace& work);

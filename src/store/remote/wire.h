@@ -33,9 +33,11 @@ enum class Method : uint16_t {
     pinned_again = 13,
     lock = 14,
     listen = 15,
+    sync = 16,
+    update_deferred = 17,  // an update that may be answered before it is durable
 };
 // By method, from 1 on; for metrics and people.
-inline constexpr std::array<std::string_view, 15> method_names{"describe",
+inline constexpr std::array<std::string_view, 17> method_names{"describe",
                                                                "fetch",
                                                                "update",
                                                                "list",
@@ -49,7 +51,9 @@ inline constexpr std::array<std::string_view, 15> method_names{"describe",
                                                                "fetch_chain",
                                                                "pinned_again",
                                                                "lock",
-                                                               "listen"};
+                                                               "listen",
+                                                               "sync",
+                                                               "update_deferred"};
 
 using rpc::Buffer;
 

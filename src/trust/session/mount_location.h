@@ -22,6 +22,8 @@ class MountLocator {
     [[nodiscard]] virtual std::string storage() const { return {}; }
     // The mount lends leases as it did at first, to a client that decides by the same users.
     [[nodiscard]] virtual bool may_lease() const { return true; }
+    // As fs::FileSystem, at its present location.
+    [[nodiscard]] virtual bool is_deferred() const { return false; }
     // Call it after a request at `from` failed with `stale` or was lost. Waits while the client
     // reconnects to the server. Success: the mount has moved; send the request to the new location.
     // Errors are final: stale (the mount exists, but the request's node or handle does not), denied

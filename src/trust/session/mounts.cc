@@ -237,7 +237,7 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     const bool lends = may_lend && lending;
     if (may_lend && !lending) answers_.counters.refused.add();
     const MountedContainer which{pool, container, source_.authority_for(session, scope.read_only),
-                                 lends ? id : MountId{}};
+                                 lends ? id : MountId{}, lends && !scope.durable};
     ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
     std::string directories = directories_of(scope.subtrees);

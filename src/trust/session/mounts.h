@@ -53,7 +53,8 @@ struct MountId {
 struct MountedContainer {
     std::string pool, container;
     Authority authority{};
-    MountId own{};                                                              // 0: shared
+    MountId own{};        // 0: shared
+    bool defers = false;  // as fs::DfsOptions; only if it is one mount's own
     [[nodiscard]] std::string place() const { return pool + "/" + container; }  // for people
     friend auto operator<=>(const MountedContainer&, const MountedContainer&) = default;
 };
@@ -236,6 +237,7 @@ struct MountScope {
     rights::UserMapping users{};
     std::vector<access::Subtree> subtrees{};  // empty: the whole container
     bool wants_leases = false;
+    bool durable = false;  // each change, also if the container has durability=fsync
     // Its client can decide as this side does what its users may do.
     [[nodiscard]] bool may_have_leases() const {
         return wants_leases && subtrees.empty() && users.keeps_numbers();
@@ -268,6 +270,12 @@ class Mounts final : public SessionWatcher {
     [[nodiscard]] bool lends(SessionId session, MountId id) const {
         const auto found = mounts_.find({session, id});
         return found != mounts_.end() && found->second->leases() != nullptr;
+    }
+
+    // Its changes are durable only at fsync (fs::FileSystem::is_deferred()).
+    [[nodiscard]] bool defers(SessionId session, MountId id) const {
+        const auto found = mounts_.find({session, id});
+        return found != mounts_.end() && found->second->file_system().is_deferred();
     }
 
     // See FileSystemSource.

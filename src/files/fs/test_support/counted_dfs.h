@@ -68,9 +68,10 @@ class CountingStore final : public object::ForwardingStore {
         }
         co_return co_await below().update(call, container, transaction);
     }
-    Task<Result<>> sync(const Call& call) override {
+    Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Acknowledged& known) override {
         ++syncs;
-        return below().sync(call);
+        return below().sync(call, container, known);
     }
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
                                          const object::ListRequest& request) override {

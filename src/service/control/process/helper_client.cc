@@ -131,17 +131,18 @@ Task<Result<std::optional<Duration>>> HelperClient::delegate(const Call& call, s
 }
 
 Task<Result<MountedAt>> HelperClient::mount(const Call& call, session::SessionId id,
-                                            std::string container, bool read_only, Report& report) {
+                                            std::string container, MountAs how, Report& report) {
     ROS2S_CO_TRY_ASSIGN(auto reply, co_await ask(call,
                                                  {.what = HelperCall::mount,
                                                   .session = id,
                                                   .container = std::move(container),
-                                                  .read_only = read_only},
+                                                  .how = how},
                                                  report));
     co_return MountedAt{.id = reply.mount,
                         .storage = std::move(reply.storage),
                         .lends_leases = reply.lends_leases,
-                        .squashes_root = reply.squashes_root};
+                        .squashes_root = reply.squashes_root,
+                        .is_deferred = reply.is_deferred};
 }
 
 Task<Result<>> HelperClient::unmount(const Call& call, session::SessionId id,

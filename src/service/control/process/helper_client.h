@@ -31,7 +31,7 @@ class HelperClient final : public SessionClient {
     Task<Result<std::optional<Duration>>> delegate(const Call& call, std::string pool,
                                                    capability::Use use, Report& report) override;
     Task<Result<MountedAt>> mount(const Call& call, session::SessionId id, std::string container,
-                                  bool read_only, Report& report) override;
+                                  MountAs how, Report& report) override;
     Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                            Report& report) override;
 

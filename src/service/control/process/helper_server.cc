@@ -144,11 +144,12 @@ Task<Result<>> HelperServer::perform(const Call& call, HelperRequest request, He
         case HelperCall::mount: {
             ROS2S_CO_TRY_ASSIGN(auto mounted, co_await client->mount(call, request.session,
                                                                      std::move(request.container),
-                                                                     request.read_only, report));
+                                                                     request.how, report));
             reply.mount = mounted.id;
             reply.storage = std::move(mounted.storage);
             reply.lends_leases = mounted.lends_leases;
             reply.squashes_root = mounted.squashes_root;
+            reply.is_deferred = mounted.is_deferred;
             break;
         }
         case HelperCall::unmount:

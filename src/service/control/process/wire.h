@@ -32,7 +32,7 @@ struct HelperRequest {
     session::SessionId session{};
     session::MountId mount{};
     std::string container;
-    bool read_only = false;
+    MountAs how;
     capability::Use use;
 };
 
@@ -44,7 +44,7 @@ struct HelperReply {
     int64_t ticket_ns = 0;   // its lifetime
     int64_t period_ns = -1;  // idle_max, keep_alive's and delegate's result; -1: none
     session::MountId mount{};
-    bool lends_leases = false, squashes_root = false;
+    bool lends_leases = false, squashes_root = false, is_deferred = false;
 };
 
 inline constexpr size_t helper_text_max = 16 << 10;
@@ -72,7 +72,8 @@ inline constexpr auto helper_request_fields = [](auto& io, auto& request) {
     io("session", request.session.value);
     io("mount", request.mount.value);
     io.text("container", request.container, helper_text_max);
-    io("read only", request.read_only);
+    io("read only", request.how.read_only);
+    io("durable", request.how.durable);
     io("rights", request.use.rights.bits);
     io("directories", request.use.directories);
     io.text("containers of the rights", request.use.container.text, helper_text_max);
@@ -89,6 +90,7 @@ inline constexpr auto helper_reply_fields = [](auto& io, auto& reply) {
     io.text("storage", reply.storage, helper_text_max);
     io("lends leases", reply.lends_leases);
     io("squashes root", reply.squashes_root);
+    io("deferred", reply.is_deferred);
     io("lifetime of the ticket in nanoseconds", reply.ticket_ns);
     io("period in nanoseconds", reply.period_ns);
     io("mount", reply.mount.value);

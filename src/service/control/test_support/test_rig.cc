@@ -220,8 +220,8 @@ session::MountId Rig::mount(ControlClient& client, session::SessionId session,
                             const std::string& container, bool read_only) {
     Report report;
     const Call call;
-    const auto mounted =
-        here([&] { return client.mount(call, session, container, read_only, report); });
+    const auto mounted = here(
+        [&] { return client.mount(call, session, container, {.read_only = read_only}, report); });
     EXPECT_TRUE(mounted) << report.text();
     return mounted ? mounted->id : session::MountId{};
 }
