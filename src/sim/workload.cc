@@ -123,7 +123,8 @@ namespace {
 Task<> send_copy(Run& run, Transaction transaction, bool is_new,
                  std::optional<Result<Commit>>& reply) {
     transaction.is_new = is_new;
-    const Call call{.reader = transaction.deferred ? &transaction.id.client : nullptr};
+    const StoreClient self{.id = transaction.id.client};
+    const Call call{.client = transaction.deferred ? &self : nullptr};
     Result<Commit> commit = co_await run.store.update(call, run.container, transaction);
     if (!run.crashed) reply = commit;
 }
@@ -254,8 +255,8 @@ Task<> WorkloadClient::read(Run& run) {
     }
     // In the store's process, in another one, or there as the client that it is.
     const uint64_t where = options_.deferred ? random_.below(3) : 0;
-    const Uuid unknown{};
-    const Call call{.reader = where == 0 ? nullptr : where == 1 ? &unknown : &id_};
+    const StoreClient client{.id = where == 1 ? Uuid{} : id_};
+    const Call call{.client = where == 0 ? nullptr : &client};
     const auto fetched = co_await run.store.fetch(call, run.container, items);
     if (run.crashed) co_return;
     for (size_t i = 0; i < items.size(); ++i) {

@@ -28,6 +28,14 @@ struct Leased {
     friend bool operator==(const Leased&, const Leased&) = default;
 };
 
+// A client of a store. It is shown its own changes before they are durable, and those of others
+// only then.
+struct StoreClient {
+    Uuid id;  // nil: unknown
+    // Of the store, as the client knows it (ObjectStore::sync()). 0: it does not matter.
+    uint64_t incarnation = 0;
+};
+
 struct Call {
     Time deadline = Time::max();
     StopToken stop{};
@@ -45,9 +53,8 @@ struct Call {
     // For a caller that keeps results: the file system adds the leases that cover them. Null: it
     // takes no leases.
     std::vector<Leased>* leases = nullptr;
-    // The client of a store that asks, if it is not in the store's process: it is shown its own
-    // changes before they are durable, and those of others only then. Nil: it is unknown.
-    const Uuid* reader = nullptr;
+    // Null: the store's own process asks.
+    const StoreClient* client = nullptr;
 
     // For points where a request can still be abandoned without harm. Errors: cancelled, deadline.
     [[nodiscard]] Result<> check(Time now) const {

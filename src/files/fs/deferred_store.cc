@@ -4,61 +4,91 @@
 
 namespace ros2s::fs {
 
+class DeferredStore::Asking {
+  public:
+    Asking(const Call& call, const DeferredStore& store)
+        : client_{.id = store.client_, .incarnation = store.known_.incarnation}, call_(call) {
+        call_.client = &client_;
+    }
+    Asking(const Asking&) = delete;
+    Asking& operator=(const Asking&) = delete;
+    [[nodiscard]] const Call& call() const { return call_; }
+
+  private:
+    const StoreClient client_;
+    Call call_;
+};
+
 Task<Result<>> DeferredStore::fetch(const Call& call, object::ContainerId container,
                                     std::span<object::FetchItem> items) {
-    const Call asked = asked_by_client(call);
-    co_return co_await below().fetch(asked, container, items);
+    const Asking asking(call, *this);
+    co_return co_await below().fetch(asking.call(), container, items);
 }
 
 bool DeferredStore::post_fetch(const Call& call, object::ContainerId container,
                                object::FetchItem& item, object::PostedFetch& fetch) {
-    return below().post_fetch(asked_by_client(call), container, item, fetch);
+    const Asking asking(call, *this);
+    return below().post_fetch(asking.call(), container, item, fetch);
 }
 
 Task<Result<object::ListReply>> DeferredStore::list(const Call& call, object::ContainerId container,
                                                     const object::ListRequest& request) {
-    const Call asked = asked_by_client(call);
-    co_return co_await below().list(asked, container, request);
+    const Asking asking(call, *this);
+    co_return co_await below().list(asking.call(), container, request);
 }
 
 Task<Result<object::QueryReply>> DeferredStore::query(const Call& call,
                                                       object::ContainerId container,
                                                       object::ObjectId object,
                                                       const object::Akey& akey) {
-    const Call asked = asked_by_client(call);
-    co_return co_await below().query(asked, container, object, akey);
+    const Asking asking(call, *this);
+    co_return co_await below().query(asking.call(), container, object, akey);
 }
 
 Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::ContainerId container,
                                                    const object::Transaction& transaction) {
-    const auto done = co_await below().update(call, container, transaction);
-    if (!done || !transaction.deferred) co_return done;
-    if (era_ != pins_era()) {
-        // The server may have been started again since the last time. It is asked about what was
-        // acknowledged before that, and then about this one.
-        if (!is_unsure()) known_.last = done->epoch;
-        (void)co_await make_durable(call);
+    const Asking asking(call, *this);
+    const uint64_t losses = losses_;
+    const auto done = co_await below().update(asking.call(), container, transaction);
+    if (done) {
+        if (transaction.deferred) known_.last = std::max(known_.last, done->epoch);
+        co_return done;
     }
-    known_.last = std::max(known_.last, done->epoch);
-    co_return done;
+    const bool is_another = done.error().code == Code::expired && done.error().detail != 0;
+    if (!is_another || !transaction.deferred) co_return done;
+    ROS2S_CO_TRY(co_await make_durable(call));
+    if (losses_ != losses) co_return fail(Code::io);
+    co_return co_await update_again(call, container, transaction);
+}
+
+// The server was started again and has lost nothing. It may have done the update before that.
+Task<Result<object::Commit>> DeferredStore::update_again(const Call& call,
+                                                         object::ContainerId container,
+                                                         const object::Transaction& transaction) {
+    object::Transaction again = transaction;
+    again.is_new = false;
+    co_return co_await update(call, container, again);
 }
 
 Task<Result<>> DeferredStore::make_durable(const Call& call) {
-    const object::Acknowledged asked = known_;
-    const uint64_t era = pins_era();
-    const auto synced = co_await below().sync(call, container_, asked);
-    const bool is_lost = !synced && synced.error().code == Code::expired;
-    if (!synced && !is_lost) co_return fail(synced.error());
-    // Another call may have been told of this loss, too.
-    if (is_lost && known_.incarnation == asked.incarnation) {
+    for (;;) {
+        const object::Acknowledged asked = known_;
+        const auto synced = co_await below().sync(call, container_, asked);
+        const bool is_lost = !synced && synced.error().code == Code::expired;
+        if (!synced && !is_lost) co_return fail(synced.error());
+        const uint64_t now = is_lost ? synced.error().detail : *synced;
+        // Another call had the same answer.
+        if (known_.incarnation != asked.incarnation) continue;
+        // The old incarnation acknowledged more while it was asked.
+        const bool is_old = now != asked.incarnation && asked.incarnation != 0;
+        if (is_old && !is_lost && known_.last != asked.last) continue;
+        known_.incarnation = now;
+        if (is_old || known_.last == asked.last) known_.last = {};
+        if (!is_lost) co_return Result<>();
         ++losses_;
         tell_();
+        co_return fail(Code::io);
     }
-    known_.incarnation = is_lost ? synced.error().detail : *synced;
-    era_ = era;
-    if (known_.last == asked.last) known_.last = {};
-    if (is_lost) co_return fail(Code::io);
-    co_return Result<>();
 }
 
 }  // namespace ros2s::fs

@@ -1,9 +1,12 @@
-// DeferredStore: the store, in another process, of a mount whose changes are deferred
-// (durability=fsync). It says with each request which client asks, so that the store shows the
-// client its own changes before they are durable. And it learns whether a loss of power has taken
-// back any that were acknowledged.
+// DeferredStore: the store of a mount whose container has durability=fsync. It says with each
+// request which client asks, so that the store shows the client its own changes before they are
+// durable, and those of others only then. And it learns whether a loss of power of the store's
+// server has taken back changes that were acknowledged.
 //
 // Part of a mount, which owns it. The store below outlives it. Used on the mount's core.
+//
+// Invariant: no deferred change is made after a loss before the loss was told. The client names the
+// incarnation of the store that it knows, and another one refuses the change.
 #pragma once
 #include <functional>
 
@@ -18,7 +21,7 @@ class DeferredStore final : public object::ForwardingStore {
                   std::function<void()> tell)
         : ForwardingStore(below), container_(container), client_(client), tell_(std::move(tell)) {}
 
-    // How often changes were lost. Each file that was open then tells it once.
+    // How often changes were lost. Files that were open then tell it once each.
     [[nodiscard]] uint64_t losses() const { return losses_; }
     // The last acknowledged change may not be durable.
     [[nodiscard]] bool is_unsure() const { return known_.last.value != 0; }
@@ -27,6 +30,7 @@ class DeferredStore final : public object::ForwardingStore {
                          std::span<object::FetchItem> items) override;
     bool post_fetch(const Call& call, object::ContainerId container, object::FetchItem& item,
                     object::PostedFetch& fetch) override;
+    // Errors also: io (earlier changes are lost, and this one was not made).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override;
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
@@ -34,21 +38,18 @@ class DeferredStore final : public object::ForwardingStore {
     Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
                                            object::ObjectId object,
                                            const object::Akey& akey) override;
-    // As ObjectStore::sync(). Errors also: io (changes are lost; losses() has counted it).
+    // As ObjectStore::sync(). Before the first update. Errors also: io (changes are lost).
     Task<Result<>> make_durable(const Call& call);
 
   private:
-    [[nodiscard]] Call asked_by_client(const Call& call) const {
-        Call asked = call;
-        asked.reader = &client_;
-        return asked;
-    }
+    class Asking;  // a call of this client
+    Task<Result<object::Commit>> update_again(const Call& call, object::ContainerId container,
+                                              const object::Transaction& transaction);
 
     const object::ContainerId container_;
     const Uuid client_;
     const std::function<void()> tell_;
     object::Acknowledged known_;
-    uint64_t era_ = 0;  // ObjectStore::pins_era() in which the incarnation was asked for
     uint64_t losses_ = 0;
 };
 

@@ -16,6 +16,7 @@ class RestartedStore final : public object::ForwardingStore {
         ++era_;
         lost_ = lost;
     }
+    bool lose_later = false;  // what is asked for after the next sync()
     uint64_t syncs = 0;
     Uuid reader;  // of the last fetch
 
@@ -27,15 +28,26 @@ class RestartedStore final : public object::ForwardingStore {
     uint64_t pins_era() const override { return era_; }
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<FetchItem> items) override {
-        reader = call.reader == nullptr ? Uuid{} : *call.reader;
+        reader = call.client == nullptr ? Uuid{} : call.client->id;
         co_return co_await below().fetch(call, container, items);
     }
+    Task<Result<Commit>> update(const Call& call, object::ContainerId container,
+                                const object::Transaction& transaction) override {
+        if (transaction.deferred && call.client->incarnation != incarnation_) {
+            co_return fail(Code::expired, incarnation_);
+        }
+        co_return co_await below().update(call, container, transaction);
+    }
+    // Runs once, while the next sync() is on its way.
+    std::function<Task<>()> meanwhile;
     Task<Result<uint64_t>> sync(const Call&, object::ContainerId,
                                 const object::Acknowledged& known) override {
         ++syncs;
+        if (auto run = std::exchange(meanwhile, {})) co_await run();
         const bool is_of_before = known.incarnation != incarnation_ && known.incarnation != 0;
-        if (is_of_before && lost_ && known.last.value != 0)
-            co_return fail(Code::expired, incarnation_);
+        const bool is_lost = lost_ && known.last.value != 0;
+        lost_ = lost_ || std::exchange(lose_later, false);
+        if (is_of_before && is_lost) co_return fail(Code::expired, incarnation_);
         co_return incarnation_;
     }
 
@@ -114,13 +126,46 @@ TEST_F(DeferredMounts, RestartWithoutLossTellsNothing) {
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
 }
 
-TEST_F(DeferredMounts, LossBetweenTwoWritesIsToldAlthoughTheSecondSucceeded) {
-    const FileHandle file = open("f");
+TEST_F(DeferredMounts, ChangeAfterALossIsNotMadeBeforeTheLossWasTold) {
+    const FileHandle file = open("old");
     EXPECT_EQ(write(file), std::nullopt);
     restarted_.restart(true);
-    EXPECT_EQ(write(file), std::nullopt) << "nobody knows of the loss before";
-    EXPECT_EQ(fsync(file), Code::io);
+    const auto renamed =
+        world_.run(files_->rename(call_, root_node, "old", root_node, "new", RenameFlags{}));
+    EXPECT_EQ(outcome_of(renamed), Code::io);
+    EXPECT_TRUE(world_.run(files_->lookup(call_, root_node, "old")));
+    EXPECT_EQ(write(file), Code::io) << "its user does not know yet";
+    EXPECT_EQ(write(file), std::nullopt);
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+// The old server acknowledges a write while it is asked for the one before, and then loses both.
+TEST_F(DeferredMounts, WriteDuringASyncThatTheOldServerDidNotAnswerIsNotMissed) {
+    const FileHandle first = open("first"), second = open("second");
+    EXPECT_EQ(write(first), std::nullopt);
+    restarted_.meanwhile = [&]() -> Task<> {
+        std::string bytes = "x";
+        EXPECT_TRUE(co_await files_->pwrite(
+            call_, second, Window::local(std::as_writable_bytes(std::span(bytes))), 0));
+        restarted_.restart(false);
+        restarted_.lose_later = true;
+    };
+    EXPECT_EQ(fsync(first), Code::io);
+    for (const FileHandle each : {first, second}) {
+        (void)world_.run(files_->close(call_, each));
+    }
+}
+
+TEST_F(DeferredMounts, FileOpenedAfterALossTellsItIfNobodyHas) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+    restarted_.restart(true);
+    pass_seconds(3);
+    const FileHandle again = open("f");
+    EXPECT_EQ(fsync(again), Code::io);
+    EXPECT_EQ(fsync(again), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, again)));
 }
 
 TEST_F(DeferredMounts, SyncedWriteIsNotMissedAfterALoss) {

@@ -44,7 +44,8 @@ Result<Opened> DfsMount::add_handle(const Call& call, NodeState& state, OpenFlag
     file->clears =
         flags.keeps_set_ids ? SetIds::none : cleared_by_writer(call.caller, attributes.gid);
     file->known_end = attributes.size;
-    if (deferred_) file->losses_told = deferred_->losses();
+    // If nobody knows of a loss yet, the next user does (as errseq_t of Linux).
+    file->losses_told = loss_told_;
     ++state.handles;
     return Opened{.handle = handles_.add(std::move(file)), .attributes = attributes};
 }
@@ -120,7 +121,7 @@ Task<Result<>> DfsMount::close(const Call&, FileHandle handle) {
     while (file->in_flight > 0) co_await file->idle;
     NodeState& state = file->node;
     if (!file->lock_owners.empty()) co_await release_locks(*file);
-    const Result<> told = tell_loss(*file);
+    const Result<> told = file->flags.write ? tell_loss(*file) : Result<>();
     --state.handles;
     if (store_.pins_era() == 0 || state.orphaned) {
         co_await unpin(state);
@@ -149,12 +150,10 @@ Task<Result<>> DfsMount::sync(const Call& call) {
     co_return Result<>();
 }
 
-Result<> DfsMount::tell_loss(OpenFile& file) const {
-    if (!deferred_ || !file.flags.write) return {};
-    const bool is_told =
-        std::exchange(file.losses_told, deferred_->losses()) == deferred_->losses();
-    if (!is_told) return fail(Code::io);
-    return {};
+Result<> DfsMount::tell_loss(OpenFile& file) {
+    if (!deferred_ || file.losses_told == deferred_->losses()) return {};
+    loss_told_ = file.losses_told = deferred_->losses();
+    return fail(Code::io);
 }
 
 Task<Result<std::vector<DirectoryEntry>>> DfsMount::readdir(const Call& call, FileHandle handle,

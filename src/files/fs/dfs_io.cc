@@ -269,7 +269,11 @@ Task<Result<uint64_t>> DfsMount::pwrite(const Call& call, FileHandle handle, Win
         written = co_await write_chunks(call, state, from, offset, sums);
     }
     state.writers.release(units);
-    if (!written) co_return written;
+    if (!written) {
+        // The error may be that of a loss, which this file's user then knows.
+        if (written.error().code == Code::io) (void)tell_loss(*file);
+        co_return written;
+    }
     if (file->flags.sync && is_deferred_) ROS2S_CO_TRY(co_await sync(call));
     file->writes.add();
     file->written_bytes.add(*written);

@@ -168,7 +168,8 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
     : is_deferred_(options.defers && store.features().deferred &&
                    (superblock.features_needed & Superblock::durable_on_fsync) != 0),
       slots_(reactor, container.uuid, options.slots, is_deferred_),
-      deferred_(is_deferred_ && store.pins_era() != 0
+      deferred_(store.features().deferred &&
+                        (superblock.features_needed & Superblock::durable_on_fsync) != 0
                     ? std::make_optional<DeferredStore>(store, container, slots_.holder().client,
                                                         [this] { log_loss(); })
                     : std::nullopt),
@@ -203,7 +204,11 @@ Task<> DfsMount::close_all() {
     for (const FileHandle handle : handles_.all()) (void)co_await close(call, handle);
     co_await letting_go_.join();
     if (deferred_ && deferred_->is_unsure()) {
-        (void)co_await deferred_->make_durable({.deadline = unpin_until_});
+        const auto synced = co_await deferred_->make_durable({.deadline = unpin_until_});
+        if (!synced) {
+            options_.log.error("{}: it is not known whether its last changes are durable: {}",
+                               options_.shown, describe(synced.error()));
+        }
     }
     // No other mount waits for this one, now or when a store of another process is opened again.
     if (is_holder_ && (takes_leases() || store_.pins_era() != 0) && !leaves_orphans()) {
@@ -318,7 +323,7 @@ Task<Result<>> DfsMount::lease_nodes(const Call& call) {
         const auto done = co_await commit(call, slot);
         if (done) {
             // Ids that a loss of power takes back would be given again, to another mount.
-            if (deferred_) ROS2S_CO_TRY(co_await sync(call));
+            if (store_.pins_era() != 0) ROS2S_CO_TRY(co_await sync(call));
             next_node_ = counter.number;
             next_node_end_ = next.number;
             co_return Result<>();

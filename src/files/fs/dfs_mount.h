@@ -444,8 +444,8 @@ class DfsMount final : public Dfs {
     // The handle gets the node's pin. Errors: no_memory (too many handles).
     // Makes all that was acknowledged durable. Errors also: io (some of it is lost).
     Task<Result<>> sync(const Call& call);
-    // Once for each open file that may have changed, after a loss: io.
-    [[nodiscard]] Result<> tell_loss(OpenFile& file) const;
+    // Once for each file that was open at a loss: io.
+    [[nodiscard]] Result<> tell_loss(OpenFile& file);
     void log_loss() const;
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
                               const Attributes& attributes);
@@ -518,7 +518,8 @@ class DfsMount final : public Dfs {
 
     const bool is_deferred_;
     OperationSlots slots_;
-    // Empty: no change is deferred, or the store is in this process.
+    uint64_t loss_told_ = 0;  // DeferredStore::losses() that a file's users know of
+    // Empty: nobody's changes of the container are deferred.
     std::optional<DeferredStore> deferred_;
     object::ObjectStore& store_;
     object::ContainerId container_;

@@ -36,7 +36,7 @@ struct OpenFile {
     std::vector<LockOwner> lock_owners;
     // Reads up to here are likely to be whole: DfsMount::locate().
     uint64_t known_end = 0;
-    uint64_t losses_told = 0;  // DeferredStore::losses() that this file's users know of
+    uint64_t losses_told = 0;  // as DfsMount::loss_told_
     Counter reads, read_bytes, writes, written_bytes;
 };
 

@@ -196,6 +196,7 @@ Task<Result<uint64_t>> LinkClient::pwrite(const Call& call, fs::FileHandle handl
         (*still)->unsynced = true;  // also if it was synced before the last request
         ++(*still)->report.writes;
         (*still)->report.written_bytes += done;
+        if ((*still)->flags.sync && is_deferred()) ROS2S_CO_TRY(co_await fsync(call, handle));
     }
     co_return done;
 }

@@ -94,6 +94,12 @@ class Committer {
     Task<Result<>> make_durable(uint64_t group);
     // ObjectStore::sync().
     Task<Result<uint64_t>> sync(const Call& call, const object::Acknowledged& known);
+    // Errors: expired (the client knows another incarnation; detail: this one).
+    [[nodiscard]] Result<> check_incarnation(const Call& call) const {
+        const uint64_t known = call.client == nullptr ? 0 : call.client->incarnation;
+        if (known == 0 || known == journal_end_.incarnation) return {};
+        return fail(Code::expired, journal_end_.incarnation);
+    }
     // May this transaction, which joins next, be deferred? Not if there is no room to note it.
     [[nodiscard]] bool may_defer(object::ContainerId container,
                                  const object::Transaction& transaction) {

@@ -12,16 +12,16 @@ struct Deferring : PoolBench {
                                                 uint64_t object = 1) {
         const AlignedBuffer buffer(blocks * block_bytes);
         std::memset(buffer.data(), 7, buffer.size());
-        object::Transaction transaction{.holder = {.client = writer}, .deferred = true};
+        object::Transaction transaction{.holder = {.client = writer.id}, .deferred = true};
         transaction.operations.push_back(writing(dkey, buffer.bytes()));
         transaction.operations.back().object = {1, object};
-        const Call from{.reader = &writer};
+        const Call from{.client = &writer};
         co_return co_await store->update(from, container, transaction);
     }
-    const Uuid writer{.bytes = {1}}, other{.bytes = {2}};
-    const Call of_writer{.reader = &writer}, of_other{.reader = &other};
+    const StoreClient writer{.id = {.bytes = {1}}}, other{.id = {.bytes = {2}}};
+    const Call of_writer{.client = &writer}, of_other{.client = &other};
     static object::Holder holder_of(const Call& from) {
-        return {.client = from.reader == nullptr ? Uuid{} : *from.reader};
+        return {.client = from.client == nullptr ? Uuid{} : from.client->id};
     }
     Task<Result<>> fetch(const Call& from, uint64_t object) {
         AlignedBuffer memory(block_bytes);
@@ -163,8 +163,8 @@ Task<> ask_as_both(Deferring& pool) {
         EXPECT_OK(co_await ask(pool, pool.of_other));
         EXPECT_EQ(pool.volatile_groups(), 0) << &ask - requests.data();
         EXPECT_OK(co_await pool.write_deferred(1, 1));
-        const Uuid unknown{};
-        const Call of_unknown{.reader = &unknown};
+        const StoreClient unknown{};
+        const Call of_unknown{.client = &unknown};
         if (&ask != &requests.back()) EXPECT_OK(co_await ask(pool, of_unknown));
         EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
     }
@@ -191,7 +191,7 @@ TEST(Deferred, RequestForAnotherObjectWaitsForNoFlush) {
 Task<> change_it_from_both(Deferring& pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
-    object::Transaction transaction{.holder = {.client = pool.other}, .deferred = true};
+    object::Transaction transaction{.holder = {.client = pool.other.id}, .deferred = true};
     transaction.operations.push_back({.kind = object::Operation::Kind::touch,
                                       .object = {1, 1},
                                       .dkey = object::Dkey::integer(2),

@@ -139,7 +139,7 @@ uint64_t EngineStore::memory_bytes() const {
     return p.cores.cache_bytes() + pool_->committer.chunks.memory_bytes() + bounced +
            p.state.space.memory_bytes() + p.state.replies.memory_bytes() +
            pool_->checkpointer.batch_bytes() + pool_->cleaner.memory_bytes() +
-           pool_->caches.memory_bytes();
+           pool_->caches.memory_bytes() + pool_->committer.volatile_objects().memory_bytes();
 }
 
 std::vector<const device::BlockDevice*> EngineStore::devices() const {
@@ -204,7 +204,7 @@ Task<R> at_home(Cores& cores, Part& part, Task<R> (Part::*request)(const Call&, 
 // Of the object, and of all that a transaction or fetch has.
 uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
                            object::ContainerId container, object::ObjectId object) {
-    return all.changed_by_others(container, object, *call.reader);
+    return all.changed_by_others(container, object, call.client->id);
 }
 template <class Items>
 uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
@@ -244,14 +244,14 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
     if (Caches::concerns(items)) [[unlikely]]
         return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
     auto fetched = pool_->reader.fetch(call, container, items);
-    if (call.reader == nullptr) return fetched;
+    if (call.client == nullptr) return fetched;
     return shown(call, container, std::move(fetched), items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
     auto updated =
         at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container, transaction);
-    if (call.reader == nullptr) return updated;
+    if (call.client == nullptr) return updated;
     return shown(call, container, std::move(updated), std::span(transaction.conditions),
                  std::span(transaction.operations));
 }
@@ -259,7 +259,7 @@ Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::Cont
                                                   const object::ListRequest& request) {
     auto listed =
         at_home(pool_->base->cores, pool_->lister, &Lister::list, call, container, request);
-    if (call.reader == nullptr) return listed;
+    if (call.client == nullptr) return listed;
     const bool is_of_all = request.what == object::ListRequest::What::objects;
     return shown(call, container, std::move(listed),
                  is_of_all ? object::ObjectId{} : request.object);
@@ -269,7 +269,7 @@ Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::Co
                                                     const object::Akey& akey) {
     auto found =
         at_home(pool_->base->cores, pool_->lister, &Lister::query, call, container, object, akey);
-    if (call.reader == nullptr) return found;
+    if (call.client == nullptr) return found;
     return shown(call, container, std::move(found), object);
 }
 Task<Result<object::ContainerRecord>> EngineStore::create_container(
@@ -316,7 +316,7 @@ Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {
     auto pinned =
         at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
-    if (call.reader == nullptr) return pinned;
+    if (call.client == nullptr) return pinned;
     return shown(call, container, std::move(pinned), item.object);
 }
 Task<Result<>> EngineStore::fetch_chain(const Call& call, object::ContainerId container,
@@ -341,7 +341,7 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
                                                             const object::LockRequest& request) {
     auto locked =
         at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
-    if (call.reader == nullptr) return locked;
+    if (call.client == nullptr) return locked;
     return shown(call, container, std::move(locked), request.object);
 }
 Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId /*container*/,

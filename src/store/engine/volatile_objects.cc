@@ -20,6 +20,8 @@ bool VolatileObjects::note(object::ContainerId container, const object::Transact
 }
 
 void VolatileObjects::durable_upto(uint64_t group) {
+    if (objects_.empty() || group == durable_) return;
+    durable_ = group;
     std::erase_if(objects_, [group](const auto& each) { return each.second.group <= group; });
     any_.store(!objects_.empty(), std::memory_order_relaxed);
 }

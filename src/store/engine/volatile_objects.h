@@ -19,6 +19,7 @@ namespace ros2s::engine {
 class VolatileObjects {
   public:
     static constexpr size_t objects_max = 65536;
+    static constexpr size_t object_bytes_each = 96;  // approximate memory of one
 
     explicit VolatileObjects(uint64_t hash_key) : objects_(0, Hash{hash_key}) {}
 
@@ -28,6 +29,7 @@ class VolatileObjects {
     // All groups up to this one are durable.
     void durable_upto(uint64_t group);
 
+    [[nodiscard]] size_t memory_bytes() const { return objects_.size() * object_bytes_each; }
     [[nodiscard]] bool any() const { return any_.load(std::memory_order_relaxed); }
     // The last group in which a client other than this one has changed the object; 0: none. The nil
     // object stands for all of the container. A nil client is other than every one.
@@ -51,6 +53,7 @@ class VolatileObjects {
         uint64_t group = 0;
     };
     std::unordered_map<Key, Change, Hash> objects_;
+    uint64_t durable_ = 0;
     std::atomic<bool> any_ = false;
 };
 

@@ -83,6 +83,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(reactor_));
+    ROS2S_CO_TRY(committer_.check_incarnation(call));
     UpdateName id = transaction.id;
     if (id.client.is_nil()) co_return co_await execute(call, container, transaction, id);
     id.digest = digest_of(transaction);

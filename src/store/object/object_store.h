@@ -16,7 +16,7 @@
 //   epoch. The end of the store's process takes nothing back.
 // - fetch, list and query see every transaction that had returned when they were called. They see
 //   nothing of a transaction that is not durable yet, other than of deferred ones. A client in
-//   another process sees only its own of these (Call::reader): the store makes those of others
+//   another process sees only its own of these (Call::client): the store makes those of others
 //   durable first, object by object. Items of one fetch may see different epochs.
 // - Bytes that fail their checksum are never returned: the item's error is `corrupt`.
 #pragma once
@@ -332,7 +332,8 @@ class ObjectStore {
     // update that frees more than it needs), leased (another holder was asked to give a lease back:
     // ask again), stale (an update name older than the last one of its
     // slot), name_taken (another transaction used this update name), expired (it may have been
-    // done: its client's replies were dropped), busy (no room for more replies of this owner's
+    // done: its client's replies were dropped; or Call::client knows another incarnation of the
+    // store: detail), busy (no room for more replies of this owner's
     // clients), no_memory (also: the limit of pins), io, not_found (the container).
     virtual Task<Result<Commit>> update(const Call& call, ContainerId container,
                                         const Transaction& transaction) = 0;

@@ -34,8 +34,8 @@ Task<Result<T>> ask(rpc::Channel& channel, const Call& call, rpc::CallRequest re
 }
 
 // A request without an update name says who asks in its place.
-[[nodiscard]] inline UpdateName reader_in(const Call& call) {
-    return {.client = call.reader == nullptr ? Uuid{} : *call.reader};
+[[nodiscard]] inline UpdateName client_in(const Call& call) {
+    return {.client = call.client == nullptr ? Uuid{} : call.client->id};
 }
 
 [[nodiscard]] constexpr uint16_t number(Method method) { return static_cast<uint16_t>(method); }

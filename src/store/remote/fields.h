@@ -217,6 +217,11 @@ inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto
         io.refuse_when(!carry_seals(transaction.operations));
     }
 };
+inline constexpr auto deferred_fields = [](auto& io, auto& incarnation, auto& container,
+                                           auto& transaction) {
+    io("known incarnation (0: any)", incarnation);
+    update_fields(io, container, transaction);
+};
 inline constexpr auto sync_fields = [](auto& io, auto& container, auto& known) {
     io("container", container.uuid);
     io("known incarnation (0: none)", known.incarnation);

@@ -64,7 +64,7 @@ class RemoteStore::Posted final : public rpc::PostedCall, public PostedFetch::Re
         fetch_ = &fetch;
         const rpc::PostedRequest request{
             .method = number(Method::fetch),
-            .id = reader_in(call),
+            .id = client_in(call),
             .body = rpc::build(body_, fetch_fields, container, std::span<FetchItem>(&item, 1)),
             .payload_bytes = item.extent.length,
             .reply_body_bytes_max = count_bytes + reply_bytes_max(item)};
@@ -214,7 +214,7 @@ Task<Result<>> RemoteStore::fetch_as(const Call& call, Method method, ConstBytes
     }
     FetchReader reader(items, links);
     const rpc::CallRequest request{.method = number(method),
-                                   .id = reader_in(call),
+                                   .id = client_in(call),
                                    .repeatable = true,
                                    .body = body,
                                    .sink = sink,

@@ -45,13 +45,18 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
         payload.push_back(operation.window.bytes());
     }
     Buffer body;
+    const uint64_t incarnation = call.client == nullptr ? 0 : call.client->incarnation;
+    const ConstBytes fields =
+        transaction.deferred
+            ? rpc::build(body, deferred_fields, incarnation, container, transaction)
+            : rpc::build(body, update_fields, container, transaction);
     const Method method = transaction.deferred ? Method::update_deferred : Method::update;
     const rpc::CallRequest request{.method = number(method),
                                    .id = {.client = transaction.id.client,
                                           .slot = transaction.id.slot,
                                           .sequence = transaction.id.sequence},
                                    .repeated = !transaction.is_new,
-                                   .body = rpc::build(body, update_fields, container, transaction),
+                                   .body = fields,
                                    .payload = payload};
     if (wants_lease(transaction)) {
         co_return co_await ask<Commit>(channel_, call, request, leased_commit_fields);
@@ -85,7 +90,7 @@ Task<Result<ListReply>> RemoteStore::list(const Call& call, ContainerId containe
         if (!all.entries.empty()) page.after = all.entries.back().key;
         const size_t before = all.entries.size();
         const rpc::CallRequest wanted{.method = number(Method::list),
-                                      .id = reader_in(call),
+                                      .id = client_in(call),
                                       .repeatable = true,
                                       .body = rpc::build(body, list_fields, container, page)};
         ROS2S_CO_TRY(co_await channel_.call(call, wanted, reader));
@@ -112,7 +117,7 @@ Task<Result<QueryReply>> RemoteStore::query(const Call& call, ContainerId contai
     co_return co_await ask<QueryReply>(
         channel_, call,
         {.method = number(Method::query),
-         .id = reader_in(call),
+         .id = client_in(call),
          .repeatable = true,
          .body = rpc::build(body, query_fields, container, object, akey)},
         queried_fields);

@@ -410,27 +410,29 @@ class AskedStore final : public ForwardingStore {
     using ForwardingStore::ForwardingStore;
     std::vector<Uuid> readers;
     std::vector<bool> deferred;
+    std::vector<uint64_t> incarnations;
     std::vector<Acknowledged> synced;
 
     Task<Result<>> fetch(const Call& call, ContainerId container,
                          std::span<FetchItem> items) override {
-        readers.push_back(*call.reader);
+        readers.push_back(call.client->id);
         return below().fetch(call, container, items);
     }
     Task<Result<ListReply>> list(const Call& call, ContainerId container,
                                  const ListRequest& request) override {
-        readers.push_back(*call.reader);
+        readers.push_back(call.client->id);
         return below().list(call, container, request);
     }
     Task<Result<QueryReply>> query(const Call& call, ContainerId container, ObjectId object,
                                    const Akey& akey) override {
-        readers.push_back(*call.reader);
+        readers.push_back(call.client->id);
         return below().query(call, container, object, akey);
     }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
-        readers.push_back(*call.reader);
+        readers.push_back(call.client->id);
         deferred.push_back(transaction.deferred);
+        incarnations.push_back(call.client->incarnation);
         return below().update(call, container, transaction);
     }
     Task<Result<uint64_t>> sync(const Call&, ContainerId, const Acknowledged& known) override {
@@ -447,13 +449,15 @@ Task<> defers(Bench& bench) {
     ObjectStore& store = bench.store();
     bench.container = (co_await store.create_container({}, {.label = "c"}))->id;
     const Uuid client{.bytes = {7}};
-    const Call from{.reader = &client};
+    const StoreClient asking{.id = client, .incarnation = 9};
+    const Call from{.client = &asking};
     const AkeyAddress place{first_object, "d", "a"};
     Batch batch = Batch().by({.client = client}).deferred().write(place, 0, "text");
     EXPECT_TRUE(co_await store.update(from, bench.container, batch.transaction()));
     Batch durable = Batch().by({.client = client}).write(place, 0, "text");
     EXPECT_TRUE(co_await store.update(from, bench.container, durable.transaction()));
     EXPECT_EQ(asked.deferred, (std::vector{true, false}));
+    EXPECT_EQ(asked.incarnations, (std::vector<uint64_t>{9, 0}));
     std::string got(4, ' ');
     FetchItem item{.object = first_object,
                    .dkey = {"d"},

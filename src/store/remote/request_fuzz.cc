@@ -63,6 +63,15 @@ void read(Method method, ConstBytes body) {
             }
             break;
         }
+        case Method::update_deferred: {
+            uint64_t incarnation = 0;
+            Transaction transaction;
+            if (rpc::read(body, deferred_fields, incarnation, container, transaction)) {
+                same(rpc::build(buffer, deferred_fields, incarnation, container, transaction),
+                     body);
+            }
+            break;
+        }
         case Method::list: {
             ListRequest request;
             if (rpc::read(body, list_fields, container, request)) {
@@ -119,6 +128,6 @@ void read(Method method, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size == 0) return 0;
-    read(static_cast<Method>(data[0] % 17), std::as_bytes(std::span(data, size)).subspan(1));
+    read(static_cast<Method>(data[0] % 18), std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -171,15 +171,16 @@ Call named(const rpc::Request& request, const UpdateName& name) {
 
 // A request's call with the client that asks. A request without an update name has it in its place.
 struct AskedBy {
-    explicit AskedBy(const rpc::Request& request) : AskedBy(request, request.operation().client) {}
-    AskedBy(const rpc::Request& request, const Uuid& client)
-        : reader(client), call(request.call()) {
-        call.reader = &reader;
+    explicit AskedBy(const rpc::Request& request)
+        : AskedBy(request, {.id = request.operation().client}) {}
+    AskedBy(const rpc::Request& request, const StoreClient& asking)
+        : client(asking), call(request.call()) {
+        call.client = &client;
     }
     AskedBy(const AskedBy&) = delete;
     AskedBy& operator=(const AskedBy&) = delete;
 
-    const Uuid reader;
+    const StoreClient client;
     Call call;
 };
 
@@ -363,9 +364,9 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
         rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
-    ROS2S_CO_TRY_ASSIGN(
-        const auto in_the_way,
-        co_await store_.lock(AskedBy(request, holder.client).call, work.container, holder, wanted));
+    ROS2S_CO_TRY_ASSIGN(const auto in_the_way,
+                        co_await store_.lock(AskedBy(request, {.id = holder.client}).call,
+                                             work.container, holder, wanted));
     co_await request.reply(rpc::build(work.body, object::lock_reply_fields, in_the_way));
     co_return Result<>{};
 }
@@ -418,7 +419,7 @@ Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    const AskedBy asked(request, holder.client);
+    const AskedBy asked(request, {.id = holder.client});
     ROS2S_CO_TRY(co_await store_.pin(asked.call, work.container, holder, work.items.front()));
     co_return co_await send_fetched(
         request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
@@ -432,7 +433,7 @@ Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) 
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    const AskedBy asked(request, holder.client);
+    const AskedBy asked(request, {.id = holder.client});
     ROS2S_CO_TRY(
         co_await store_.fetch_chain(asked.call, work.container, holder, work.items, work.links));
     co_return co_await send_fetched(request, work,
@@ -493,14 +494,19 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
-    ROS2S_CO_TRY(read(rpc::read(request.body(), update_fields, work.container, transaction)));
+    const bool deferred = static_cast<Method>(request.method()) == Method::update_deferred;
+    uint64_t incarnation = 0;
+    ROS2S_CO_TRY(read(
+        deferred
+            ? rpc::read(request.body(), deferred_fields, incarnation, work.container, transaction)
+            : rpc::read(request.body(), update_fields, work.container, transaction)));
     request.charge(
         cost_of_parts(std::max(transaction.operations.size(), transaction.conditions.size())));
     if (!permits(request, work.container, Use::write))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     transaction.id = name_of(request, transaction.id.owner, transaction.id.digest);
     transaction.is_new = !request.repeated();
-    transaction.deferred = static_cast<Method>(request.method()) == Method::update_deferred;
+    transaction.deferred = deferred;
     transaction.holder.session = request.guest().session;
     transaction.holder.owner = request.guest().owner;
     // A store copies the payload before it compares and keeps it, so the client's memory can be
@@ -521,7 +527,7 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     }
     if (!rest.empty()) co_return fail(Code::invalid);
     if (!theirs) ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
-    const AskedBy asked(request, transaction.holder.client);
+    const AskedBy asked(request, {.id = transaction.holder.client, .incarnation = incarnation});
     ROS2S_CO_TRY_ASSIGN(const Commit commit,
                         co_await store_.update(asked.call, work.container, transaction));
     if (theirs) theirs->end();
