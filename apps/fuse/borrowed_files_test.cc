@@ -48,8 +48,7 @@ class File {
         EXPECT_GE(fd_, 0) << path;
     }
     ~File() { close(); }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
+    File& operator=(File&&) = delete;
     void close() {
         if (fd_ >= 0) ::close(std::exchange(fd_, -1));
     }

@@ -219,8 +219,7 @@ class FilledPages {
         is_unleased_ = lease_ == 0 && are_dropped();
         server_.kernel_caches().begin_read(node_, is_unleased_);
     }
-    FilledPages(const FilledPages&) = delete;
-    FilledPages& operator=(const FilledPages&) = delete;
+    FilledPages& operator=(FilledPages&&) = delete;
     ~FilledPages() { server_.kernel_caches().end_read(node_, is_unleased_); }
     // Just before the reply.
     void filled(pid_t program, uint64_t offset, uint64_t bytes) {

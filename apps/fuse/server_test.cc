@@ -28,8 +28,7 @@ class TemporaryDirectory {
         path_ = ::mkdtemp(name);
     }
     ~TemporaryDirectory() { ::rmdir(path_.c_str()); }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     [[nodiscard]] const std::string& path() const { return path_; }
 
   private:

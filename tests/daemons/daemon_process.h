@@ -14,8 +14,7 @@ class DaemonProcess {
     DaemonProcess(std::string program, std::string settings, std::string log)
         : program_(std::move(program)), settings_(std::move(settings)), log_(std::move(log)) {}
     ~DaemonProcess();
-    DaemonProcess(const DaemonProcess&) = delete;
-    DaemonProcess& operator=(const DaemonProcess&) = delete;
+    DaemonProcess& operator=(DaemonProcess&&) = delete;
 
     // Starts it and waits until it is ready. If it does not become ready, returns false and prints
     // its log.
@@ -64,8 +63,7 @@ class TemporaryDirectory {
   public:
     TemporaryDirectory();
     ~TemporaryDirectory();
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
 
   private:

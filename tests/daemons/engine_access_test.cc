@@ -51,8 +51,7 @@ class Subject {
         files_.reset();
         if (pool_) (void)run_blocking(reactor_, [&] { return pool_->close(); });
     }
-    Subject(const Subject&) = delete;
-    Subject& operator=(const Subject&) = delete;
+    Subject& operator=(Subject&&) = delete;
 
     Result<> open() {
         return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_here(*this); });

@@ -17,8 +17,7 @@ class EngineProcess {
     EngineProcess();
     // Kills it if it runs, and checks the pool that it leaves.
     ~EngineProcess();
-    EngineProcess(const EngineProcess&) = delete;
-    EngineProcess& operator=(const EngineProcess&) = delete;
+    EngineProcess& operator=(EngineProcess&&) = delete;
 
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }

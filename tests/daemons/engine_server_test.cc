@@ -256,8 +256,7 @@ class Watchdog {
         ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
         ::setenv("WATCHDOG_USEC", "3000000", 1);
     }
-    Watchdog(const Watchdog&) = delete;
-    Watchdog& operator=(const Watchdog&) = delete;
+    Watchdog& operator=(Watchdog&&) = delete;
     ~Watchdog() {
         ::unsetenv("NOTIFY_SOCKET");
         ::unsetenv("WATCHDOG_USEC");
@@ -297,8 +296,7 @@ class StoppedThread {
         EXPECT_EQ(::ptrace(PTRACE_INTERRUPT, id_, nullptr, nullptr), 0);
         EXPECT_EQ(::waitpid(id_, nullptr, __WALL), id_);
     }
-    StoppedThread(const StoppedThread&) = delete;
-    StoppedThread& operator=(const StoppedThread&) = delete;
+    StoppedThread& operator=(StoppedThread&&) = delete;
     ~StoppedThread() { ::ptrace(PTRACE_DETACH, id_, nullptr, nullptr); }
 
   private:

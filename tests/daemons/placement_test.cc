@@ -145,8 +145,7 @@ class Scribbler {
   public:
     explicit Scribbler(std::vector<Bytes> views)
         : views_(std::move(views)), thread_([this] { run(); }) {}
-    Scribbler(const Scribbler&) = delete;
-    Scribbler& operator=(const Scribbler&) = delete;
+    Scribbler& operator=(Scribbler&&) = delete;
     ~Scribbler() {
         stop_ = true;
         thread_.join();

@@ -36,8 +36,7 @@ class Opened {
     ~Opened() {
         if (fs != nullptr) EXPECT_EQ(ros2s_close(fs), 0) << ros2s_last_error();
     }
-    Opened(const Opened&) = delete;
-    Opened& operator=(const Opened&) = delete;
+    Opened& operator=(Opened&&) = delete;
 
     ros2s_fs* fs = nullptr;
     int result = 0;

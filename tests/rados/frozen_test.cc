@@ -31,8 +31,7 @@ class StoppedOsd {
         EXPECT_EQ(::kill(pid_, SIGSTOP), 0);
     }
     ~StoppedOsd() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
-    StoppedOsd(const StoppedOsd&) = delete;
-    StoppedOsd& operator=(const StoppedOsd&) = delete;
+    StoppedOsd& operator=(StoppedOsd&&) = delete;
 
   private:
     pid_t pid_ = 0;

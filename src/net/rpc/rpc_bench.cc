@@ -86,8 +86,7 @@ class Pair {
         ROS2S_CHECK(server_->start(report));
         client_->run(open());
     }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
+    Pair& operator=(Pair&&) = delete;
     ~Pair() {
         client_->run(close());
         server_->stop();
@@ -182,8 +181,7 @@ class Echo {
         directory_ = ::mkdtemp(name);
         core_->run(open());
     }
-    Echo(const Echo&) = delete;
-    Echo& operator=(const Echo&) = delete;
+    Echo& operator=(Echo&&) = delete;
     ~Echo() {
         core_->run(close());
         ::rmdir(directory_.c_str());

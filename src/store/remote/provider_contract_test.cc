@@ -44,8 +44,7 @@ class Certificates {
                                 now, report);
         EXPECT_TRUE(made) << report.text();
     }
-    Certificates(const Certificates&) = delete;
-    Certificates& operator=(const Certificates&) = delete;
+    Certificates& operator=(Certificates&&) = delete;
     ~Certificates() { std::filesystem::remove_all(parent_); }
     [[nodiscard]] fabric::DomainOptions of(const std::string& name) const {
         return {.tls = {.identity = pki::identity_in(parent_ + "/certs", name),

@@ -46,8 +46,7 @@ class Pair {
         ROS2S_CHECK(server_->start(report));
         client_->run(open());
     }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
+    Pair& operator=(Pair&&) = delete;
     ~Pair() {
         client_->run(close());
         server_->stop();
