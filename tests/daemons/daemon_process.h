@@ -13,6 +13,7 @@ class DaemonProcess {
     // `log` gets its output. Each start truncates it.
     DaemonProcess(std::string program, std::string settings, std::string log)
         : program_(std::move(program)), settings_(std::move(settings)), log_(std::move(log)) {}
+    // Stops it if it runs, and checks that it ends well.
     ~DaemonProcess();
     DaemonProcess& operator=(DaemonProcess&&) = delete;
 

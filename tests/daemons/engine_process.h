@@ -15,7 +15,7 @@ class EngineProcess {
   public:
     // Makes the pool and certificates. Starts nothing.
     EngineProcess();
-    // Kills it if it runs, and checks the pool that it leaves.
+    // Stops it if it runs, and checks the pool that it leaves.
     ~EngineProcess();
     EngineProcess& operator=(EngineProcess&&) = delete;
 

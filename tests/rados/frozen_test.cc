@@ -40,12 +40,8 @@ class StoppedOsd {
 Task<Result<std::string>> fetch(RadosStore& store, object::ContainerId container,
                                 AkeyAddress from) {
     std::string found(100, '\0');
-    object::FetchItem item{
-        .object = from.object,
-        .dkey = {from.dkey},
-        .akey = {from.akey},
-        .extent = {0, found.size()},
-        .window = object::Window::local(std::as_writable_bytes(std::span(found)))};
+    auto item = object::fetch_item(from.object, {from.dkey}, {from.akey}, 0,
+                                   std::as_writable_bytes(std::span(found)));
     ROS2S_CO_TRY(co_await store.fetch({}, container, {&item, 1}));
     ROS2S_CO_TRY(item.status);
     found.resize(item.size);
