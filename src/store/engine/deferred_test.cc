@@ -1,6 +1,7 @@
 // Deferred transactions: acknowledged before their flush. What a loss of power takes back is judged
 // by the crash suite.
 #include "ros2s/engine/served_store.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -25,7 +26,7 @@ struct Deferring : PoolBench {
     }
 };
 
-Task<> acknowledge_and_sync(Deferring& pool) {
+CO_TEST(Deferred, UpdateWaitsForNoFlushAndSyncForOne, Deferring, pool) {
     co_await pool.start();
     pool.count_flushes();
     for (uint64_t dkey = 1; dkey <= 3; ++dkey) EXPECT_OK(co_await pool.write_deferred(dkey, 1));
@@ -39,12 +40,8 @@ Task<> acknowledge_and_sync(Deferring& pool) {
     EXPECT_EQ(pool.flushes, 1) << "there was nothing to flush";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, UpdateWaitsForNoFlushAndSyncForOne) {
-    Deferring pool;
-    pool.world.run(acknowledge_and_sync(pool));
-}
 
-Task<> wait_a_second(Deferring& pool) {
+CO_TEST(Deferred, FlushComesWithinASecond, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(500));
@@ -54,24 +51,16 @@ Task<> wait_a_second(Deferring& pool) {
     EXPECT_EQ(pool.volatile_groups(), 0);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, FlushComesWithinASecond) {
-    Deferring pool;
-    pool.world.run(wait_a_second(pool));
-}
 
-Task<> write_much(Deferring& pool) {
+CO_TEST(Deferred, MuchIsFlushedEarlier, Deferring, pool) {
     co_await pool.start();
     for (uint64_t i = 0; i < 24; ++i) EXPECT_OK(co_await pool.write_deferred(i % 3, 256));
     EXPECT_GE(pool.metric("ros2store_engine_deferred_flushes_total"), 1);
     EXPECT_LT(pool.volatile_groups(), 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, MuchIsFlushedEarlier) {
-    Deferring pool;
-    pool.world.run(write_much(pool));
-}
 
-Task<> write_both(Deferring& pool) {
+CO_TEST(Deferred, FlushOfLaterUpdateCoversEarlierOnes, Deferring, pool) {
     co_await pool.start();
     pool.count_flushes();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
@@ -80,12 +69,8 @@ Task<> write_both(Deferring& pool) {
     EXPECT_EQ(pool.flushes, 1);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, FlushOfLaterUpdateCoversEarlierOnes) {
-    Deferring pool;
-    pool.world.run(write_both(pool));
-}
 
-Task<> close_and_lose_power(Deferring& pool) {
+CO_TEST(Deferred, OrderlyEndMakesAllDurable, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     EXPECT_OK(co_await pool.close());
@@ -95,12 +80,8 @@ Task<> close_and_lose_power(Deferring& pool) {
     EXPECT_OK(co_await pool.expect(1, 1, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, OrderlyEndMakesAllDurable) {
-    Deferring pool;
-    pool.world.run(close_and_lose_power(pool));
-}
 
-Task<> read_through(Deferring& pool) {
+CO_TEST(Deferred, OtherProcessLearnsOnlyWhatIsDurable, Deferring, pool) {
     co_await pool.start();
     ServedStore served(*pool.store);
     EXPECT_FALSE(served.features().deferred);
@@ -109,12 +90,8 @@ Task<> read_through(Deferring& pool) {
     EXPECT_EQ(pool.volatile_groups(), 0);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, OtherProcessLearnsOnlyWhatIsDurable) {
-    Deferring pool;
-    pool.world.run(read_through(pool));
-}
 
-Task<> fail_the_flush(Deferring& pool) {
+CO_TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates, Deferring, pool) {
     co_await pool.start();
     ServedStore served(*pool.store);
     EXPECT_OK(co_await pool.write_deferred(1, 1));
@@ -133,10 +110,6 @@ Task<> fail_the_flush(Deferring& pool) {
     pool.disks[0]->set_hook({});
     // It may be lost, and nobody has to sync before the end.
     EXPECT_EQ((co_await pool.close()).error().code, Code::io);
-}
-TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates) {
-    Deferring pool;
-    pool.world.run(fail_the_flush(pool));
 }
 
 }  // namespace
