@@ -40,8 +40,7 @@ class Interrupts final : public Poller {
         sigaction(SIGHUP, nullptr, &hangup_);
         if (hangup_.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);
     }
-    Interrupts(const Interrupts&) = delete;
-    Interrupts& operator=(const Interrupts&) = delete;
+    Interrupts& operator=(Interrupts&&) = delete;
     ~Interrupts() override {
         (void)std::signal(SIGINT, SIG_DFL);
         (void)std::signal(SIGTERM, SIG_DFL);

@@ -67,8 +67,7 @@ struct DelegatedChains::DelegatedSession {
         // take() leaves room for it.
         if (pool != nullptr) ROS2S_CHECK(owner.ending_.try_spawn(end(holder, take_pool())));
     }
-    DelegatedSession(const DelegatedSession&) = delete;
-    DelegatedSession& operator=(const DelegatedSession&) = delete;
+    DelegatedSession& operator=(DelegatedSession&&) = delete;
     // The pool, whose session the caller ends.
     [[nodiscard]] std::unique_ptr<connection::DirectPool> take_pool() {
         std::erase(state->open, this);

@@ -26,8 +26,7 @@ class Dpu final : public daemon::Daemon {
   public:
     Dpu(Environment environment, Settings settings);
     ~Dpu() override;
-    Dpu(const Dpu&) = delete;
-    Dpu& operator=(const Dpu&) = delete;
+    Dpu& operator=(Dpu&&) = delete;
 
     // After an error, call stop(). Errors, each with a sentence: those of reaching the engine and
     // the directories, of certificates and listening.

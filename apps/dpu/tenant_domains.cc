@@ -62,8 +62,7 @@ class TenantDomains::Turn {
     Turn(TenantDomains& domains, Tenant& tenant) : domains_(domains), tenant_(tenant) {
         ++tenant_.turns;
     }
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
+    Turn& operator=(Turn&&) = delete;
     ~Turn() {
         if (begun_) tenant_.changing.release();
         if (--tenant_.turns == 0 && !tenant_.listens) domains_.tenants_.erase(tenant_.number);

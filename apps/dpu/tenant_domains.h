@@ -55,8 +55,7 @@ class TenantDomains final : public control::TenantListeners, public session::Ses
     TenantDomains(Reactor& reactor, rpc::ServerGroup& group, session::SessionTable& sessions,
                   Log log);
     ~TenantDomains() override;
-    TenantDomains(const TenantDomains&) = delete;
-    TenantDomains& operator=(const TenantDomains&) = delete;
+    TenantDomains& operator=(TenantDomains&&) = delete;
 
     // Listeners of tenants have addresses next to these and serve `service`. Removes sockets that
     // an earlier process left: the process that listens at `places` owns all of them.

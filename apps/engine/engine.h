@@ -30,8 +30,7 @@ class Engine final : public daemon::Daemon {
   public:
     Engine(Environment environment, Settings settings);
     ~Engine() override;
-    Engine(const Engine&) = delete;
-    Engine& operator=(const Engine&) = delete;
+    Engine& operator=(Engine&&) = delete;
 
     // After an error, call stop(). Errors, each with a sentence: those of opening pools, providers
     // and certificates, and of listening.

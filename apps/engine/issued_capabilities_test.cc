@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::engined {
 namespace {
@@ -36,7 +36,7 @@ Task<> ask(IssuedCapabilities& capabilities, Call call, std::string caller,
     answers.push_back(issued ? Code::exists : issued.error().code);
 }
 
-Task<> flood(Rig& rig) {
+CO_TEST(IssuedCapabilities, BusyCallerDelaysOnlyItself, Rig, rig) {
     Nursery nursery(rig.world.core(), 300);
     std::vector<Code> many, late, one;
     const Call soon{.deadline = rig.world.core().now() + 1ms};
@@ -52,11 +52,6 @@ Task<> flood(Rig& rig) {
     co_await nursery.join();
     EXPECT_EQ(many, std::vector(200, Code::denied));
     EXPECT_EQ(late, std::vector(50, Code::deadline));
-}
-
-TEST(IssuedCapabilities, BusyCallerDelaysOnlyItself) {
-    Rig rig;
-    rig.world.run(flood(rig));
 }
 
 // Otherwise the engine would start, and refuse each mount through a delegated DPU.

@@ -26,8 +26,7 @@ class StoreRouter final : public rpc::Service,
     // Makes one server for each existing pool.
     StoreRouter(session::SessionTable& sessions, Pools& pools);
     ~StoreRouter() override;
-    StoreRouter(const StoreRouter&) = delete;
-    StoreRouter& operator=(const StoreRouter&) = delete;
+    StoreRouter& operator=(StoreRouter&&) = delete;
 
     [[nodiscard]] uint32_t number() const override { return remote::object_service; }
     Task<> serve(rpc::Request& request) override;

@@ -30,8 +30,7 @@ class BorrowedFiles {
   public:
     explicit BorrowedFiles(Server& server);
     ~BorrowedFiles();
-    BorrowedFiles(const BorrowedFiles&) = delete;
-    BorrowedFiles& operator=(const BorrowedFiles&) = delete;
+    BorrowedFiles& operator=(BorrowedFiles&&) = delete;
 
     struct Program {
         uid_t user = 0;

@@ -22,8 +22,8 @@
 #include "ros2s/hostlink/link_client.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/rpc/channel.h"
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/stack.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 #include "ros2s/session/test_support/fixed_mount.h"
 #include "server.h"
@@ -34,13 +34,6 @@ namespace {
 using hostlink::BorrowedFile;
 using hostlink::LendingSession;
 
-std::unique_ptr<OsReactor> make_reactor(RingChoice ring) {
-    Report report;
-    auto made = OsReactor::create({.ring = ring}, report);
-    EXPECT_TRUE(made) << report.text();
-    return std::move(*made);
-}
-
 // A descriptor of a file in the mount.
 class File {
   public:
@@ -48,8 +41,7 @@ class File {
         EXPECT_GE(fd_, 0) << path;
     }
     ~File() { close(); }
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
+    File& operator=(File&&) = delete;
     void close() {
         if (fd_ >= 0) ::close(std::exchange(fd_, -1));
     }
@@ -105,7 +97,7 @@ class Lending : public ::testing::Test {
         co_await (*files)->close_all();
     }
     std::string directory_;
-    std::unique_ptr<OsReactor> reactor_ = make_reactor(RingChoice::automatic);
+    std::unique_ptr<OsReactor> reactor_ = made_reactor();
     ThreadPool blocking_{2};
     std::atomic<bool> is_ready_ = false;
     std::thread mounting_;
@@ -181,7 +173,7 @@ Task<Result<>> use_program(Program& program, Task<> (*use)(hostlink::LinkClient&
 template <class... Facts, class... Given>
 Result<> with_program(const LendingSession& session, Task<> (*use)(hostlink::LinkClient&, Facts...),
                       Given&&... facts) {
-    const auto reactor = make_reactor(RingChoice::threads);
+    const auto reactor = made_reactor({.ring = RingChoice::threads});
     Program program(*reactor, session);
     return reactor->run(use_program(program, use, facts...));
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -34,7 +34,8 @@ Task<> write_directly(CachedPages& pages, CachedPages::Range range) {
     EXPECT_TRUE(turn);
 }
 
-Task<> find_stores(Reactor& reactor) {
+CO_TEST(CachedPages, OnlyStoredBytesAreWritten, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     CachedPages pages(reactor, 16 * page);
     pages.opened(file);
     const std::string old(2 * page, 'a');
@@ -58,12 +59,8 @@ Task<> find_stores(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 3 * page, as_bytes(more)), (Ranges{{3 * page, page + 5}}));
 }
 
-TEST(CachedPages, OnlyStoredBytesAreWritten) {
-    sim::World world(1);
-    world.run(find_stores(world.core()));
-}
-
-Task<> fill_the_end(Reactor& reactor) {
+CO_TEST(CachedPages, PageIsZeroBehindEndOfFile, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     CachedPages pages(reactor, 16 * page);
     pages.opened(file);
     co_await fill(pages, file, 0, "abc");
@@ -72,12 +69,8 @@ Task<> fill_the_end(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 0, as_bytes(now)), (Ranges{{50, 1}}));
 }
 
-TEST(CachedPages, PageIsZeroBehindEndOfFile) {
-    sim::World world(1);
-    world.run(fill_the_end(world.core()));
-}
-
-Task<> overtake(Reactor& reactor) {
+CO_TEST(CachedPages, DirectlyWrittenGapIsOmitted, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     CachedPages pages(reactor, 16 * page);
     pages.opened(file);
     const std::string old(page, 'a');
@@ -88,12 +81,8 @@ Task<> overtake(Reactor& reactor) {
     EXPECT_EQ(pages.stored(file, 0, as_bytes(with(old, 100, "bab"))), (Ranges{{100, 1}, {102, 1}}));
 }
 
-TEST(CachedPages, DirectlyWrittenGapIsOmitted) {
-    sim::World world(1);
-    world.run(overtake(world.core()));
-}
-
-Task<> exceed_the_limit(Reactor& reactor) {
+CO_TEST(CachedPages, OldestCopiesAreDropped, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     constexpr fs::NodeId other{8};
     CachedPages pages(reactor, 2 * page);
     pages.opened(file);
@@ -117,11 +106,6 @@ Task<> exceed_the_limit(Reactor& reactor) {
     EXPECT_TRUE(co_await pages.begin(other, Kind::paged, {0, page}));
 }
 
-TEST(CachedPages, OldestCopiesAreDropped) {
-    sim::World world(1);
-    world.run(exceed_the_limit(world.core()));
-}
-
 Task<> take_a_turn(CachedPages& pages, Kind kind, CachedPages::Range range, Duration duration,
                    Reactor& reactor, std::string name, std::string& log) {
     const auto turn = co_await pages.begin(file, kind, range);
@@ -130,7 +114,8 @@ Task<> take_a_turn(CachedPages& pages, Kind kind, CachedPages::Range range, Dura
     log += name;
 }
 
-Task<> take_turns(Reactor& reactor) {
+CO_TEST(CachedPages, PagesAndDirectWritesWaitForEachOther, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     using std::chrono::milliseconds;
     CachedPages pages(reactor, 16 * page);
     pages.opened(file);
@@ -151,11 +136,6 @@ Task<> take_turns(Reactor& reactor) {
               "125521"
               "3344");
     EXPECT_FALSE(co_await pages.begin(file, Kind::paged, {0, page}));
-}
-
-TEST(CachedPages, PagesAndDirectWritesWaitForEachOther) {
-    sim::World world(1);
-    world.run(take_turns(world.core()));
 }
 
 }  // namespace

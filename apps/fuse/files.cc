@@ -1,6 +1,5 @@
 // create, open, read, write, release, fsync, fallocate, lseek, copy_file_range. There is no flush:
-// every write is durable when it is acknowledged, so close() has nothing to wait for (ENOSYS tells
-// the kernel).
+// an acknowledged write needs nothing more of close() (ENOSYS tells the kernel).
 #include <fcntl.h>
 #include <linux/falloc.h>
 
@@ -219,8 +218,7 @@ class FilledPages {
         is_unleased_ = lease_ == 0 && are_dropped();
         server_.kernel_caches().begin_read(node_, is_unleased_);
     }
-    FilledPages(const FilledPages&) = delete;
-    FilledPages& operator=(const FilledPages&) = delete;
+    FilledPages& operator=(FilledPages&&) = delete;
     ~FilledPages() { server_.kernel_caches().end_read(node_, is_unleased_); }
     // Just before the reply.
     void filled(pid_t program, uint64_t offset, uint64_t bytes) {

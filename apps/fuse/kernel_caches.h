@@ -62,8 +62,7 @@ class KernelCaches final : public fs::LeaseObserver {
           drops_(reactor, drops_max),
           idle_(reactor) {}
     ~KernelCaches() override { ROS2S_CHECK(!is_started_ && running_ == 0); }
-    KernelCaches(const KernelCaches&) = delete;
-    KernelCaches& operator=(const KernelCaches&) = delete;
+    KernelCaches& operator=(KernelCaches&&) = delete;
 
     // Without this nothing is kept. `drops_names`: the kernel can make a name expire.
     void start(fuse_session* session, bool drops_names);

@@ -19,8 +19,9 @@ DURABILITY
   without fsync. What a program stores through a shared memory mapping is durable after msync.
   In a container that has durability=fsync, a change is durable at the next fsync of any file or
   directory (also `ros2store sync MOUNT_POINT`, not sync(2)), at unmounting, and within a second. A
-  loss of power before takes back the last changes: files that are open for writing then fail once
-  with EIO, if this machine is not the one that lost it. A kill takes back none.
+  loss of power before takes back the last changes. If a server lost it, the next change fails with
+  EIO and is not made, and so does once the next write or fsync of each file that was open. A kill
+  takes back none.
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages

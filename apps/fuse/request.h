@@ -40,8 +40,7 @@ struct UserCall {
                  .groups = groups},
           acl_changes(server.acl_changes()),
           call{.caller = &caller, .leases = server.takes_leases() ? &leases : nullptr} {}
-    UserCall(const UserCall&) = delete;
-    UserCall& operator=(const UserCall&) = delete;
+    UserCall& operator=(UserCall&&) = delete;
 
     const std::vector<uint32_t> groups;
     const fs::Caller caller;
@@ -58,8 +57,7 @@ class NamesChange {
         caches_.change_begins(directory_);
     }
     ~NamesChange() { caches_.change_ends(directory_); }
-    NamesChange(const NamesChange&) = delete;
-    NamesChange& operator=(const NamesChange&) = delete;
+    NamesChange& operator=(NamesChange&&) = delete;
 
   private:
     KernelCaches& caches_;

@@ -26,8 +26,7 @@ class RootMount {
                                                                  Flags flags, Report& report);
     // Unmounts, also while files are open, unless that was done.
     ~RootMount();
-    RootMount(const RootMount&) = delete;
-    RootMount& operator=(const RootMount&) = delete;
+    RootMount& operator=(RootMount&&) = delete;
 
     // Of /dev/fuse. The caller closes it.
     [[nodiscard]] int take_device() { return device_.release(); }

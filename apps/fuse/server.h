@@ -78,8 +78,7 @@ class Server {
     Server(fs::FileSystem& file_system, Reactor& reactor, BlockingPool& blocking,
            ServerOptions options);
     ~Server();
-    Server(const Server&) = delete;
-    Server& operator=(const Server&) = delete;
+    Server& operator=(Server&&) = delete;
 
     // From here on the mount point exists and requests queue in the kernel. Errors: denied, busy,
     // io; the report has the remedy.

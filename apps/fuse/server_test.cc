@@ -13,7 +13,7 @@
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/forwarding_store.h"
 #include "ros2s/object/test_support/memory_store.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::fuse {
@@ -28,8 +28,7 @@ class TemporaryDirectory {
         path_ = ::mkdtemp(name);
     }
     ~TemporaryDirectory() { ::rmdir(path_.c_str()); }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     [[nodiscard]] const std::string& path() const { return path_; }
 
   private:
@@ -247,13 +246,11 @@ TEST_F(FuseServer, FileThatLostItsNameLatelyIsLinkedUnlessItIsOpen) {
 }
 
 TEST_F(FuseServer, AnotherFileSystemIsServed) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     ThreadPool blocking(2);
     EXPECT_EQ(
-        (*reactor)->run(run_on_directory(
-            **reactor, blocking,
+        reactor->run(run_on_directory(
+            *reactor, blocking,
             "python3 -B " POSIX_CHECKS " --shared $MOUNT memory_maps appends_by_one_descriptor "
             "renames unlink_while_open hard_links symbolic_links holes "
             "truncation large_and_odd_transfers names_and_limits large_directory")),
@@ -293,11 +290,9 @@ Task<> forget_a_directory(OsReactor& reactor, BlockingPool& blocking) {
 
 // Otherwise each node that was ever seen would be kept until the mount ends.
 TEST(FuseServerNodes, ForgottenDirectoriesAreReleased) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     ThreadPool blocking(1);
-    (*reactor)->run(forget_a_directory(**reactor, blocking));
+    reactor->run(forget_a_directory(*reactor, blocking));
 }
 
 TEST(MountPoint, UnusableDirectoryIsReported) {

@@ -7,8 +7,7 @@ namespace ros2s::fuse {
 class Starter {
   public:
     Starter() = default;  // in the foreground
-    Starter(const Starter&) = delete;
-    Starter& operator=(const Starter&) = delete;
+    Starter& operator=(Starter&&) = delete;
 
     // Forks. In the child it returns. The parent ends here, with status 0 if the child called
     // ready(), otherwise with the child's status. If the parent is killed before that, the child

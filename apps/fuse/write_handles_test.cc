@@ -9,7 +9,7 @@
 #include "ros2s/access/checked_file_system.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::fuse {
 namespace {
@@ -80,7 +80,8 @@ Task<mode_t> mode_after(Files& files, fs::FileHandle handle) {
     co_return (co_await files.checked->get_attributes(call, files.file))->mode & 07777;
 }
 
-Task<> write_for_others(Reactor& reactor) {
+CO_TEST(WriteHandles, AnotherProgramsWriteKeepsNoSetIdBits, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     const Call call;
     Files files(reactor);
     co_await files.start(06755);
@@ -100,11 +101,6 @@ Task<> write_for_others(Reactor& reactor) {
     EXPECT_TRUE(co_await handles.close(call, opened->handle));
     EXPECT_FALSE(co_await files.checked->close(call, *others)) << "it was closed with the first";
     co_await files.checked->close_all();
-}
-
-TEST(WriteHandles, AnotherProgramsWriteKeepsNoSetIdBits) {
-    sim::World world(1);
-    world.run(write_for_others(world.core()));
 }
 
 }  // namespace

@@ -60,12 +60,13 @@
  * long as it has users. Calls wait for it. One process may open a pool many times.
  *
  * DURABILITY. A write or a namespace operation is durable when its call returns. fsync is cheap.
- * A container with durability=fsync (`ros2store container set URI --durability fsync`) asks for
- * less, and gets it while this process has its pool open itself (ros2s+local): a change is durable
- * at the next ros2s_fsync of any file, at ros2s_close, and within a second. A loss of power takes
- * back the changes since then, all after one point in their order; the end of the process takes
- * nothing back. ?durability=durable refuses that for one program, and O_SYNC or O_DSYNC for one
- * file. If the disk fails meanwhile, each ros2s_fsync fails with -EIO, and changes with -EROFS.
+ * In a container with durability=fsync (`ros2store container set URI --durability fsync`) a change
+ * is durable at the next ros2s_fsync of any file, at ros2s_close, and within a second. A loss of
+ * power takes back the changes since then, all after one point in their order; the end of a process
+ * takes nothing back. If it was a server that lost power, the next change fails with -EIO and is
+ * not made, and so does, once for each file that was open, its next write, ros2s_fsync or close.
+ * ?durability=durable refuses that mode for one program, and O_SYNC or O_DSYNC for one file. If the
+ * disk fails meanwhile, each ros2s_fsync fails with -EIO, and changes with -EROFS.
  *
  * PATHS. UTF-8 or any bytes except NUL. A path with a leading '/' starts at the container's root,
  * any other path at the URI's path. Symbolic links are followed within the container. Permission
@@ -152,7 +153,7 @@ ROS2S_API int ros2s_file_close(ros2s_file* file);
 /* Returns the bytes read. They are fewer than `bytes` only at the end of the file; the rest of the
  * buffer is then undefined. I/O with buffer and offset at multiples of 4096 needs no copy. */
 ROS2S_API ssize_t ros2s_pread(ros2s_file* file, void* buffer, size_t bytes, uint64_t offset);
-/* Returns the bytes written, which are durable. They are fewer than `bytes` only if the rest failed
+/* Returns the bytes written (DURABILITY). They are fewer than `bytes` only if the rest failed
  * after the beginning was written, as when space runs out; a call with the rest returns its error.
  * With O_APPEND the offset is ignored. */
 ROS2S_API ssize_t ros2s_pwrite(ros2s_file* file, const void* buffer, size_t bytes, uint64_t offset);

@@ -63,9 +63,7 @@ struct Transfer {
 class EventQueue {
   public:
     static constexpr Kind kind = Kind::queue;
-    EventQueue() = default;
-    EventQueue(const EventQueue&) = delete;
-    EventQueue& operator=(const EventQueue&) = delete;
+    EventQueue& operator=(EventQueue&&) = delete;
     ~EventQueue();
 
     // The queue of an initialized event; null if it was destroyed. Events that were initialized

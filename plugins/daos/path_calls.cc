@@ -34,8 +34,7 @@ struct Listing {
 class At {
   public:
     At(const dfs_sys_t* sys, const char* path) { error_ = find(sys, path); }
-    At(const At&) = delete;
-    At& operator=(const At&) = delete;
+    At& operator=(At&&) = delete;
     ~At() {
         if (directory_ != nullptr) dfs_release(directory_);
     }

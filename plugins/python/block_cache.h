@@ -53,8 +53,7 @@ class BlockCache {
   public:
     // Throws ros2store::Error.
     explicit BlockCache(const Options& options);
-    BlockCache(const BlockCache&) = delete;
-    BlockCache& operator=(const BlockCache&) = delete;
+    BlockCache& operator=(BlockCache&&) = delete;
     ~BlockCache() { close(); }
 
     // Returns the job's id. The job may end before the call returns. The memory of its items must

@@ -37,8 +37,7 @@ class Job;
 class Completions {
   public:
     Completions();
-    Completions(const Completions&) = delete;
-    Completions& operator=(const Completions&) = delete;
+    Completions& operator=(Completions&&) = delete;
     ~Completions();
 
     [[nodiscard]] int descriptor() const { return descriptor_; }

@@ -14,8 +14,7 @@ class PythonBlockCache {
   public:
     PythonBlockCache(const std::string& uri, const std::string& directory, double deadline_s,
                      unsigned threads);
-    PythonBlockCache(const PythonBlockCache&) = delete;
-    PythonBlockCache& operator=(const PythonBlockCache&) = delete;
+    PythonBlockCache& operator=(PythonBlockCache&&) = delete;
     ~PythonBlockCache();
 
     // Waits for the end of the job, and returns what PythonBlockQueue::completions() has for it.
@@ -34,8 +33,7 @@ class PythonBlockCache {
 class PythonBlockQueue {
   public:
     explicit PythonBlockQueue(PythonBlockCache& cache) : cache_(cache) {}
-    PythonBlockQueue(const PythonBlockQueue&) = delete;
-    PythonBlockQueue& operator=(const PythonBlockQueue&) = delete;
+    PythonBlockQueue& operator=(PythonBlockQueue&&) = delete;
     ~PythonBlockQueue();
 
     uint64_t submit(blocks::Operation operation, const pybind11::sequence& keys,

@@ -52,8 +52,7 @@ class QueuedRequest {
           use_(queued_.handle()) {
         ++queued_.queued_;
     }
-    QueuedRequest(const QueuedRequest&) = delete;
-    QueuedRequest& operator=(const QueuedRequest&) = delete;
+    QueuedRequest& operator=(QueuedRequest&&) = delete;
     ~QueuedRequest() { --queued_.queued_; }
     [[nodiscard]] const pybind11::object& token() const { return token_; }
     [[nodiscard]] ros2s_file* handle() const { return use_.handle().get(); }
@@ -73,8 +72,7 @@ class QueuedRequest {
 class PythonQueue {
   public:
     PythonQueue(SharedFileSystem& fs, uint32_t depth);
-    PythonQueue(const PythonQueue&) = delete;
-    PythonQueue& operator=(const PythonQueue&) = delete;
+    PythonQueue& operator=(PythonQueue&&) = delete;
     ~PythonQueue() { close(); }
 
     int descriptor() { return queue().descriptor(); }

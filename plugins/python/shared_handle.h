@@ -19,8 +19,7 @@
 class Unlocked {
   public:
     Unlocked() : state_(PyEval_SaveThread()) {}
-    Unlocked(const Unlocked&) = delete;
-    Unlocked& operator=(const Unlocked&) = delete;
+    Unlocked& operator=(Unlocked&&) = delete;
     ~Unlocked() {
         try {
             PyEval_RestoreThread(state_);
@@ -56,8 +55,7 @@ class SharedHandle {
             handle.forget_calls_of_parent();
             ++handle.calls_;
         }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
+        Use& operator=(Use&&) = delete;
         ~Use() {
             if (--handle_.calls_ == 0 && handle_.idle_ != nullptr) handle_.idle_->release();
         }

@@ -4,6 +4,7 @@ import errno
 import gc
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from on_pool import OnPool
 
@@ -171,11 +172,8 @@ class Embedded(OnPool):
                         wrong.append(got)
 
         wrong = []
-        threads = [threading.Thread(target=lambda: asyncio.run(work())) for _ in range(3)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
+        with ThreadPoolExecutor(3) as threads:
+            list(threads.map(lambda _: asyncio.run(work()), range(3)))
         self.assertEqual(wrong, [])
 
 

@@ -14,6 +14,7 @@ import threading
 import time
 import unittest
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 from on_pool import OnPool, ros2store_command
 from ros2store.cache import BlockCache
@@ -91,17 +92,14 @@ class Embedded(OnPool):
         self.assertEqual([counters[name] for name in ("stored", "present", "refused")], [4, 2, 3])
 
     def test_concurrent_puts_of_a_key_get_one_block(self):
-        def put(i, results):
+        def put(i):
             with self.opened(threads=1) as cache:
                 for turn in range(10):
                     results.append((turn, i, cache.put_many([f"k{turn}"], [block(i, 100)])[0]))
 
         results = []
-        threads = [threading.Thread(target=put, args=(i % 2, results)) for i in range(4)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(put, [0, 1, 0, 1]))
         buffers = self.got([f"k{turn}" for turn in range(10)], 100)[1]
         for turn, i, result in results:
             self.assertEqual(result is None, buffers[turn] == block(i, 100))
@@ -261,25 +259,16 @@ class Embedded(OnPool):
         self.assertEqual(memory, block(1) + b"more")
 
     def test_threads_share_a_cache(self):
-        failures = []
-
         def work(number):
-            try:
-                for turn in range(15):
-                    keys = [f"{number} {turn} {i}" for i in range(4)]
-                    assert self.cache.put_many(keys, [block(number)] * 4) == [None] * 4
-                    results, buffers = self.got(keys)
-                    assert results == [5000] * 4 and buffers == [block(number)] * 4
-                    assert self.cache.exists_many(keys) == [True] * 4
-            except BaseException as error:  # noqa: BLE001: it is passed on
-                failures.append(error)
+            for turn in range(15):
+                keys = [f"{number} {turn} {i}" for i in range(4)]
+                assert self.cache.put_many(keys, [block(number)] * 4) == [None] * 4
+                results, buffers = self.got(keys)
+                assert results == [5000] * 4 and buffers == [block(number)] * 4
+                assert self.cache.exists_many(keys) == [True] * 4
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        self.assertEqual(failures, [])
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(work, range(8)))
 
     def test_asyncio(self):
         async def use(turn):
@@ -321,11 +310,9 @@ class Embedded(OnPool):
             cache.submit_put(["a"], [])
         submitted = {cache.submit_put([f"k{i}" for i in range(200)], [block(1, 50_000)] * 200) for _ in range(20)}
         descriptor = cache.fileno()
-        closers = [threading.Thread(target=cache.close) for _ in range(3)]
-        for each in closers:
-            each.start()
-        for each in closers:
-            each.join()
+        with ThreadPoolExecutor(3) as threads:
+            for _ in range(3):
+                threads.submit(cache.close)
         done = dict(self.next_completions(cache, 20))
         self.assertEqual(set(done), submitted)
         ends = {getattr(result, "errno", 0) for results in done.values() for result in results}

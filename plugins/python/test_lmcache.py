@@ -4,6 +4,7 @@ import os
 import select
 import threading
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 from on_pool import OnPool
 from ros2store.lmcache import Connector
@@ -131,25 +132,17 @@ class Embedded(OnPool):
         self.assertIn("No such file", error)
 
     def test_many_threads_submit(self):
-        failures = []
-
         def work(number):
-            try:
-                for turn in range(10):
-                    keys = [key(1000 * number + 10 * turn + i) for i in range(5)]
-                    assert self.lm.run("set", keys, views(5, fill=bytes([number])))[0]
-                    got = views(5)
-                    assert self.lm.run("get", keys, got) == (True, "", [True] * 5)
-                    assert got == views(5, fill=bytes([number]))
-            except BaseException as error:  # noqa: BLE001: it is passed on
-                failures.append(error)
+            for turn in range(10):
+                keys = [key(1000 * number + 10 * turn + i) for i in range(5)]
+                assert self.lm.run("set", keys, views(5, fill=bytes([number])))[0]
+                got = views(5)
+                assert self.lm.run("get", keys, got) == (True, "", [True] * 5)
+                assert got == views(5, fill=bytes([number]))
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
-        for each in threads:
-            each.start()
-        for each in threads:
-            each.join()
-        self.assertEqual((failures, self.lm.unknown), ([], []))
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(work, range(6)))
+        self.assertEqual(self.lm.unknown, [])
 
     def test_close_in_flight_and_calls_after_it(self):
         memory = views(400, 50_000)

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 
 import ros2store
 from on_pool import OnPool, ros2store_command
@@ -224,11 +225,8 @@ class Embedded(OnPool):
                     file.pwrite(bytes([number]) * 4096, i * 4096)
                     self.assertEqual(file.pread(4096, i * 4096), bytes([number]) * 4096)
 
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(work, range(4)))
 
     def test_a_forked_child(self):
         """Workers use what the parent opened, and the parent goes on."""

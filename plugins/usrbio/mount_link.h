@@ -26,8 +26,7 @@ class MountLink {
     static Result<std::shared_ptr<MountLink>> open(OsReactor& reactor, int fd);
     // Ends the session, if this is the process that began it.
     ~MountLink();
-    MountLink(const MountLink&) = delete;
-    MountLink& operator=(const MountLink&) = delete;
+    MountLink& operator=(MountLink&&) = delete;
 
     // The file of the descriptor, which `status` describes as fcntl(2) with F_GETFL. Errors: ENOTTY
     // (not a file of the mount), invalid (not a regular file), stale (the session has ended), busy.

@@ -23,8 +23,7 @@ struct RegisteredFile {
     RegisteredFile(std::shared_ptr<MountLink> of, fs::FileHandle handle, int flags, int copy)
         : link(std::move(of)), core{.handle = handle}, status(flags), duplicate(copy) {}
     ~RegisteredFile() { link->give_back(core.handle); }
-    RegisteredFile(const RegisteredFile&) = delete;
-    RegisteredFile& operator=(const RegisteredFile&) = delete;
+    RegisteredFile& operator=(RegisteredFile&&) = delete;
 
     const std::shared_ptr<MountLink> link;
     api::CoreFile core;
@@ -43,8 +42,7 @@ class Memory {
     // invalid (it has fewer bytes).
     static Result<std::shared_ptr<Memory>> open(const Uuid& id, size_t bytes);
     ~Memory();
-    Memory(const Memory&) = delete;
-    Memory& operator=(const Memory&) = delete;
+    Memory& operator=(Memory&&) = delete;
     [[nodiscard]] std::byte* base() const noexcept { return base_; }
     [[nodiscard]] size_t bytes() const noexcept { return bytes_; }
     [[nodiscard]] const Uuid& id() const noexcept { return id_; }

@@ -21,8 +21,7 @@ class RequestRing {
                                                        uint32_t entries);
     // Waits for the requests in progress.
     ~RequestRing();
-    RequestRing(const RequestRing&) = delete;
-    RequestRing& operator=(const RequestRing&) = delete;
+    RequestRing& operator=(RequestRing&&) = delete;
 
     [[nodiscard]] bool in_forked_child() const noexcept { return mark_.in_forked_child(); }
     [[nodiscard]] MountLink& link() const noexcept { return *link_; }

@@ -39,8 +39,7 @@ class Daemons {
             std::filesystem::remove_all(parent_, ignored);
         }
     }
-    Daemons(const Daemons&) = delete;
-    Daemons& operator=(const Daemons&) = delete;
+    Daemons& operator=(Daemons&&) = delete;
     [[nodiscard]] std::string directory() const { return parent_ + "/pool"; }
     [[nodiscard]] std::string uri(const std::string& scheme = "ros2s+local") const {
         return scheme + ":///pool/main?dir=" + directory();
@@ -62,8 +61,7 @@ class Container {
   public:
     explicit Container(const std::string& uri) : fs_(open_container(uri)) {}
     ~Container() { EXPECT_EQ(ros2s_close(fs_), 0); }
-    Container(const Container&) = delete;
-    Container& operator=(const Container&) = delete;
+    Container& operator=(Container&&) = delete;
     operator ros2s_fs*() const { return fs_; }  // NOLINT(google-explicit-constructor): as in C
 
   private:
@@ -76,8 +74,7 @@ class OpenFile {
         EXPECT_EQ(ros2s_file_open(fs, name, flags, 0644, &file_), 0) << ros2s_last_error();
     }
     ~OpenFile() { EXPECT_EQ(ros2s_file_close(file_), 0); }
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
+    OpenFile& operator=(OpenFile&&) = delete;
     operator ros2s_file*() const { return file_; }  // NOLINT(google-explicit-constructor): as in C
 
   private:

@@ -35,8 +35,7 @@ struct Directory {
         EXPECT_NE(mkdtemp(path.data()), nullptr);
     }
     ~Directory() { std::filesystem::remove_all(path); }
-    Directory(const Directory&) = delete;
-    Directory& operator=(const Directory&) = delete;
+    Directory& operator=(Directory&&) = delete;
     std::string path;
 };
 

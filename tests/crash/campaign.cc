@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <iterator>
 
@@ -27,24 +28,24 @@ void Distribution::add(const CrashPoint& point) {
     ++unflushed_[bucket];
 }
 
+std::vector<std::string> too_rare(std::span<const Floor> floors, uint64_t points) {
+    std::vector<std::string> lacking;
+    for (const Floor& floor : floors) {
+        if (floor.found * 100 >= floor.percent * points) continue;
+        lacking.push_back(fmt::format("{} {}, of {}; at least {} % should be", floor.found,
+                                      floor.what, points, floor.percent));
+    }
+    return lacking;
+}
+
 std::vector<std::string> Distribution::lacks() const {
-    struct Floor {
-        std::string_view what;
-        uint64_t found;
-        uint64_t percent;
-    };
     const Floor floors[] = {
         {"points with two or more unflushed writes", two_unflushed_, 50},
         {"points inside recovery", in_recovery_, 10},
         {"power losses", power_, 50},
         {"process crashes", points_ - power_, 15},
     };
-    std::vector<std::string> lacking;
-    for (const Floor& floor : floors) {
-        if (floor.found * 100 >= floor.percent * points_) continue;
-        lacking.push_back(fmt::format("{} {}, of {}; at least {} % should be", floor.found,
-                                      floor.what, points_, floor.percent));
-    }
+    std::vector<std::string> lacking = too_rare(floors, points_);
     if (changes_ == Changes::none) return lacking;
     // A few percent of the points are of these kinds, so a small campaign may have none.
     if (points_ >= 10 * points_of_campaign && in_growth_ == 0) {
@@ -80,10 +81,10 @@ void Distribution::print() const {
     fmt::print("\n");
 }
 
-std::optional<uint64_t> number(const char* text) {
+std::optional<uint64_t> number(const std::string& text) {
     uint64_t value = 0;
-    const char* end = text + std::strlen(text);
-    const auto parsed = std::from_chars(text, end, value);
+    const char* end = text.data() + text.size();
+    const auto parsed = std::from_chars(text.data(), end, value);
     if (parsed.ec != std::errc() || parsed.ptr != end) return std::nullopt;
     return value;
 }
@@ -94,12 +95,72 @@ void say_seed(int) {
     (void)!write(STDERR_FILENO, aborted_at, std::strlen(aborted_at));
     _exit(134);
 }
-}  // namespace
 
+// Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
 void say_on_abort(const std::string& replay) {
     const auto end = fmt::format_to_n(aborted_at, sizeof aborted_at - 1, "replay: {}\n", replay);
     *end.out = '\0';
     signal(SIGABRT, say_seed);
+}
+}  // namespace
+
+Campaign::Campaign(std::string program, std::string usage, std::vector<Option> options)
+    : program_(std::move(program)), usage_(std::move(usage)) {
+    std::ranges::move(options, std::back_inserter(options_));
+}
+
+bool Campaign::read(int argc, char** argv) {
+    for (int i = 1; i < argc; i += 2) {
+        const std::string name = argv[i], value = i + 1 < argc ? argv[i + 1] : "";
+        const auto option =
+            std::ranges::find(options_, name, [](const Option& each) { return "--" + each.name; });
+        if (option != options_.end() && option->read(value)) continue;
+        fmt::print(stderr, "{}: {} {} is not understood\n{}", program_, name, value, usage_);
+        return false;
+    }
+    return true;
+}
+
+std::string Campaign::command(uint64_t seed) const {
+    std::string text = fmt::format("{} --seed {} --points 1", program_, seed);
+    for (const Option& option : std::span(options_).subspan(2)) {
+        const std::string value = option.text();
+        if (!value.empty()) text += fmt::format(" --{} {}", option.name, value);
+    }
+    return text;
+}
+
+void Campaign::run(const std::function<uint64_t()>& points,
+                   const std::function<std::vector<std::string>(uint64_t seed)>& trial) {
+    constexpr uint64_t failures_shown_max = 5, failures_max = 20;
+    const bool shows_progress = isatty(STDERR_FILENO) == 1;
+    const auto begin = std::chrono::steady_clock::now();
+    // A trial may end without a point if the store cannot be created.
+    for (uint64_t seed = first_seed_; points() < points_ && failed_ <= failures_max; ++seed) {
+        const std::string replay = command(seed);
+        say_on_abort(replay);
+        const std::vector<std::string> problems = trial(seed);
+        ++trials_;
+        if (!problems.empty() && ++failed_ <= failures_shown_max) {
+            fmt::print("seed {} FAILED; replay: {}\n", seed, replay);
+            for (const std::string& problem : problems) fmt::print("  {}\n", problem);
+        }
+        if (!shows_progress) continue;
+        fmt::print(stderr, "\r{} of {} points, {} failed trials", points(), points_, failed_);
+    }
+    if (shows_progress) fmt::print(stderr, "\n");
+    duration_ = std::chrono::steady_clock::now() - begin;
+}
+
+std::string Campaign::trials() const {
+    return fmt::format("{} trials from seed {} on, {:.1f} s", trials_, first_seed_,
+                       duration_.count());
+}
+
+int Campaign::finish(const std::vector<std::string>& lacking) const {
+    for (const std::string& what : lacking) fmt::print("FAILED: too little happened: {}\n", what);
+    fmt::print("{} passed, {} failed\n", trials_ - failed_, failed_ + lacking.size());
+    return failed_ == 0 && lacking.empty() ? 0 : 1;
 }
 
 void keep_memory() {

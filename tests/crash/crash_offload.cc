@@ -4,37 +4,22 @@
 //     crash_offload --points 1000 --dpus 2           1000 crashes of the engine, from seed 1 on
 //     crash_offload --seed 4711 --points 1 --dpus 2  the trial of one seed, which failed
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "campaign.h"
+#include "engine_options.h"
 #include "ros2s/sim/engine/engine_rig.h"
 #include "ros2s/sim/offload/offload_trial.h"
-#include "rules.h"
 
 namespace ros2s::sim {
 namespace {
 
-constexpr size_t failures_shown_max = 5;
-constexpr size_t failures_max = 20;
-
 struct Options {
-    uint64_t points = 1000;
-    uint64_t seed = 1;
+    EngineOptions engine{.rig = {.pin_grace = offload_grace}};
     size_t dpus = 1;
-    uint32_t groups = 1;
-    uint32_t cores = 1;
-    bool errors = false;
-    IndexKind index = IndexKind::ordered;
     bool keeps_replies = true;
-    std::string remove_rule;
-    bool progress = isatty(STDERR_FILENO) == 1;
-    [[nodiscard]] bool is_broken() const { return !keeps_replies || !remove_rule.empty(); }
 };
 
 constexpr const char* usage =
@@ -47,48 +32,6 @@ constexpr const char* usage =
     "--replies forget (the store keeps no update names) and --remove-rule (one rule of the "
     "commit\n"
     "protocol is off, docs/crash-rules.md) break it: then a failure is what should be found.\n";
-
-std::optional<Options> parse(int argc, char** argv) {
-    Options options;
-    for (int i = 1; i < argc; i += 2) {
-        const std::string_view name = argv[i];
-        const char* value = i + 1 < argc ? argv[i + 1] : "";
-        const std::string_view word = value;
-        const std::optional<uint64_t> n = number(value);
-        if (name == "--points" && n) {
-            options.points = *n;
-        } else if (name == "--seed" && n) {
-            options.seed = *n;
-        } else if (name == "--dpus" && n && *n > 0 && *n <= 2) {
-            options.dpus = *n;
-        } else if (name == "--groups" && n && *n > 0 && *n <= 16) {
-            options.groups = static_cast<uint32_t>(*n);
-        } else if (name == "--cores" && n && *n > 0 && *n <= 16) {
-            options.cores = static_cast<uint32_t>(*n);
-        } else if (name == "--errors" && (word == "yes" || word == "no")) {
-            options.errors = word == "yes";
-        } else if (name == "--index" && (word == "ordered" || word == "rocksdb")) {
-            options.index = word == "ordered" ? IndexKind::ordered : IndexKind::rocksdb;
-        } else if (name == "--replies" && (word == "keep" || word == "forget")) {
-            options.keeps_replies = word == "keep";
-        } else if (name == "--remove-rule" && find_rule(value) != nullptr) {
-            options.remove_rule = value;
-        } else {
-            fmt::print(stderr, "crash_offload: {} {} is not understood\n{}", name, value, usage);
-            return std::nullopt;
-        }
-    }
-    return options;
-}
-
-std::string command(const Options& options, uint64_t seed) {
-    return fmt::format(
-        "crash_offload --seed {} --points 1 --dpus {} --groups {} --index {}{}{}{}{}", seed,
-        options.dpus, options.groups, options.index == IndexKind::ordered ? "ordered" : "rocksdb",
-        options.cores > 1 ? fmt::format(" --cores {}", options.cores) : "",
-        options.errors ? " --errors yes" : "", options.keeps_replies ? "" : " --replies forget",
-        options.remove_rule.empty() ? "" : " --remove-rule " + options.remove_rule);
-}
 
 // All trials together.
 struct Sum {
@@ -110,11 +53,6 @@ struct Sum {
     }
     // Names the kinds that were too rare for this number of crashes.
     [[nodiscard]] std::vector<std::string> lacks(uint64_t points) const {
-        struct Floor {
-            std::string_view what;
-            uint64_t found;
-            uint64_t percent;  // of the points
-        };
         // A third to a half of the values in past campaigns.
         const Floor floors[] = {
             {"DPUs killed", dpu_kills, 20},
@@ -127,12 +65,7 @@ struct Sum {
             {"exclusive creations", shared.creations, 25},
             {"renames", shared.renames, 25},
         };
-        std::vector<std::string> lacking;
-        for (const Floor& floor : floors) {
-            if (floor.found * 100 >= floor.percent * points) continue;
-            lacking.push_back(fmt::format("{} {}", floor.found, floor.what));
-        }
-        return lacking;
+        return too_rare(floors, points);
     }
     void print() const {
         fmt::print(
@@ -159,22 +92,16 @@ struct Trial {
 
 Trial run_one(const Options& options, uint64_t seed) {
     TraceHash trace;
+    EngineRigOptions rig = options.engine.rig;
     // Half of the pools are so small that they reuse blocks.
-    const uint64_t data_bytes = seed % 2 == 0 ? 16 << 20 : 1 << 20;
-    EngineRigOptions rig{.groups_in_flight = options.groups,
-                         .index = options.index,
-                         .data_bytes = data_bytes,
-                         .cores = options.cores,
-                         .device_errors = options.errors,
-                         .pin_grace = offload_grace,
-                         .trace = &trace};
-    if (!options.remove_rule.empty()) rig.rules.*find_rule(options.remove_rule)->rule = false;
+    rig.data_bytes = seed % 2 == 0 ? 16 << 20 : 1 << 20;
+    rig.trace = &trace;
     const auto factory = [&](World& world, Random& random) {
         return make_engine_rig(world, random, rig);
     };
     Trial trial{.report = run_offload_trial(seed, factory,
                                             {.dpus = options.dpus,
-                                             .cores = options.cores,
+                                             .cores = rig.cores,
                                              .leases = seed % 4 == 3,
                                              .keeps_replies = options.keeps_replies,
                                              .trace = &trace})};
@@ -182,56 +109,44 @@ Trial run_one(const Options& options, uint64_t seed) {
     return trial;
 }
 
-int run(const Options& options) {
+int run(int argc, char** argv) {
     keep_memory();
+    Options options;
+    Campaign campaign("crash_offload", usage,
+                      options.engine.behind({numeric("dpus", options.dpus, 1, 2),
+                                             one_of("replies", options.keeps_replies,
+                                                    {{"keep", true}, {"forget", false}})}));
+    if (!campaign.read(argc, argv)) return 2;
+    options.engine.remove_rule();
     Distribution distribution(Distribution::Changes::none);
     Sum sum;
-    uint64_t trials = 0, failed = 0, trace = 0;
-    const auto begin = std::chrono::steady_clock::now();
-    for (uint64_t seed = options.seed; distribution.points() < options.points; ++seed) {
-        const std::string replay = command(options, seed);
-        say_on_abort(replay);
-        const Trial trial = run_one(options, seed);
-        ++trials;
-        trace = trial.trace;
-        for (const CrashPoint& point : trial.report.points) distribution.add(point);
-        sum.add(trial.report);
-        if (!trial.report.problems.empty() && ++failed <= failures_shown_max) {
-            fmt::print("seed {} FAILED; replay: {}\n", seed, replay);
-            for (const std::string& problem : trial.report.problems) fmt::print("  {}\n", problem);
-        }
-        if (options.progress) {
-            fmt::print(stderr, "\r{} of {} crash points, {} failed trials", distribution.points(),
-                       options.points, failed);
-        }
-        if (failed > failures_max) break;
-    }
-    if (options.progress) fmt::print(stderr, "\n");
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    uint64_t trace = 0;
+    campaign.run([&] { return distribution.points(); },
+                 [&](uint64_t seed) {
+                     Trial trial = run_one(options, seed);
+                     trace = trial.trace;
+                     for (const CrashPoint& point : trial.report.points) distribution.add(point);
+                     sum.add(trial.report);
+                     return std::move(trial.report.problems);
+                 });
     if (distribution.points() > 0) distribution.print();
     sum.print();
-    fmt::print(
-        "  {} trials from seed {} on, DPUs {}, groups in flight {}, {:.1f} s; trace of the "
-        "last {:016x}\n",
-        trials, options.seed, options.dpus, options.groups, seconds, trace);
+    const EngineRigOptions& rig = options.engine.rig;
+    fmt::print("  DPUs {}, groups in flight {}; {}; trace of the last {:016x}\n", options.dpus,
+               rig.groups_in_flight, campaign.trials(), trace);
     std::vector<std::string> lacking;
-    if (options.points >= points_of_campaign && !options.is_broken()) {
+    if (campaign.points() >= points_of_campaign && options.keeps_replies &&
+        options.engine.missing == nullptr) {
         lacking = distribution.lacks();
-        for (std::string& text : sum.lacks(options.points)) lacking.push_back(std::move(text));
-        if (options.errors && sum.device_errors * 20 < options.points) {
+        for (std::string& text : sum.lacks(campaign.points())) lacking.push_back(std::move(text));
+        if (rig.device_errors && sum.device_errors * 20 < campaign.points()) {
             lacking.emplace_back("device errors that ended the server");
         }
     }
-    for (const std::string& what : lacking) fmt::print("FAILED: too little happened: {}\n", what);
-    fmt::print("{} passed, {} failed\n", trials - failed, failed + lacking.size());
-    return failed == 0 && lacking.empty() ? 0 : 1;
+    return campaign.finish(lacking);
 }
 
 }  // namespace
 }  // namespace ros2s::sim
 
-int main(int argc, char** argv) {
-    const auto options = ros2s::sim::parse(argc, argv);
-    return options ? ros2s::sim::run(*options) : 2;
-}
+int main(int argc, char** argv) { return ros2s::sim::run(argc, argv); }

@@ -19,12 +19,12 @@
 #include <thread>
 
 #include "client.h"
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "eventually.h"
 #include "hostile_process.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/base/random.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/hostlink/wire.h"
@@ -485,17 +485,11 @@ TEST_P(DaemonAttack, InvalidTicketsAreRefused) {
     EXPECT_EQ(ask(std::string(session::ticket_bytes, 'x'), instance), Code::denied);
     EXPECT_EQ(ask(std::string(rpc::HelloBody::ticket_bytes_max, 'x'), instance), Code::denied);
 
-    auto control =
-        control::ControlClient::create(*reactor,
-                                       {.address = "unix:" + this->control().address,
-                                        .identity = pki::identity_in(certificates(), "client"),
-                                        .server_name = "localhost"},
-                                       report);
-    ASSERT_TRUE(control) << report.text();
+    auto control = control_client(*reactor, this->control().address, certificates(), "client");
     const Call call;
     const auto open = [&] {
         return run_blocking(*reactor, [&] {
-            return (*control)->open_session(
+            return control->open_session(
                 call,
                 {.client = instance,
                  .purpose = is_dpu() ? session::Purpose::link : session::Purpose::store,
@@ -526,7 +520,7 @@ TEST_P(DaemonAttack, InvalidTicketsAreRefused) {
     expect_counted({"ros2store_server_refused_ticket_total"}, 7);
     expect_counted({"ros2store_server_refused_version_total"}, 2);
     // Destroyed on the core that used it.
-    run_blocking(*reactor, [&] { return drop(std::move(*control)); });
+    run_blocking(*reactor, [&] { return drop(std::move(control)); });
 }
 
 // ---- clients that were admitted

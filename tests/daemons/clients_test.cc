@@ -36,8 +36,7 @@ class Client {
         for (const auto& [name, file] : open_) EXPECT_EQ(ros2s_file_close(file), 0);
         if (fs_ != nullptr) EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error();
     }
-    Client(const Client&) = delete;
-    Client& operator=(const Client&) = delete;
+    Client& operator=(Client&&) = delete;
 
     [[nodiscard]] bool is_open() const { return fs_ != nullptr; }
     ros2s_fs* fs() { return fs_; }

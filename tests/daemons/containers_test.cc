@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "control_clients.h"
 #include "dpu_process.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
@@ -30,17 +30,8 @@ class ContainersExactlyOnce : public testing::TestWithParam<const char*> {
     }
     // The requests that follow are this subject's.
     void connect_as(const std::string& name) {
-        auto connected = ControlClient::create(
-            *reactor,
-            {.address = "unix:" +
-                        (is_dpu() ? engine.places().dpu_control : engine.places().engine_control),
-             .identity = pki::identity_in(
-                 is_dpu() ? engine.places().host_certs : engine.places().storage_certs, name),
-             .server_name = "localhost"},
-            report);
-        ASSERT_TRUE(connected) << report.text();
         run_blocking(*reactor, [&] { return drop(); });
-        client = std::move(*connected);
+        client = (is_dpu() ? dpu_client : engine_client)(*reactor, engine.places(), name);
     }
     void TearDown() override {
         run_blocking(*reactor, [&] { return drop(); });

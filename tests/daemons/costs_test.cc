@@ -49,8 +49,7 @@ class CountedDaemon {
         EXPECT_GT(work_->allocations, 1000u) << "it does not count";
     }
     ~CountedDaemon() { ::munmap(const_cast<Work*>(work_), sizeof *work_); }
-    CountedDaemon(const CountedDaemon&) = delete;
-    CountedDaemon& operator=(const CountedDaemon&) = delete;
+    CountedDaemon& operator=(CountedDaemon&&) = delete;
 
     [[nodiscard]] const Work& work() const { return *work_; }
     bool started = false;
@@ -85,8 +84,7 @@ class OneFile {
         EXPECT_EQ(ros2s_file_close(file_), 0);
         EXPECT_EQ(ros2s_close(fs_), 0);
     }
-    OneFile(const OneFile&) = delete;
-    OneFile& operator=(const OneFile&) = delete;
+    OneFile& operator=(OneFile&&) = delete;
     [[nodiscard]] bool is_open() const { return fs_ != nullptr; }
 
     void run(ros2s_opcode opcode, uint64_t bytes, uint64_t requests) {

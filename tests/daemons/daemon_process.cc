@@ -21,7 +21,7 @@
 namespace ros2s::tests {
 
 DaemonProcess::~DaemonProcess() {
-    if (pid_ != 0) kill_hard();
+    if (pid_ != 0) EXPECT_EQ(stop(), 0) << log();
 }
 
 namespace {

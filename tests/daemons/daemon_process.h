@@ -13,9 +13,9 @@ class DaemonProcess {
     // `log` gets its output. Each start truncates it.
     DaemonProcess(std::string program, std::string settings, std::string log)
         : program_(std::move(program)), settings_(std::move(settings)), log_(std::move(log)) {}
+    // Stops it if it runs, and checks that it ends well.
     ~DaemonProcess();
-    DaemonProcess(const DaemonProcess&) = delete;
-    DaemonProcess& operator=(const DaemonProcess&) = delete;
+    DaemonProcess& operator=(DaemonProcess&&) = delete;
 
     // Starts it and waits until it is ready. If it does not become ready, returns false and prints
     // its log.
@@ -64,8 +64,7 @@ class TemporaryDirectory {
   public:
     TemporaryDirectory();
     ~TemporaryDirectory();
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     [[nodiscard]] std::string path(const std::string& name) const { return path_ + "/" + name; }
 
   private:

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "client.h"
+#include "control_clients.h"
 #include "dpu_process.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
 
@@ -72,28 +72,10 @@ class DelegatedDaemons : public testing::TestWithParam<const char*> {
 
     // A client of the engine's control plane with that subject.
     std::unique_ptr<ControlClient> engine_as(const std::string& name) {
-        Report report;
-        const auto access = engine.options("shm").server;
-        auto client = ControlClient::create(
-            *reactor,
-            {.address = access.control,
-             .identity = pki::identity_in(engine.places().storage_certs, name),
-             .server_name = access.server_name},
-            report);
-        EXPECT_TRUE(client) << report.text();
-        return std::move(*client);
+        return engine_client(*reactor, engine.places(), name);
     }
     std::unique_ptr<ControlClient> dpu_as(const std::string& name) {
-        Report report;
-        const auto access = dpu.options().dpu;
-        auto client =
-            ControlClient::create(*reactor,
-                                  {.address = access.control,
-                                   .identity = pki::identity_in(dpu.places().host_certs, name),
-                                   .server_name = access.server_name},
-                                  report);
-        EXPECT_TRUE(client) << report.text();
-        return std::move(*client);
+        return dpu_client(*reactor, dpu.places(), name);
     }
     std::string change(Change what, const std::string& name, config::Entries settings) {
         const auto admin = engine_as("admin");

@@ -145,7 +145,6 @@ TEST_P(DelegatedDpu, EngineRefusesDpuWithoutCapability) {
     ASSERT_EQ(change(Change::set, "alice", {{"weight", "3"}}), "");
     EXPECT_EQ(attacker.show(holder).error().code, Code::stale);
     EXPECT_THAT(attacker.said(), HasSubstr("its tenant was changed since"));
-    stop();
 }
 
 // It can read `main` while it shows a valid capability, and nothing else.
@@ -178,7 +177,6 @@ TEST_P(DelegatedDpu, DpuReachesOnlyWhatItsCapabilityShows) {
     ASSERT_EQ(change(Change::revoke, "alice", {}), "");
     EXPECT_FALSE(fetch(main));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
-    stop();
 }
 
 // Two DPUs that ignore the limits of a tenant get no more than the tenant's limits. Other tenants
@@ -245,7 +243,6 @@ TEST_P(DelegatedDpu, TenantRateHoldsOverAllDpus) {
     read({&first});
     EXPECT_EQ(delayed("alice"), before);
     for (Reading* each : {&first, &second, &bobs}) close(*each);
-    stop();
 }
 
 // A program of a tenant that is a direct client of the engine.
@@ -286,7 +283,6 @@ TEST_P(DelegatedDpu, DirectClientShowsItsOwnCapability) {
     // A client that is neither a DPU nor a tenant's cannot show a capability.
     Attacker as_admin(*reactor, engine_as("admin"));
     EXPECT_TRUE(denied(as_admin.show(holder)));
-    stop();
 }
 
 TEST_P(DelegatedDpu, DpuRefusesFalseCapabilitiesOfHosts) {
@@ -327,7 +323,6 @@ TEST_P(DelegatedDpu, DpuRefusesFalseCapabilitiesOfHosts) {
     EXPECT_THAT(report.text(), HasSubstr("another tenant's"));
     EXPECT_TRUE(hand_over(alice, good)) << report.text();
     EXPECT_THAT(dpu.log(), HasSubstr("CN=bob handed over a capability of the pool 'pool'"));
-    stop();
 }
 
 }  // namespace

@@ -99,7 +99,6 @@ TEST_P(DelegatedDpu, RevokedCapabilityIsRefused) {
         << one.report.text();
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
     EXPECT_TRUE(on(*reactor, [&] { return (*other_pool)->close(); }));
-    stop();
 }
 
 // A capability that was issued because the tenant owned a container is for a label.
@@ -142,7 +141,6 @@ TEST_P(DelegatedDpu, OwnerCapabilityEndsWithOwnership) {
     EXPECT_TRUE(denied(fetch(bobs)));
     EXPECT_TRUE(denied(on(*reactor, [&] { return store.destroy_container(call, bobs); })));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
-    stop();
 }
 
 TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
@@ -212,7 +210,6 @@ TEST_P(DelegatedDpu, RecreatedTenantInheritsNothing) {
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
     EXPECT_TRUE(destroy("run-8")) << report.text();
     EXPECT_TRUE(destroy("run-7")) << report.text();
-    stop();
 }
 
 Task<> bring(Attacker::Holder& holder, Chain chain, connection::DirectPool& pool) {
@@ -252,7 +249,6 @@ TEST_P(DelegatedDpu, CapabilityWithoutRenewalEnds) {
     EXPECT_TRUE(lists());
     EXPECT_THAT(engine.log(), HasSubstr("its capability expired"));
     EXPECT_TRUE(on(*reactor, [&] { return (*pool)->close(); }));
-    stop();
 }
 
 // One host mounts and does not renew its capability. Only that host is affected.
@@ -309,7 +305,6 @@ TEST_P(DelegatedDpu, UnrenewedChainEndsOnlyItsContainersMounts) {
     EXPECT_EQ(log.find(late), log.rfind(late)) << log;
     other.close(*reactor);
     on(*reactor, [&] { return tickets.close(); });
-    stop();
 }
 
 }  // namespace

@@ -48,7 +48,6 @@ TEST_P(DelegatedDaemons, HostsUseTheRightsOfTheirTenant) {
         return control->destroy_container(call, "pool", "alice-1", said);
     })) << said.text();
     EXPECT_THAT(engine.log(), HasSubstr("is for the tenant 'alice': read, write main"));
-    stop();
 }
 INSTANTIATE_TEST_SUITE_P(Planes, DelegatedDaemons, testing::Values("shm", "tls"));
 
@@ -131,7 +130,6 @@ TEST_P(DelegatedDpu, ContainersUseTheKeyOfTheirTenant) {
     ASSERT_TRUE(bob.open(*reactor, host("bob", "bob-1"), report)) << report.text();
     EXPECT_EQ(read(bob, "file"), Result<char>('b'));
     bob.close(*reactor);
-    stop();
 }
 
 // By default only its creator can use a new container: this needs no other grant, and no other
@@ -185,7 +183,6 @@ TEST_P(DelegatedDpu, NewContainerIsUsableOnlyByItsCreator) {
     alice.close(*reactor);
     EXPECT_TRUE(destroy(*hers)) << report.text() << dpu.log() << engine.log();
     EXPECT_EQ(lists(*hers), 0U);
-    stop();
 }
 
 TEST_P(DelegatedDpu, RevocationTakesEffectWithinASecond) {
@@ -216,7 +213,6 @@ TEST_P(DelegatedDpu, RevocationTakesEffectWithinASecond) {
     EXPECT_EQ(read(bob, "one"), Result<char>('a'));
     alice.close(*reactor);
     bob.close(*reactor);
-    stop();
 }
 
 TEST_P(DelegatedDpu, OpenFilesFollowTenantRights) {
@@ -234,7 +230,6 @@ TEST_P(DelegatedDpu, OpenFilesFollowTenantRights) {
             EXPECT_EQ(change(Change::set, "alice", settings), "");
         });
     }
-    stop();
 }
 
 // Two programs of a tenant: the one whose capability is revoked loses access, and does not get it
@@ -276,7 +271,6 @@ TEST_P(DelegatedDpu, RevokedCapabilityEndsOnlyItsProgram) {
     EXPECT_EQ(read(programs[goes_on[0] ? 0 : 1], "new"), Result<char>('b'));
     for (Client& each : programs) each.close(*reactor);
     another.close(*reactor);
-    stop();
 }
 
 TEST_P(DelegatedDpu, ProgramsRenewInTime) {
@@ -298,7 +292,6 @@ TEST_P(DelegatedDpu, ProgramsRenewInTime) {
     }
     EXPECT_THAT(engine.log(), testing::Not(HasSubstr("its capability expired")));
     alice.close(*reactor);
-    stop();
 }
 
 // The engine divides its time by accounts: the accounts are those of tenants, not of the DPU.
@@ -345,7 +338,6 @@ TEST_P(DelegatedDpu, EngineCountsRequestsForTenants) {
     EXPECT_GE(count_of("names", "alice"), names + 40);
     EXPECT_LT(count_of("requests", "alice"), requests + 40);
     for (Client& each : clients) each.close(*reactor);
-    stop();
 }
 
 // The DPU has a session for each container and kind of mount. Reports show them as one connection
@@ -374,7 +366,6 @@ TEST_P(DelegatedDpu, SessionsAreCountedAsOneConnection) {
     EXPECT_TRUE(write(alice, "two", 'b'));
     EXPECT_GE(updates(), before + 1);
     alice.close(*reactor);
-    stop();
 }
 
 // The user of the DPU may have a third of the engine's 12 connections. Each container needs two:
@@ -409,7 +400,6 @@ TEST_P(DelegatedDpu, UnusedSessionsMakeRoomAtAFullEngine) {
     ASSERT_TRUE(again.open(*reactor, host("alice", label(7)), report)) << report.text();
     EXPECT_EQ(read(again, "file"), Result<char>('a'));
     again.close(*reactor);
-    stop();
 }
 
 // It reports this in its metrics, to `doctor` of its hosts and in its log. A mount does not hang.
@@ -445,7 +435,6 @@ TEST_P(DelegatedDpu, AbsentEngineIsReported) {
     EXPECT_TRUE(eventually([&] { return absent() == 1; }));
     ::kill(engine.pid(), SIGCONT);
     EXPECT_TRUE(eventually([&] { return absent() == 0; }));
-    stop();
 }
 
 TEST_P(DelegatedDpu, RestartsOnEitherSideAreSurvived) {
@@ -463,7 +452,6 @@ TEST_P(DelegatedDpu, RestartsOnEitherSideAreSurvived) {
     EXPECT_TRUE(write(alice, "three", 'c')) << dpu.log() << engine.log();
     EXPECT_EQ(read(alice, "one"), Result<char>('a'));
     alice.close(*reactor);
-    stop();
 }
 
 // It is killed before the engine has the request, and after the engine has done it. The one that is
@@ -503,7 +491,6 @@ TEST_P(DelegatedDpu, KilledDpuCreatesAndDestroysOnce) {
             EXPECT_TRUE(on(*reactor, destroyed)) << said.text();
         }
     }
-    stop();
 }
 
 Task<Result<>> make_directory(fs::FileSystem& files) {
@@ -535,7 +522,6 @@ TEST_P(DelegatedDpu, DirectoryRightsPassThrough) {
     EXPECT_THAT(engine.log(), HasSubstr("for the tenant 'bob': read, write directories of main"));
     alice.close(*reactor);
     bob.close(*reactor);
-    stop();
 }
 
 }  // namespace

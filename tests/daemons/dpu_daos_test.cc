@@ -117,7 +117,6 @@ TEST_F(DpuDaos, ContainersAreListedButNotManaged) {
         EXPECT_EQ(container(command, "tank/made"), 1) << said;
         EXPECT_THAT(said, HasSubstr("the containers of 'tank' are DAOS's: its tools make and"));
     }
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 TEST_F(DpuDaos, InvalidSettingsAreReported) {

@@ -262,7 +262,6 @@ TEST_F(DpuDirectories, UnservedContainerIsReported) {
     Report gone;
     EXPECT_EQ(open(gone), nullptr);
     EXPECT_THAT(gone.text(), HasSubstr("cannot be opened"));
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 std::unique_ptr<HostFiles> open_as(OsReactor& reactor, const DpuProcess& dpu,
@@ -314,8 +313,6 @@ TEST_F(DpuDirectories, DirectoryMountsWhileEngineHangs) {
     waiting.join();
     EXPECT_NE(alice, nullptr) << alices.text() << both.log();
     if (alice != nullptr) (void)run_blocking(*hers, [&] { return alice->close(); });
-    EXPECT_EQ(both.stop(), 0) << both.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(DpuDirectories, CommandListsButDoesNotCreateDirectories) {
@@ -335,7 +332,6 @@ TEST_F(DpuDirectories, CommandListsButDoesNotCreateDirectories) {
         EXPECT_EQ(container(command, "lustre/train", said), 1) << said;
         EXPECT_THAT(said, HasSubstr("are directories of the server: its settings name them"));
     }
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 // ---- settings

@@ -81,8 +81,6 @@ TEST_P(DpuServer, FilesAreServedToHosts) {
                               HasSubstr("\"engine.fetch\""), HasSubstr("\"device.read\"")));
     close(other);
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_P(DpuServer, KilledEngineLosesAndRepeatsNothing) {
@@ -106,8 +104,6 @@ TEST_P(DpuServer, KilledEngineLosesAndRepeatsNothing) {
         load.expect_each_once();
     }
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The open descriptors of the host's process: no device, and no socket to the engine or to any IP
@@ -146,8 +142,6 @@ TEST_P(DpuServer, HostHasNoStorageDescriptors) {
         *reactor, [&] { return connection::DirectPool::open(*reactor, stolen, {}, report); });
     EXPECT_FALSE(direct);
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_P(DpuServer, KilledDpuLosesAndRepeatsNothing) {
@@ -184,8 +178,6 @@ TEST_P(DpuServer, KilledDpuLosesAndRepeatsNothing) {
         load.expect_each_once();
     }
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The provider between DPU and engine does not matter here.
@@ -288,8 +280,6 @@ void DpuServerOverShm::expect_what_is_open_stays(bool killed) {
                              [&] { return files.mkdir(call, fs::root_node, "after", 0755, {}); }));
     run_blocking(*reactor, [&] { return close_things(files, kept); });
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 // The DPU dies when a host has a session and a connection, but no mount: the DPU was waiting for an
 // engine that does not answer.
@@ -310,8 +300,6 @@ TEST_P(DpuServerOverShm, HostOfDyingDpuWaitsForTheNext) {
         return host->file_system().mkdir(call, fs::root_node, "directory", 0755, {});
     }));
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The DPU never answers the host's Mount, because its engine hangs.
@@ -329,8 +317,6 @@ TEST_P(DpuServerOverShm, UnansweredMountTimesOut) {
     EXPECT_TRUE(!host && host.error().code == Code::deadline);
     if (host) close(*host);
     EXPECT_EQ(::kill(engine.pid(), SIGCONT), 0);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 Task<std::string> layers_of(const HostFiles& host) { co_return host.layers(); }
@@ -355,8 +341,6 @@ TEST_P(DpuServerOverShm, HangingDaemonDoesNotBlockUnmount) {
     EXPECT_EQ(::kill(dpu.pid(), SIGCONT), 0);
     leaving.join();
     host.reset();
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_P(DpuServerOverShm, OpenFilesSurviveADpuKill) { expect_what_is_open_stays(true); }

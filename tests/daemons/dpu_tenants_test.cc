@@ -9,6 +9,7 @@
 #include <array>
 #include <filesystem>
 
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "raw_connection.h"
@@ -536,7 +537,6 @@ Task<> try_all(std::unique_ptr<control::ControlClient>& owner,
 TEST(DpuAccess, SubjectWithoutRightsChangesAndLearnsNothing) {
     EngineProcess engine;
     DpuProcess dpu(engine, "shm");
-    const std::string certs = dpu.places().host_certs;
     issue_certificates(dpu, {"bob"});
     dpu.give(R"("CN=client": {write: pool/*, create: pool/*, destroy: pool/*}, )"
              R"("CN=bob": {read: pool/images})");
@@ -544,18 +544,9 @@ TEST(DpuAccess, SubjectWithoutRightsChangesAndLearnsNothing) {
     Report report;
     const auto started = started_reactor("hosts");
     OsReactor& reactor = *started;
-    const auto client = [&](const char* name) {
-        return control::ControlClient::create(reactor,
-                                              {.address = "unix:" + dpu.places().dpu_control,
-                                               .identity = pki::identity_in(certs, name),
-                                               .server_name = "localhost"},
-                                              report);
-    };
-    auto bob = client("bob");
-    auto owner = client("client");
-    ASSERT_TRUE(bob && owner) << report.text();
-    run_blocking(reactor,
-                 [&] { return try_all(*owner, *bob, engine.places().engine_data, report); });
+    auto bob = dpu_client(reactor, dpu.places(), "bob");
+    auto owner = dpu_client(reactor, dpu.places(), "client");
+    run_blocking(reactor, [&] { return try_all(owner, bob, engine.places().engine_data, report); });
     EXPECT_EQ(dpu.stop(), 0) << dpu.log();
     EXPECT_EQ(engine.stop(), 0) << engine.log();
     for (const char* line :

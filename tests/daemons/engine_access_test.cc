@@ -7,10 +7,9 @@
 #include <chrono>
 
 #include "client.h"
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "eventually.h"
-#include "ros2s/control/control_client.h"
-#include "ros2s/pki/certificate.h"
 
 namespace ros2s::tests {
 namespace {
@@ -51,8 +50,7 @@ class Subject {
         files_.reset();
         if (pool_) (void)run_blocking(reactor_, [&] { return pool_->close(); });
     }
-    Subject(const Subject&) = delete;
-    Subject& operator=(const Subject&) = delete;
+    Subject& operator=(Subject&&) = delete;
 
     Result<> open() {
         return run_blocking(reactor_, [&]() -> Task<Result<>> { return open_here(*this); });
@@ -217,16 +215,7 @@ class EngineAccess : public testing::Test {
         return all->front().id;
     }
     std::unique_ptr<control::ControlClient> control_as(const std::string& name) {
-        Report report;
-        const auto access = engine.options("shm").server;
-        auto client = control::ControlClient::create(
-            *reactor,
-            {.address = access.control,
-             .identity = pki::identity_in(engine.places().storage_certs, name),
-             .server_name = access.server_name},
-            report);
-        EXPECT_TRUE(client) << report.text();
-        return std::move(*client);
+        return engine_client(*reactor, engine.places(), name);
     }
     // Sends the request as the administrator CN=client.
     std::string change(Change what, config::Entries settings = {},
@@ -306,7 +295,6 @@ TEST_F(EngineAccess, SubjectWithoutEntryOpensNoSession) {
     EXPECT_TRUE(denied(stranger.open()));
     EXPECT_THAT(stranger.said(), HasSubstr("under 'access' in its settings"));
     EXPECT_THAT(engine.log(), HasSubstr("access: {\"CN=stranger\": {read: pool/CONTAINER}}"));
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(EngineAccess, EachUseOfContainerNeedsItsRight) {
@@ -384,7 +372,6 @@ TEST_F(EngineAccess, CreatorOwnsItsContainer) {
         EXPECT_TRUE(denied(other.fetch(own)));
         EXPECT_TRUE(maker.destroy(own));
     }
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(EngineAccess, TenantAtItsCapDoesNotHinderAnother) {
@@ -461,7 +448,6 @@ TEST_F(EngineAccess, ContainersOfRemovedTenantHaveNoOwner) {
         EXPECT_TRUE(denied(bob.fetch(hers)));
         EXPECT_TRUE(denied(bob.destroy(hers)));
     }
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // A direct client has the rights in the engine's settings.
@@ -483,7 +469,6 @@ TEST_F(EngineAccess, RevokedTenantLosesRightsAndSessions) {
         EXPECT_TRUE(eventually([&] { return alice.write(main).has_value(); })) << alice.said();
         EXPECT_EQ(alice.read(main), Result<uint64_t>(bytes));
     }
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(EngineAccess, ExpiredTenantLosesRightsByEngineClock) {
@@ -507,7 +492,6 @@ TEST_F(EngineAccess, ExpiredTenantLosesRightsByEngineClock) {
         Subject alice(*reactor, engine, "alice");
         EXPECT_TRUE(denied(alice.open()));
     }
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // An administrator can undo it, even for its own tenant.
@@ -526,7 +510,6 @@ TEST_F(EngineAccess, AdministratorsOwnTenantCanBeReactivated) {
         EXPECT_TRUE(client.open_another()) << client.said();
         EXPECT_TRUE(eventually([&] { return client.write(main).has_value(); })) << client.said();
     }
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(EngineAccess, TenantSeesOnlyItself) {
@@ -560,7 +543,6 @@ TEST_F(EngineAccess, TenantSeesOnlyItself) {
     // From the time at which it has a tenant.
     ASSERT_EQ(change(Change::create, {{"subjects", "CN=bob"}}, "bob"), "");
     EXPECT_THAT(seen_by("bob"), ElementsAre("bob"));
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The DPU's settings give its host all rights in the pool. The DPU itself has fewer.
@@ -582,8 +564,6 @@ TEST_F(EngineAccess, DpuReachesOnlyWhatTheEngineGrants) {
     Client other;
     EXPECT_FALSE(other.open(*reactor, dpu.options("pool", "hidden"), report));
     EXPECT_THAT(report.text(), HasSubstr("has no container 'hidden'"));
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ EngineProcess::EngineProcess() {
 }
 
 EngineProcess::~EngineProcess() {
-    if (pid() != 0) kill_hard();
+    if (pid() != 0) EXPECT_EQ(stop(), 0) << log();
     std::string said;
     // 2: the test has made the pool one that cannot be opened.
     const int status =

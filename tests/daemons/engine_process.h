@@ -15,10 +15,9 @@ class EngineProcess {
   public:
     // Makes the pool and certificates. Starts nothing.
     EngineProcess();
-    // Kills it if it runs, and checks the pool that it leaves.
+    // Stops it if it runs, and checks the pool that it leaves.
     ~EngineProcess();
-    EngineProcess(const EngineProcess&) = delete;
-    EngineProcess& operator=(const EngineProcess&) = delete;
+    EngineProcess& operator=(EngineProcess&&) = delete;
 
     bool start() { return process_.start(); }
     void kill_hard() { process_.kill_hard(); }

@@ -37,8 +37,7 @@ class Container {
         char error[1024] = {};
         EXPECT_EQ(ros2s_open(uri.c_str(), nullptr, &fs_, error, sizeof error), 0) << error;
     }
-    Container(const Container&) = delete;
-    Container& operator=(const Container&) = delete;
+    Container& operator=(Container&&) = delete;
     ~Container() {
         if (fs_ != nullptr) EXPECT_EQ(ros2s_close(fs_), 0) << ros2s_last_error();
     }

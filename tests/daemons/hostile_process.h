@@ -39,8 +39,7 @@ class HostileProcess {
         ::kill(pid_, SIGKILL);
         if (!is_waited_) ::waitpid(pid_, nullptr, 0);
     }
-    HostileProcess(const HostileProcess&) = delete;
-    HostileProcess& operator=(const HostileProcess&) = delete;
+    HostileProcess& operator=(HostileProcess&&) = delete;
     // Waits until it has ended in any way, or has stopped.
     void wait() {
         int status = 0;

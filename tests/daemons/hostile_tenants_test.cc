@@ -20,11 +20,11 @@
 #include <memory>
 #include <thread>
 
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "eventually.h"
 #include "hostile_process.h"
 #include "hostile_tenant.h"
-#include "ros2s/control/control_client.h"
 #include "scraped.h"
 #include "verified_load.h"
 
@@ -185,16 +185,10 @@ class HostileTenants : public testing::TestWithParam<Deployment> {
 
 void HostileTenants::change(tenancy::Change what, const std::string& name,
                             config::Entries settings) {
-    const auto client = control::ControlClient::create(
-        *good,
-        {.address = "unix:" + engine.places().engine_control,
-         .identity = pki::identity_in(engine.places().storage_certs, "admin"),
-         .server_name = "localhost"},
-        report);
-    ASSERT_TRUE(client) << report.text();
+    const auto client = engine_client(*good, engine.places(), "admin");
     const Call call;
     EXPECT_TRUE(run_blocking(*good, [&] {
-        return (*client)->change_tenant(call, "pool", what, name, std::move(settings), report);
+        return client->change_tenant(call, "pool", what, name, std::move(settings), report);
     })) << report.text();
 }
 
@@ -213,18 +207,11 @@ void HostileTenants::make_tenants() {
 // Each tenant creates its own container if the DPU has no rights.
 void HostileTenants::make_containers() {
     for (const auto& [name, plant] : plants) {
-        const auto client = control::ControlClient::create(
-            *good,
-            {.address = "unix:" + dpu.places().dpu_control,
-             .identity =
-                 pki::identity_in(dpu.places().host_certs, is_delegated() ? name : "client"),
-             .server_name = "localhost"},
-            report);
-        ASSERT_TRUE(client) << report.text();
+        const auto client = dpu_client(*good, dpu.places(), is_delegated() ? name : "client");
         const Call call;
         EXPECT_TRUE(run_blocking(*good, [&] {
-            return (*client)->create_container(call, "pool", {.label = plant.marker()},
-                                               {.uid = ::geteuid(), .gid = ::getegid()}, report);
+            return client->create_container(call, "pool", {.label = plant.marker()},
+                                            {.uid = ::geteuid(), .gid = ::getegid()}, report);
         })) << report.text();
     }
 }
@@ -370,8 +357,6 @@ TEST_P(HostileTenants, BystanderIsUndisturbedAndNothingLeaks) {
     for (auto& each : hostile) run_blocking(*bad, [&] { return each->tenant.close(); });
     run_blocking(*good, [&] { return bystander.close(); });
     expect_nothing_left();
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 INSTANTIATE_TEST_SUITE_P(Deployments, HostileTenants, testing::ValuesIn(deployments),
                          [](const auto& tested) { return std::string(tested.param.name); });

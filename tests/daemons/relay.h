@@ -13,8 +13,7 @@ class Relay {
     // Listens at `path`, and connects to `target` for each client.
     Relay(const std::string& path, std::string target);
     ~Relay();
-    Relay(const Relay&) = delete;
-    Relay& operator=(const Relay&) = delete;
+    Relay& operator=(Relay&&) = delete;
 
     // Holds back all bytes, also of new connections, or forwards them again.
     void cut(bool is_cut) { cut_ = is_cut; }

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "client.h"
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "ros2s/base/random.h"
-#include "ros2s/control/control_client.h"
 #include "strike.h"
 
 namespace ros2s::tests {
@@ -228,16 +228,8 @@ struct ContainerShape {
 class InterruptedContainerCalls : public testing::TestWithParam<ContainerShape> {
   protected:
     void connect() {
-        const api::ServicePaths places = daemons.engine.places();
-        const bool dpu = GetParam().through_dpu;
-        auto made = control::ControlClient::create(
-            *daemons.reactor,
-            {.address = "unix:" + (dpu ? places.dpu_control : places.engine_control),
-             .identity = pki::identity_in(dpu ? places.host_certs : places.storage_certs, "client"),
-             .server_name = "localhost"},
-            daemons.report);
-        ASSERT_TRUE(made) << daemons.report.text();
-        client = std::move(*made);
+        client = (GetParam().through_dpu ? dpu_client : engine_client)(
+            *daemons.reactor, daemons.engine.places(), "client");
         // Before its first change a client queries the server.
         create("first");
         destroy("first");

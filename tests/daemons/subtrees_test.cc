@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "eventually.h"
@@ -40,10 +41,6 @@ class HostSubtrees : public testing::Test {
         dpu.give(fmt::format(R"("CN=bob": {{write: pool/main}}, "CN=alice": {})", alices));
     }
     void start() { ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log(); }
-    void stop() {
-        EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-        EXPECT_EQ(engine.stop(), 0) << engine.log();
-    }
 
     EngineProcess engine;
     DpuProcess dpu{engine, "shm"};
@@ -131,7 +128,6 @@ TEST_F(HostSubtrees, NodeOutsideIsStaleOnBothPlanes) {
     }));
     run([&] { return alice.close(); });
     run([&] { return bob.close(); });
-    stop();
     EXPECT_THAT(dpu.log(), HasSubstr("audit: CN=alice (unix:) mounted directories of pool/main for "
                                      "reading and writing"));
 }
@@ -162,7 +158,6 @@ TEST_F(HostSubtrees, OpenFilesSurviveADpuRestart) {
     expect_stale(run([&] { return alice.get_attributes(call, tree.secret); }), "outside");
     EXPECT_TRUE(run([&] { return alice.close(call, file->handle); }));
     EXPECT_TRUE(run([&] { return (*opened)->close(); }));
-    stop();
 }
 
 Task<> try_to_mount(OsReactor& reactor, connection::Options options, Report& report) {
@@ -182,20 +177,6 @@ TEST_F(HostSubtrees, MissingDirectoryIsReported) {
     run([&] { return try_to_mount(*reactor, options("alice"), report); });
     EXPECT_THAT(report.text(), HasSubstr("pool/main/a/none, to which the server's settings give "
                                          "rights, does not exist"));
-    stop();
-}
-
-// Sends the request as the engine's administrator.
-Task<> change_alice(OsReactor& reactor, connection::ServerAccess engine, tenancy::Change what,
-                    config::Entries settings, Report& report) {
-    report = {};
-    auto client = control::ControlClient::create(
-        reactor,
-        {.address = engine.control, .identity = engine.identity, .server_name = engine.server_name},
-        report);
-    EXPECT_TRUE(client) << report.text();
-    (void)co_await (*client)->change_tenant(call, "pool", what, "alice", std::move(settings),
-                                            report);
 }
 
 Task<> try_to_connect(OsReactor& reactor, connection::Options options, bool& connected) {
@@ -218,11 +199,12 @@ TEST_F(HostSubtrees, TenantMayHaveADirectory) {
     DpuTenant alice, bob;
     Tree tree;
     run([&] { return make_tree(*reactor, options("bob"), bob, tree); });
-    Report report;
+    // Sends the request as the engine's administrator.
     const auto change = [&](tenancy::Change what, const config::Entries& settings) {
-        run([&] {
-            return change_alice(*reactor, engine.options("shm").server, what, settings, report);
-        });
+        Report report;
+        const auto client = engine_client(*reactor, engine.places(), "client");
+        (void)run(
+            [&] { return client->change_tenant(call, "pool", what, "alice", settings, report); });
         return report.text();
     };
     EXPECT_THAT(change(tenancy::Change::create, {{"subjects", "CN=alice"}, {"read", "main/a//b"}}),
@@ -250,7 +232,6 @@ TEST_F(HostSubtrees, TenantMayHaveADirectory) {
     expect_stale(run([&] { return alice.link->get_attributes(call, tree.secret); }), "outside");
     run([&] { return alice.close(); });
     run([&] { return bob.close(); });
-    stop();
 }
 
 }  // namespace

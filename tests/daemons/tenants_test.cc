@@ -8,12 +8,12 @@
 #include <chrono>
 #include <thread>
 
+#include "control_clients.h"
 #include "dpu_process.h"
 #include "dpu_tenant.h"
 #include "eventually.h"
 #include "open_files.h"
 #include "relay.h"
-#include "ros2s/control/control_client.h"
 #include "ros2s/remote/wire.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/os_reactor.h"
@@ -42,22 +42,11 @@ class DaemonTenants : public testing::Test {
     std::string change(Change what, const std::string& name, config::Entries settings,
                        const std::string& pool = "pool") {
         Report report;
-        auto client = control::ControlClient::create(
-            *reactor,
-            {.address = engine.options("shm").server.control,
-             .identity = engine.options("shm").server.identity,
-             .server_name = engine.options("shm").server.server_name},
-            report);
-        EXPECT_TRUE(client) << report.text();
-        run_blocking(*reactor, [&]() -> Task<> {
-            return change_by(**client, pool, what, name, settings, report);
+        const auto client = engine_client(*reactor, engine.places(), "client");
+        (void)run_blocking(*reactor, [&] {
+            return client->change_tenant(call, pool, what, name, std::move(settings), report);
         });
         return report.text();
-    }
-    static Task<> change_by(control::ControlClient& client, std::string pool, Change what,
-                            std::string name, config::Entries settings, Report& report) {
-        (void)co_await client.change_tenant(call, std::move(pool), what, std::move(name),
-                                            std::move(settings), report);
     }
     connection::Options options(const std::string& name) const {
         return tenant_options(dpu, name, "pool");
@@ -87,6 +76,11 @@ class DaemonTenants : public testing::Test {
         } while (steady_clock::now() - begun < 1s);
         return false;
     }
+    // True if the DPU serves her within a second.
+    bool make_alice(config::Entries settings) {
+        EXPECT_EQ(change(Change::create, "alice", std::move(settings)), "");
+        return within_a_second([&] { return tries("alice").has_value(); });
+    }
     bool is_alive(const DpuTenant& tenant) {
         bool alive = false;
         run_blocking(*reactor, [&] { return keep_alive(tenant, alive); });
@@ -106,10 +100,8 @@ class DaemonTenants : public testing::Test {
 TEST_F(DaemonTenants, RightsChangeWhileDaemonsRun) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_EQ(tries("alice").error().code, Code::denied);
-    EXPECT_EQ(change(Change::create, "alice",
-                     {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
-              "");
-    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    ASSERT_TRUE(make_alice({{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}))
+        << dpu.log();
     DpuTenant alice, bob;
     open(alice, "alice", "alices");
     open(bob, "bob", "bobs");
@@ -129,33 +121,24 @@ TEST_F(DaemonTenants, RightsChangeWhileDaemonsRun) {
 
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(DaemonTenants, OpenFilesFollowTenantRights) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
-    EXPECT_EQ(change(Change::create, "alice",
-                     {{"subjects", "CN=alice"},
-                      {"write", "kept, main"},
-                      {"create", "kept"},
-                      {"root_squash", "no"}}),
-              "");
-    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    ASSERT_TRUE(make_alice({{"subjects", "CN=alice"},
+                            {"write", "kept, main"},
+                            {"create", "kept"},
+                            {"root_squash", "no"}}))
+        << dpu.log();
     const auto host = [&](const std::string& container) {
         connection::HostOptions options = dpu.options("pool", container);
         options.dpu.identity = pki::identity_in(dpu.places().host_certs, "alice");
         return options;
     };
     Report report;
-    auto client = control::ControlClient::create(*reactor,
-                                                 {.address = host("kept").dpu.control,
-                                                  .identity = host("kept").dpu.identity,
-                                                  .server_name = host("kept").dpu.server_name},
-                                                 report);
-    ASSERT_TRUE(client) << report.text();
+    const auto client = dpu_client(*reactor, dpu.places(), "alice");
     ASSERT_TRUE(run_blocking(*reactor, [&] {
-        return (*client)->create_container(call, "pool", {.label = "kept"}, {}, report);
+        return client->create_container(call, "pool", {.label = "kept"}, {}, report);
     })) << report.text();
     {
         OpenFile goes(*reactor, host("main")), stays(*reactor, host("kept"));
@@ -163,8 +146,6 @@ TEST_F(DaemonTenants, OpenFilesFollowTenantRights) {
             EXPECT_EQ(change(Change::set, "alice", settings), "");
         });
     }
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // A file system at the engine. Its root belongs to user 0, because root created the container.
@@ -184,8 +165,7 @@ TEST_F(DaemonTenants, RootIsSquashedUnlessConfigured) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
     EXPECT_THAT(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"users", "9-1"}}),
                 HasSubstr("users: '9-1' is not 'any', or up to 64 numbers and ranges"));
-    EXPECT_EQ(change(Change::create, "alice", {{"subjects", "CN=alice"}, {"write", "main"}}), "");
-    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    ASSERT_TRUE(make_alice({{"subjects", "CN=alice"}, {"write", "main"}})) << dpu.log();
     DpuTenant alice;
     run_blocking(*reactor, [&] { return act_as_squashed_root(*reactor, options("alice"), alice); });
     // Another grant of users changes the rights: existing sessions end.
@@ -195,8 +175,6 @@ TEST_F(DaemonTenants, RootIsSquashedUnlessConfigured) {
     DpuTenant again;
     open(again, "alice", "alices");
     run_blocking(*reactor, [&] { return again.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(DaemonTenants, RevocationSurvivesRestarts) {
@@ -212,8 +190,6 @@ TEST_F(DaemonTenants, RevocationSurvivesRestarts) {
     EXPECT_EQ(tries("bob").error().code, Code::denied);
     EXPECT_EQ(change(Change::set, "bob", {}), "");
     EXPECT_TRUE(within_a_second([&] { return tries("bob").has_value(); })) << dpu.log();
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // Reads the file's first block. Errors: deadline, if that takes half a second.
@@ -236,10 +212,8 @@ TEST_F(DaemonTenants, DpuCutOffFromEngineServesNobody) {
     Relay relay(engine.path("relay.sock"), engine.places().engine_control);
     dpu.reach_engine_at(engine.path("relay.sock"));
     ASSERT_TRUE(dpu.start()) << dpu.log();
-    EXPECT_EQ(change(Change::create, "alice",
-                     {{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}),
-              "");
-    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    ASSERT_TRUE(make_alice({{"subjects", "CN=alice"}, {"write", "main"}, {"root_squash", "no"}}))
+        << dpu.log();
     DpuTenant alice, bob;
     open(alice, "alice", "alices");
     open(bob, "bob", "bobs");
@@ -281,8 +255,6 @@ TEST_F(DaemonTenants, DpuCutOffFromEngineServesNobody) {
     EXPECT_THAT(dpu.log(), HasSubstr("reports the rights in the pool 'pool' again"));
     run_blocking(*reactor, [&] { return bob.close(); });
     run_blocking(*reactor, [&] { return alice.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(DaemonTenants, OnlyAnAdministratorChangesTenants) {
@@ -291,7 +263,6 @@ TEST_F(DaemonTenants, OnlyAnAdministratorChangesTenants) {
     EXPECT_THAT(change(Change::create, "eve", {{"subjects", "CN=client"}, {"write", "*"}}),
                 HasSubstr("under 'administrators'"));
     EXPECT_THAT(engine.log(), HasSubstr("the settings need: administrators: \"CN=client\""));
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
@@ -309,11 +280,9 @@ Duration time_of_reads(OsReactor& reactor, DpuTenant& tenant, int times) {
 // Two certificates of one tenant share its rate. The rate changes while they are connected.
 TEST_F(DaemonTenants, LimitsChangeWhileConnected) {
     ASSERT_TRUE(engine.start() && dpu.start()) << engine.log() << dpu.log();
-    EXPECT_EQ(
-        change(Change::create, "alice",
-               {{"subjects", "CN=alice; CN=alice-2"}, {"write", "main"}, {"root_squash", "no"}}),
-        "");
-    ASSERT_TRUE(within_a_second([&] { return tries("alice").has_value(); })) << dpu.log();
+    ASSERT_TRUE(make_alice(
+        {{"subjects", "CN=alice; CN=alice-2"}, {"write", "main"}, {"root_squash", "no"}}))
+        << dpu.log();
     DpuTenant one, two;
     open(one, "alice", "ones");
     open(two, "alice-2", "twos");
@@ -329,8 +298,6 @@ TEST_F(DaemonTenants, LimitsChangeWhileConnected) {
     EXPECT_TRUE(is_alive(one) && is_alive(two));
     run_blocking(*reactor, [&] { return one.close(); });
     run_blocking(*reactor, [&] { return two.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 Task<> read_once(DpuTenant& tenant) {
@@ -393,8 +360,6 @@ TEST_F(DaemonTenants, SimultaneousUseIsLimitedWhileConnected) {
     EXPECT_TRUE(is_alive(alice));
     EXPECT_THAT(dpu.metrics(), HasSubstr(R"(ros2store_tenant_handles{tenant="alice"} 2)"));
     run_blocking(*reactor, [&] { return alice.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The DPU already has the only session that its subject may have at the engine.
@@ -414,8 +379,6 @@ TEST_F(DaemonTenants, EngineLimitsSessionsOfItsClients) {
     EXPECT_EQ(refused.error().code, Code::busy);
     EXPECT_EQ(change(Change::set, "own", {{"sessions", "2"}}), "");
     EXPECT_TRUE(direct());
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // One certificate with a tenant in two pools. The tenant in the first pool by name has no limits.
@@ -452,8 +415,6 @@ TEST_F(DaemonTenants, SubjectInTwoPoolsHasTheLimitsOfEach) {
     }
     run_blocking(*reactor, [&] { return here.close(); });
     run_blocking(*reactor, [&] { return there.close(); });
-    EXPECT_EQ(both.stop(), 0) << both.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // A DPU that belongs to a tenant, and is neither delegate nor administrator, would not receive
@@ -467,7 +428,6 @@ TEST_F(DaemonTenants, DpuSeeingOnlyItsTenantServesNobody) {
     engine.write_settings();
     ASSERT_TRUE(engine.start()) << engine.log();
     EXPECT_NONFATAL_FAILURE(dpu.start(), "the certificate of this DPU belongs to a tenant");
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 // The DPU is the engine's client, with the certificate CN=client. It stays connected.
@@ -484,8 +444,6 @@ TEST_F(DaemonTenants, DpuLimitsChangeWhileItRuns) {
     EXPECT_LT(time_of_reads(*reactor, bob, 100), 900ms);
     EXPECT_TRUE(is_alive(bob));
     run_blocking(*reactor, [&] { return bob.close(); });
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 }  // namespace

@@ -80,8 +80,6 @@ TEST_F(DaemonsOverTls, HostAndDirectClientReadBackTheirWrites) {
     EXPECT_TRUE(engine.log().contains("data plane: tls at 127.0.0.1:")) << engine.log();
     EXPECT_TRUE(dpu.log().contains(": tls to 127.0.0.1:")) << dpu.log();
     EXPECT_FALSE(engine.log().contains("tls 127.0.0.1:0 trusts its network"));
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 TEST_F(DaemonsOverTls, RefusedPeerIsLoggedInOneLine) {
@@ -126,7 +124,6 @@ TEST_F(DaemonsOverTls, RefusedPeerIsLoggedInOneLine) {
         Code::denied)
         << sentence;
     EXPECT_EQ(count_of(engine.log(), refused), 3U) << engine.log();
-    EXPECT_EQ(engine.stop(), 0) << engine.log();
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "ros2s/daos/daos_pool.h"
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::daos {
 namespace {
@@ -152,7 +153,7 @@ fs::contract::Traits traits() {
 const bool registered = fs::contract::register_contract(
     "DaosFs", traits(), [](uint64_t seed) { return std::make_unique<DaosSubject>(seed); });
 
-Task<> use_what_is_missing(DaosSubject& subject) {
+CO_TEST(DaosFs, MissingDaosFeatureIsRefused, DaosSubject, subject, 1) {
     const Call call;
     auto& fs = subject.file_system();
     using namespace fs;
@@ -182,11 +183,6 @@ Task<> use_what_is_missing(DaosSubject& subject) {
     co_await fs.close_all();
 }
 
-TEST(DaosFs, MissingDaosFeatureIsRefused) {
-    DaosSubject subject(1);
-    subject.world().run(use_what_is_missing(subject));
-}
-
 Task<> set_size(fs::FileSystem& fs, fs::NodeId node, uint64_t size) {
     const Call call;
     const fs::SetAttributes changes{.size = size};
@@ -201,7 +197,7 @@ Task<> write_byte(fs::FileSystem& fs, fs::FileHandle file, std::string byte) {
 
 // libdfs loses the first byte of a chunk when the file is truncated behind it, so the byte is read
 // and written again.
-Task<> write_a_byte_and_cut_behind_it(DaosSubject& subject) {
+CO_TEST(DaosFs, WriteSurvivesTruncationBehindIt, DaosSubject, subject, 1) {
     const Call call;
     auto& fs = subject.file_system();
     using namespace fs;
@@ -226,11 +222,6 @@ Task<> write_a_byte_and_cut_behind_it(DaosSubject& subject) {
     }
     EXPECT_TRUE(co_await fs.close(call, file->handle));
     co_await fs.close_all();
-}
-
-TEST(DaosFs, WriteSurvivesTruncationBehindIt) {
-    DaosSubject subject(1);
-    subject.world().run(write_a_byte_and_cut_behind_it(subject));
 }
 
 Task<Code> code_of_connecting(sim::World& world, PoolOptions options, Report& report) {

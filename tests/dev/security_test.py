@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 CHECKOUT = Path(sys.argv[1])
-CASE = re.compile(r"^\s*TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)", re.MULTILINE)
+CASE = re.compile(r"^\s*(?:CO_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)", re.MULTILINE)
 
 
 def main():

@@ -9,6 +9,7 @@
 #include "ros2s/fs/contract/contract.h"
 #include "ros2s/fs/dfs.h"
 #include "ros2s/fs/path_walk.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s {
 namespace {
@@ -189,7 +190,9 @@ TEST(DfsOnEngine, AcknowledgedDataSurvivesPowerLoss) {
 // ---- rotten bytes
 
 // Whole blocks into aligned memory, and an unaligned range.
-Task<> read_rotten(fs::FileSystem& fs, device::SimDisk& disk) {
+CO_TEST(DfsOnEngine, CorruptReadIsNeverReturned, Stack, stack, 7, {}) {
+    fs::FileSystem& fs = stack.file_system();
+    device::SimDisk& disk = stack.disk();
     const Call call;
     const std::string text(64 << 10, 'k');
     const auto file = co_await fs.create(call, fs::root_node, "file", 0644, read_write, {});
@@ -215,11 +218,6 @@ Task<> read_rotten(fs::FileSystem& fs, device::SimDisk& disk) {
     EXPECT_EQ(good.value_or(0), block_bytes);
     EXPECT_EQ(as_text(memory.bytes().first(block_bytes)), std::string(block_bytes, 'k'));
     EXPECT_TRUE(co_await fs.close(call, file->handle));
-}
-
-TEST(DfsOnEngine, CorruptReadIsNeverReturned) {
-    Stack stack(7, {});
-    stack.world().run(read_rotten(stack.file_system(), stack.disk()));
 }
 
 Task<uint64_t> unlink_while_open(fs::FileSystem& fs) {

@@ -13,7 +13,7 @@
 #include "ros2s/fs/container.h"
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::pool {
@@ -30,9 +30,7 @@ const Call call;
 
 struct Process {
     explicit Process(std::string directory) : path(std::move(directory)) {
-        auto made = OsReactor::create({}, report);
-        EXPECT_TRUE(made) << report.text();
-        reactor = std::move(*made);
+        reactor = made_reactor();
     }
     Task<Result<std::unique_ptr<EmbeddedPool>>> open() {
         OwnerRecord present;

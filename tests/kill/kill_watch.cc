@@ -23,8 +23,7 @@ class Watch {
     ~Watch() {
         if (file_ != nullptr) ros2s_file_close(file_);
     }
-    Watch(const Watch&) = delete;
-    Watch& operator=(const Watch&) = delete;
+    Watch& operator=(Watch&&) = delete;
 
     enum class Taken : uint8_t { some, end, nonsense };
     // The received acknowledgements. Waits only while there are none at all.

@@ -16,6 +16,7 @@ import socket
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
@@ -382,16 +383,14 @@ def lookups_survive_a_changed_file_type(scheme):
                             wrong[name, errno.errorcode[error.errno]] += 1
 
         names = [*ANSWERS]
-        threads = [threading.Thread(target=change_kinds, args=(f"{second}/{name}", ends))
-                   for name in "ab"]
-        threads += [threading.Thread(target=use, args=(pool.path("a"), ["create"])),
-                    threading.Thread(target=use, args=(pool.path("a"), ["create and truncate"])),
-                    threading.Thread(target=use, args=(pool.path("b"), names)),
-                    threading.Thread(target=use, args=(pool.path("b"), names[::-1]))]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(6) as threads:
+            running = [threads.submit(change_kinds, f"{second}/{name}", ends) for name in "ab"]
+            running += [threads.submit(use, pool.path("a"), ["create"]),
+                        threads.submit(use, pool.path("a"), ["create and truncate"]),
+                        threads.submit(use, pool.path("b"), names),
+                        threads.submit(use, pool.path("b"), names[::-1])]
+        for each in running:
+            each.result()
         assert not wrong, dict(wrong)
 
 

@@ -130,7 +130,6 @@ TEST_F(RadosDpu, KilledDpuLosesAndRepeatsNothing) {
         load.expect_each_once();
     }
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 // Hosts of two DPUs use one container. One DPU is killed while both work.
@@ -163,8 +162,6 @@ TEST_F(RadosDpu, TwoDpusShareOneContainer) {
     EXPECT_EQ(command(fmt::format("ls '{}'", uri())), "log\n") << "each sees what the other does";
     close(second);
     close(host);
-    EXPECT_EQ(other.stop(), 0) << other.log();
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 // The DPU dies when it enters a step of a rename between two directories. The next reader sees the
@@ -199,7 +196,6 @@ TEST_F(RadosDpu, RenameInterruptedByDpuDeathIsDoneOnce) {
         EXPECT_TRUE(run_blocking(*reactor, [&] { return files.unlink(call, there, "file"); }));
     }
     close(host);
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 // One of the directories decides. The next process completes what the dead process began, and may
@@ -264,7 +260,6 @@ TEST_F(RadosDpu, SilentClusterIsReported) {
     EXPECT_EQ(::kill(osd, SIGCONT), 0);
     EXPECT_TRUE(eventually(is_reachable));
     EXPECT_TRUE(eventually([&] { return dpu.log().contains("is back after"); }));
-    EXPECT_EQ(dpu.stop(), 0) << dpu.log();
 }
 
 TEST_F(RadosDpu, InvalidSettingsAreReported) {

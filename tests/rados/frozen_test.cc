@@ -31,8 +31,7 @@ class StoppedOsd {
         EXPECT_EQ(::kill(pid_, SIGSTOP), 0);
     }
     ~StoppedOsd() { EXPECT_EQ(::kill(pid_, SIGCONT), 0); }
-    StoppedOsd(const StoppedOsd&) = delete;
-    StoppedOsd& operator=(const StoppedOsd&) = delete;
+    StoppedOsd& operator=(StoppedOsd&&) = delete;
 
   private:
     pid_t pid_ = 0;
@@ -41,12 +40,8 @@ class StoppedOsd {
 Task<Result<std::string>> fetch(RadosStore& store, object::ContainerId container,
                                 AkeyAddress from) {
     std::string found(100, '\0');
-    object::FetchItem item{
-        .object = from.object,
-        .dkey = {from.dkey},
-        .akey = {from.akey},
-        .extent = {0, found.size()},
-        .window = object::Window::local(std::as_writable_bytes(std::span(found)))};
+    auto item = object::fetch_item(from.object, {from.dkey}, {from.akey}, 0,
+                                   std::as_writable_bytes(std::span(found)));
     ROS2S_CO_TRY(co_await store.fetch({}, container, {&item, 1}));
     ROS2S_CO_TRY(item.status);
     found.resize(item.size);

@@ -51,12 +51,8 @@ struct Worker {
     Task<> check(RadosStore& store, object::ContainerId container) const {
         for (const AkeyAddress& place : {counter(0), counter(1), data()}) {
             std::string found(9000, '\0');
-            object::FetchItem item{
-                .object = place.object,
-                .dkey = {place.dkey},
-                .akey = {place.akey},
-                .extent = {0, found.size()},
-                .window = object::Window::local(std::as_writable_bytes(std::span(found)))};
+            auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0,
+                                           std::as_writable_bytes(std::span(found)));
             EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
             EXPECT_TRUE(item.status.has_value());
             found.resize(item.size);

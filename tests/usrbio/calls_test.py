@@ -9,6 +9,7 @@ import random
 import stat
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from usrbio import MIB, NOBODY, Rings, calls, io, on_mount, opened, raises, test  # first: it has the paths of the others
 
@@ -74,25 +75,17 @@ def requests_may_be_larger_than_a_connections_memory(mount):
 @on_mount()
 def threads_have_rings_of_their_own(mount):
     write(f"{mount}/f", pattern(MIB))
-    failures = []
 
     def work(number):
-        try:
-            rings, fd = Rings(mount), opened(f"{mount}/t{number}")
-            for turn in range(40):
-                data = bytes([number, turn]) * 5000
-                assert rings.write(fd, turn * 10000, data) == len(data)
-                assert rings.read(fd, turn * 10000, 10000) == data
-            io.deregister_fd(fd)
-        except BaseException as error:  # noqa: BLE001: it is passed on
-            failures.append(error)
+        rings, fd = Rings(mount), opened(f"{mount}/t{number}")
+        for turn in range(40):
+            data = bytes([number, turn]) * 5000
+            assert rings.write(fd, turn * 10000, data) == len(data)
+            assert rings.read(fd, turn * 10000, 10000) == data
+        io.deregister_fd(fd)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert not failures, failures
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(work, range(8)))
 
 
 # ---- what the kernel has

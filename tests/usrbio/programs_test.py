@@ -6,6 +6,7 @@ import mmap
 import os
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.shared_memory import SharedMemory
 
 from usrbio import MIB, io, on_mount, test  # first: it has the paths of the others
@@ -187,11 +188,8 @@ def as_lmcache(mount):
             each.close()
             each.unlink()
 
-    threads = [threading.Thread(target=put_and_get, args=(number,)) for number in range(4)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(put_and_get, range(4)))
     assert all(read(f"{mount}/key{number}") == header + data for number in range(4))
     assert io.read_file(f"{mount}/key0", block_size=MIB) == header + data
 

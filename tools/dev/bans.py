@@ -208,7 +208,7 @@ def refused_names(texts):
 def names_of_tests(texts):
     """Returns tests, and cases of contract suites, whose names are not two or more words in CamelCase, and those,
     in Python, too, that begin with a word that says nothing."""
-    test = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.MULTILINE)
+    test = re.compile(r"^(?:CO_)?TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)[,)]", re.MULTILINE)
     case = re.compile(r'^ *(?:return \{)?\{()"(\w+)",(?: \[\]| \w+_\w+[,}]|$)', re.MULTILINE)
     riddle = re.compile(r"^    def ()(test_(?:and|its?|th(?:at|ere|ese|ey|ose)|wh(?:at|ere|o|ose))_\w+)\(self", re.MULTILINE)
     named = r"(?!(?:An?|The|Its?|That|This|They|Wh(?:at|en|ere|o|ose))[A-Z])(?:[A-Z]+[a-z0-9]*){2,}"

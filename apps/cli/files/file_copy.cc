@@ -43,8 +43,7 @@ class TreeCopy::BufferHold {
             owner.free_buffers_.pop_back();
         }
     }
-    BufferHold(const BufferHold&) = delete;
-    BufferHold& operator=(const BufferHold&) = delete;
+    BufferHold& operator=(BufferHold&&) = delete;
     ~BufferHold() { owner_.free_buffers_.push_back(std::move(buffer_)); }
     [[nodiscard]] Bytes bytes() const { return buffer_.bytes(); }
 

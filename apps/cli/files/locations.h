@@ -42,8 +42,7 @@ class Locations {
     // The use that the command makes of existing files.
     enum class Use : uint8_t { changes, looks };
     Locations(CommandContext context, Use use) : context_(context), looks_(use == Use::looks) {}
-    Locations(const Locations&) = delete;
-    Locations& operator=(const Locations&) = delete;
+    Locations& operator=(Locations&&) = delete;
     // Call it after the last use of every location. Must be called.
     Task<> close();
 

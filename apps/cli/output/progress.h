@@ -14,8 +14,7 @@ class Progress {
   public:
     enum class Unit : uint8_t { bytes, files, seconds };
     Progress(std::string what, Unit unit, bool shown);
-    Progress(const Progress&) = delete;
-    Progress& operator=(const Progress&) = delete;
+    Progress& operator=(Progress&&) = delete;
     ~Progress();
 
     // total 0: unknown. For a line that shows seconds, both are ignored.

@@ -4,31 +4,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "pool_location.h"
 #include "ros2s/base/descriptor.h"
-#include "ros2s/base/mount_table.h"
+#include "ros2s/foreign/local_fs.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/reactor.h"
 
 namespace ros2s::cli {
 namespace {
-
-std::string kind_of_mount(int file) {
-    struct statx facts{};
-    if (::statx(file, "", AT_EMPTY_PATH, STATX_MNT_ID, &facts) != 0) return {};
-    std::ifstream mountinfo("/proc/self/mountinfo");
-    for (const MountEntry& each : read_mounts(mountinfo)) {
-        if (each.id == facts.stx_mnt_id) return each.kind;
-    }
-    return {};
-}
 
 Task<> tell_later(CommandContext context, const std::string& path, StopToken done) {
     (void)co_await sleep_for(context.environment.reactor, std::chrono::seconds(2), done);
@@ -44,7 +32,7 @@ Task<Result<>> make_durable(CommandContext context, const std::string& path) {
         co_return context.report.fail(Error{Code::io, failure}, "cannot open {}: {}",
                                       shell_word(path), std::strerror(failure));
     }
-    if (kind_of_mount(file.get()) != "fuse.ros2store") {
+    if (foreign::file_system_kind(path) != Result<std::string>("fuse.ros2store")) {
         co_return context.report.fail(
             Code::invalid,
             "{} is in no mount of ros2store: list them with `findmnt -t fuse.ros2store`; for other "

@@ -23,8 +23,8 @@ class File(io.RawIOBase):
     """An open file without a buffer, from open(…, buffering=0).
 
     An io.RawIOBase with a position, and pread and pwrite, which have none. Sizes and offsets are in bytes. A write is
-    durable when it returns. There is no fileno(): io.UnsupportedOperation. After close() the methods of io raise
-    ValueError, the others OSError(EBADF)."""
+    durable when it returns, in a container with durability=fsync after fsync(). There is no fileno():
+    io.UnsupportedOperation. After close() the methods of io raise ValueError, the others OSError(EBADF)."""
 
     def __init__(self, native, name, mode, fs):
         self._native = native

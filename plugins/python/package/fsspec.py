@@ -11,25 +11,21 @@ such a URL for a path of this machine."""
 import datetime
 import errno
 import fnmatch
-import io
 import os
 import posixpath
-import secrets
 import stat
-import sys
 from urllib.parse import quote, unquote
 
 from fsspec import AbstractFileSystem
 from fsspec.callbacks import _DEFAULT_CALLBACK
 from fsspec.compression import compr
-from fsspec.core import OpenFile, get_compression
+from fsspec.core import get_compression
 from fsspec.implementations.local import LocalFileSystem, make_path_posix
-from fsspec.spec import AbstractBufferedFile
 from fsspec.utils import common_prefix, isfilelike, stringify_path
 
 import ros2store
 from ros2store.file_system import is_unfinished
-from ros2store.files import memory_of
+from ros2store.fsspec_files import NEW_PERMISSIONS, BufferedFile, CompressedFile, TextFile, hidden_beside
 
 # The scheme of a container's URI for each protocol.
 SCHEMES = {"ros2s": "ros2s", "ros2s+local": "ros2s+local", "ros2s+dpu": "ros2s+dpu",
@@ -40,7 +36,6 @@ PARAMETERS = ("dir", "socket", "provider", "timeout", "durability", "rados", "us
 OPTIONS_OF_FSSPEC = ("use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache", "batch_size",
                      "default_cache_type", "default_block_size", "asynchronous", "loop")
 LINKS_MAX = 40
-NEW_PERMISSIONS = 0o644
 
 
 def _split(url):
@@ -269,8 +264,8 @@ class Ros2storeFileSystem(AbstractFileSystem):
         file = layer = super().open(path, "wb", block_size, cache_options, **kwargs)
         compression = get_compression(self._strip_protocol(path), compression)
         if compression is not None:
-            layer = _CompressedFile(file, compr[compression](file, mode="w"))
-        return layer if "b" in mode else _TextFile(file, layer, **text)
+            layer = CompressedFile(file, compr[compression](file, mode="w"))
+        return layer if "b" in mode else TextFile(file, layer, **text)
 
     def _target(self, path):
         """The path where a new content of a path goes, to which links lead, and the permissions of the file that it
@@ -451,7 +446,7 @@ class Ros2storeFileSystem(AbstractFileSystem):
     def _published(self, path, write):
         """Calls write(name, permissions) with a hidden name, and then renames that to the path."""
         path, permissions = self._target(path)
-        hidden = _hidden(path)
+        hidden = hidden_beside(path)
         try:
             write(hidden, permissions)
             self._publish(hidden, path)
@@ -621,153 +616,6 @@ class _Ranges:
             file.close()
 
 
-class BufferedFile(AbstractBufferedFile):
-    """A file of fsspec. Reads of a block or more go into the caller's memory. What is opened with "wb" gets its name at
-    the end: of close(), or of the transaction. If the `with` statement ends in an exception, it never does."""
-
-    DEFAULT_BLOCK_SIZE = 1 << 20
-
-    def __init__(self, fs, path, mode="rb", block_size="default", autocommit=True, cache_type="readahead", **kwargs):
-        self._file = self._hidden = None
-        self._is_given_up = False
-        if mode == "rb":
-            self._file = fs.files.open(path, "rb", 0)
-            kwargs["size"] = self._file.size()
-        super().__init__(fs, path, mode, block_size, autocommit, cache_type, **kwargs)
-
-    def _fetch_range(self, start, end):
-        return self._file.pread(end - start, start)
-
-    def readinto(self, buffer):
-        """Fills a buffer from the position on; returns the bytes read."""
-        memory = memoryview(memory_of(buffer, True)).cast("B")
-        if self.mode != "rb" or self.closed or len(memory) < self.blocksize:
-            return super().readinto(memory)
-        count = self._file.readinto(memory, self.loc)
-        self.loc += count
-        return count
-
-    def write(self, data):
-        """Writes a buffer or a tensor of torch; returns the bytes."""
-        return super().write(memory_of(data, False))
-
-    def _initiate_upload(self):
-        if self.mode == "ab":
-            self._file = self.fs.files.open(self.path, "ab", 0)
-        else:
-            self._target, permissions = self.fs._target(self.path)
-            hidden = _hidden(self._target)
-            self._file = self.fs.files.open(hidden, "xb", 0, permissions=permissions or NEW_PERMISSIONS)
-            self._hidden = hidden
-
-    def _upload_chunk(self, final=False):
-        self._file.write(self.buffer.getbuffer())
-        if final:
-            self._file.fsync()
-            self._file.close()
-            if self.autocommit:
-                self.commit()
-        return True
-
-    def commit(self):
-        """Gives the file its name."""
-        if self._hidden is not None:
-            self.fs._publish(self._hidden, self._target)
-            self._hidden = None
-
-    def give_up(self):
-        """Makes close() discard what was written."""
-        self._is_given_up = True
-
-    def discard(self):
-        """Removes what was written."""
-        self.closed = True
-        if self._hidden is not None:
-            self._file.close()
-            self.fs.files.path(self._hidden).unlink(missing_ok=True)
-            self._hidden = None
-
-    def close(self):
-        """Writes what is buffered, and closes the file. After an error nothing is left of a new file."""
-        if self.mode == "wb" and not self.closed and (self._is_given_up or _ends_in_exception(self)):
-            self.discard()
-            return
-        try:
-            super().close()
-        except BaseException:
-            self.discard()
-            raise
-        finally:
-            if self._file is not None and self.mode == "rb":
-                self._file.close()
-
-    def __exit__(self, kind, *error):
-        if kind is not None:
-            self.give_up()
-        self.close()
-
-
-class _Layer:
-    """Of a file that is written through it: an exception that ends the `with` statement is told to the file."""
-
-    def __init__(self, file, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self._file = file
-
-    def __exit__(self, kind, *error):
-        if kind is not None:
-            self._file.give_up()
-        self.close()
-
-
-class _TextFile(_Layer, io.TextIOWrapper):
-    pass
-
-
-class _CompressedFile(_Layer, io.BufferedIOBase):
-    """Closes the file, too, which the compressing object does not."""
-
-    def __init__(self, file, compressing):
-        super().__init__(file)
-        self._compressing = compressing
-
-    def writable(self):
-        return True
-
-    def write(self, data):
-        return self._compressing.write(data)
-
-    def flush(self):
-        if not self._compressing.closed:
-            self._compressing.flush()
-
-    def tell(self):
-        return self._compressing.tell()
-
-    def close(self):
-        if self.closed:
-            return
-        try:
-            self._compressing.close()
-        except BaseException:
-            self._file.give_up()
-            raise
-        finally:
-            self._file.close()
-            super().close()
-
-
-def _ends_in_exception(file):
-    """Whether fsspec closes the file because the `with` statement of its OpenFile ends in an exception, of which it tells
-    nothing."""
-    frame = sys._getframe()
-    while frame is not None:
-        if frame.f_code is OpenFile.__exit__.__code__ and any(each is file for each in frame.f_locals["self"].fobjects):
-            return any(frame.f_locals.get("args", ()))
-        frame = frame.f_back
-    return False
-
-
 def _contents(paths, contents, on_error):
     return {path: content for path, content in zip(paths, contents)
             if on_error != "omit" or not isinstance(content, Exception)}
@@ -813,10 +661,6 @@ def _expanded(fs, path, recursive=False, maxdepth=None, must_exist=True):
 
 def _glob(fs, pattern, maxdepth):
     return fs.glob(pattern, maxdepth=maxdepth) if isinstance(fs, Ros2storeFileSystem) else fs.glob(pattern)
-
-
-def _hidden(path):
-    return posixpath.join(posixpath.dirname(path), f".{secrets.token_hex(8)}.part")
 
 
 def _range(file, start, end):

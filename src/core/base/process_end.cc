@@ -6,11 +6,13 @@
 #include <charconv>
 #include <csignal>
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace ros2s {
 namespace {
@@ -58,6 +60,17 @@ bool is_ending(pid_t pid) {
     if (!text.empty()) return has_begun_to_end(text);
     // It has ended, or belongs to another user and /proc hides those.
     return ::kill(pid, 0) != 0 && errno == ESRCH;
+}
+
+bool has_ended(pid_t pid) {
+    if (!is_ending(pid)) return false;
+    std::error_code failed;
+    std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", pid), failed);
+    size_t threads = 0;
+    for (; !failed && thread != std::filesystem::directory_iterator(); thread.increment(failed)) {
+        ++threads;
+    }
+    return threads <= 1;
 }
 
 }  // namespace ros2s

@@ -10,4 +10,8 @@ namespace ros2s {
 // Source: proc(5), /proc/PID/stat (state, flags) and /proc/PID/status.
 [[nodiscard]] bool is_ending(pid_t pid);
 
+// True if it is ending and has no more than one thread. The other threads of a process may go on
+// after its first one, which is then shown as ended.
+[[nodiscard]] bool has_ended(pid_t pid);
+
 }  // namespace ros2s

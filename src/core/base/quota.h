@@ -123,8 +123,7 @@ class QuotaOf {
     };
 
     explicit QuotaOf(Bounds bounds) : bounds_(bounds) {}
-    QuotaOf(const QuotaOf&) = delete;
-    QuotaOf& operator=(const QuotaOf&) = delete;
+    QuotaOf& operator=(QuotaOf&&) = delete;
     ~QuotaOf() { ROS2S_CHECK(subjects_.empty()); }
 
     // Errors: the limit that refuses it.

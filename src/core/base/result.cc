@@ -2,50 +2,88 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <iterator>
 
 #include "ros2s/base/bytes.h"
 
 namespace ros2s {
 
-std::string_view describe(Code code) noexcept {
-    switch (code) {
-        case Code::not_found: return "not found";
-        case Code::exists: return "it exists already";
-        case Code::invalid: return "invalid argument";
-        case Code::not_directory: return "not a directory";
-        case Code::is_directory: return "it is a directory";
-        case Code::not_empty: return "the directory is not empty";
-        case Code::loop: return "a loop of directories or symbolic links";
-        case Code::name_too_long: return "the name is too long";
-        case Code::no_space: return "the pool is full";
-        case Code::no_memory: return "the memory budget is used up";
-        case Code::read_only: return "read-only";
-        case Code::denied: return "permission denied";
-        case Code::busy: return "in use";
-        case Code::condition_failed: return "a condition of the transaction does not hold";
-        case Code::corrupt: return "corrupt: a checksum does not match";
-        case Code::io: return "the device or kernel reported an error";
-        case Code::no_attribute: return "no such attribute";
-        case Code::too_small: return "the buffer is too small";
-        case Code::too_large: return "over a limit";
-        case Code::stale: return "stale";
-        case Code::unsupported: return "not supported";
-        case Code::bad_version: return "an unknown format version";
-        case Code::cancelled: return "cancelled";
-        case Code::deadline: return "the deadline passed";
-        case Code::closed: return "closed";
-        case Code::disconnected: return "the connection to the peer is lost";
-        case Code::name_taken:
-            return "another request was made under this request's name; this one was not done";
-        case Code::expired:
-            return "the stored reply has expired; it is unknown whether the request was done";
-        case Code::over_cap: return "the container, or its tenant, has used all the space it may";
-        case Code::leased: return "others keep what the request changes, and have not answered yet";
+namespace {
+
+struct CodeRow {
+    Code code;
+    std::string_view name, description;
+    int os_errno;
+};
+constexpr CodeRow rows[] = {
+    {Code::not_found, "not_found", "not found", ENOENT},
+    {Code::exists, "exists", "it exists already", EEXIST},
+    {Code::invalid, "invalid", "invalid argument", EINVAL},
+    {Code::not_directory, "not_directory", "not a directory", ENOTDIR},
+    {Code::is_directory, "is_directory", "it is a directory", EISDIR},
+    {Code::not_empty, "not_empty", "the directory is not empty", ENOTEMPTY},
+    {Code::loop, "loop", "a loop of directories or symbolic links", ELOOP},
+    {Code::name_too_long, "name_too_long", "the name is too long", ENAMETOOLONG},
+    {Code::no_space, "no_space", "the pool is full", ENOSPC},
+    {Code::no_memory, "no_memory", "the memory budget is used up", ENOMEM},
+    {Code::read_only, "read_only", "read-only", EROFS},
+    {Code::denied, "denied", "permission denied", EPERM},
+    {Code::busy, "busy", "in use", EBUSY},
+    {Code::condition_failed, "condition_failed", "a condition of the transaction does not hold",
+     EIO},
+    {Code::corrupt, "corrupt", "corrupt: a checksum does not match", EIO},
+    {Code::io, "io", "the device or kernel reported an error", EIO},
+    {Code::no_attribute, "no_attribute", "no such attribute", ENODATA},
+    {Code::too_small, "too_small", "the buffer is too small", ERANGE},
+    {Code::too_large, "too_large", "over a limit", EFBIG},
+    {Code::stale, "stale", "stale", ESTALE},
+    {Code::unsupported, "unsupported", "not supported", EOPNOTSUPP},
+    {Code::bad_version, "bad_version", "an unknown format version", EPROTO},
+    {Code::cancelled, "cancelled", "cancelled", ECANCELED},
+    {Code::deadline, "deadline", "the deadline passed", ETIMEDOUT},
+    {Code::closed, "closed", "closed", EBADF},
+    {Code::disconnected, "disconnected", "the connection to the peer is lost", ENOTCONN},
+    {Code::name_taken, "name_taken",
+     "another request was made under this request's name; this one was not done", EIO},
+    {Code::expired, "expired",
+     "the stored reply has expired; it is unknown whether the request was done", EIO},
+    {Code::over_cap, "over_cap", "the container, or its tenant, has used all the space it may",
+     EDQUOT},
+    {Code::leased, "leased", "others keep what the request changes, and have not answered yet",
+     EBUSY},
+};
+static_assert([] {
+    size_t number = 0;
+    for (const CodeRow& row : rows) {
+        if (row.code != static_cast<Code>(number++)) return false;
     }
-    return "unknown error";
+    return true;
+}());
+
+const CodeRow* row_of(Code code) noexcept {
+    const auto number = static_cast<size_t>(code);
+    return number < std::size(rows) ? &rows[number] : nullptr;
+}
+
+}  // namespace
+
+std::string_view describe(Code code) noexcept {
+    const CodeRow* const row = row_of(code);
+    return row != nullptr ? row->description : "unknown error";
+}
+
+std::string_view name_of(Code code) noexcept {
+    const CodeRow* const row = row_of(code);
+    return row != nullptr ? row->name : "";
+}
+
+std::optional<Code> code_of(std::string_view name) noexcept {
+    const auto* const row = std::ranges::find(rows, name, &CodeRow::name);
+    return row != std::end(rows) ? std::optional(row->code) : std::nullopt;
 }
 
 namespace {
@@ -148,39 +186,8 @@ int to_errno(const Error& error) noexcept {
     constexpr int errno_max = 4095;  // as in Linux
     if (error.os_errno < 0 || error.os_errno > errno_max) return EIO;
     if (error.os_errno != 0) return error.os_errno;
-    switch (error.code) {
-        case Code::not_found: return ENOENT;
-        case Code::exists: return EEXIST;
-        case Code::invalid: return EINVAL;
-        case Code::not_directory: return ENOTDIR;
-        case Code::is_directory: return EISDIR;
-        case Code::not_empty: return ENOTEMPTY;
-        case Code::loop: return ELOOP;
-        case Code::name_too_long: return ENAMETOOLONG;
-        case Code::no_space: return ENOSPC;
-        case Code::over_cap: return EDQUOT;
-        case Code::no_memory: return ENOMEM;
-        case Code::read_only: return EROFS;
-        case Code::denied: return EPERM;
-        case Code::busy: return EBUSY;
-        case Code::leased: return EBUSY;
-        case Code::no_attribute: return ENODATA;
-        case Code::too_small: return ERANGE;
-        case Code::too_large: return EFBIG;
-        case Code::stale: return ESTALE;
-        case Code::unsupported: return EOPNOTSUPP;
-        case Code::bad_version: return EPROTO;
-        case Code::cancelled: return ECANCELED;
-        case Code::deadline: return ETIMEDOUT;
-        case Code::closed: return EBADF;
-        case Code::disconnected: return ENOTCONN;
-        case Code::condition_failed:
-        case Code::corrupt:
-        case Code::name_taken:
-        case Code::expired:
-        case Code::io: return EIO;
-    }
-    return EIO;
+    const CodeRow* const row = row_of(error.code);
+    return row != nullptr ? row->os_errno : EIO;
 }
 
 }  // namespace ros2s

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -51,6 +52,9 @@ enum class Code : uint16_t {
 
 // "not found", "the pool is full": lower case, without a full stop.
 [[nodiscard]] std::string_view describe(Code code) noexcept;
+// "not_found". Names never change: they are on the wire.
+[[nodiscard]] std::string_view name_of(Code code) noexcept;
+[[nodiscard]] std::optional<Code> code_of(std::string_view name) noexcept;
 
 struct Error {
     Code code = Code::invalid;

@@ -15,8 +15,7 @@ class Alarm {
     using Function = void (*)(void* owner) noexcept;
     Alarm(Reactor& reactor, Function function, void* owner) noexcept
         : reactor_(reactor), function_(function), owner_(owner) {}
-    Alarm(const Alarm&) = delete;
-    Alarm& operator=(const Alarm&) = delete;
+    Alarm& operator=(Alarm&&) = delete;
     ~Alarm();
 
     // Calls the function once, at this time or soon after. Replaces an earlier time.

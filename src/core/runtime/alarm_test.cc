@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s {
 namespace {
@@ -31,7 +31,7 @@ struct Owner {
     Time called{};
 };
 
-Task<> set_and_replace(sim::World& world) {
+CO_TEST(Alarm, ReplacedTimeCallsOnceAtTheLastTime, sim::World, world, 1) {
     Owner owner(world.core());
     const Time begun = world.core().now();
     owner.alarm.set(begun + 10ms);
@@ -46,10 +46,6 @@ Task<> set_and_replace(sim::World& world) {
     owner.alarm.set(world.core().now() + 1ms);
     co_await sleep_for(world.core(), 10ms);
     EXPECT_EQ(owner.calls, 5);
-}
-TEST(Alarm, ReplacedTimeCallsOnceAtTheLastTime) {
-    sim::World world(1);
-    world.run(set_and_replace(world));
 }
 
 // Both are due at once. This one was armed first, so it runs while the alarm is posted.
@@ -75,10 +71,8 @@ Task<> ended(Reactor& reactor) {
     co_await sleep_for(reactor, 5ms);
 }
 TEST(Alarm, EndedAlarmNeverCalls) {
-    Report report;
-    const auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    (*reactor)->run(ended(**reactor));
+    const auto reactor = made_reactor();
+    reactor->run(ended(*reactor));
 }
 
 }  // namespace

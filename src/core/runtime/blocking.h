@@ -46,8 +46,7 @@ class BlockingPool {
                 self.result_.emplace(self.function_());
             };
         }
-        Awaiter(const Awaiter&) = delete;
-        Awaiter& operator=(const Awaiter&) = delete;
+        Awaiter& operator=(Awaiter&&) = delete;
         bool await_ready() const noexcept { return false; }
         void await_suspend(std::coroutine_handle<> handle) noexcept {
             this->post.handle = handle;

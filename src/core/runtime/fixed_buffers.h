@@ -14,9 +14,7 @@ namespace ros2s {
 
 class FixedBuffers {
   public:
-    FixedBuffers() = default;
-    FixedBuffers(const FixedBuffers&) = delete;
-    FixedBuffers& operator=(const FixedBuffers&) = delete;
+    FixedBuffers& operator=(FixedBuffers&&) = delete;
 
     // If the kernel has no such table, or open() was not called, add() returns false. The ring
     // outlives this object.

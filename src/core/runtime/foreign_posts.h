@@ -16,8 +16,7 @@ namespace ros2s {
 class ForeignPosts {
   public:
     explicit ForeignPosts(Reactor& reactor) noexcept : reactor_(reactor) {}
-    ForeignPosts(const ForeignPosts&) = delete;
-    ForeignPosts& operator=(const ForeignPosts&) = delete;
+    ForeignPosts& operator=(ForeignPosts&&) = delete;
     ~ForeignPosts() {
         while (inside_.load(std::memory_order_acquire) > 0) ::sched_yield();
     }

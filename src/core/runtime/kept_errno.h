@@ -8,8 +8,7 @@ class KeptErrno {
   public:
     KeptErrno() noexcept : value_(errno) {}
     ~KeptErrno() { errno = value_; }
-    KeptErrno(const KeptErrno&) = delete;
-    KeptErrno& operator=(const KeptErrno&) = delete;
+    KeptErrno& operator=(KeptErrno&&) = delete;
 
   private:
     int value_;

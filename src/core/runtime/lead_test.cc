@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s {
 namespace {
@@ -24,9 +24,7 @@ class LeadTest : public testing::Test {
   protected:
     void SetUp() override {
         Report report;
-        auto made = OsReactor::create({.callers_lead = true}, report);
-        ASSERT_TRUE(made) << report.text();
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.callers_lead = true});
         ASSERT_TRUE(reactor_->start(report)) << report.text();
     }
     static Task<std::thread::id> thread_of_loop() { co_return std::this_thread::get_id(); }

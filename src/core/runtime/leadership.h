@@ -32,8 +32,7 @@ namespace ros2s {
 class Leadership {
   public:
     explicit Leadership(Waker& waker) noexcept : waker_(waker) {}
-    Leadership(const Leadership&) = delete;
-    Leadership& operator=(const Leadership&) = delete;
+    Leadership& operator=(Leadership&&) = delete;
 
     // Leads if no thread does; never waits.
     [[nodiscard]] bool try_lead() noexcept { return try_lead(caller); }

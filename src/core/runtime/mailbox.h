@@ -15,9 +15,7 @@ namespace ros2s {
 template <class T>
 class Mailbox {
   public:
-    Mailbox() = default;
-    Mailbox(const Mailbox&) = delete;
-    Mailbox& operator=(const Mailbox&) = delete;
+    Mailbox& operator=(Mailbox&&) = delete;
 
     void push(T& item) noexcept {
         item.next = newest_.load(std::memory_order_relaxed);

@@ -22,8 +22,7 @@ class Nursery {
         empty_.set();
     }
     ~Nursery() { ROS2S_CHECK(running_ == 0); }
-    Nursery(const Nursery&) = delete;
-    Nursery& operator=(const Nursery&) = delete;
+    Nursery& operator=(Nursery&&) = delete;
 
     [[nodiscard]] size_t running() const noexcept { return running_; }
     [[nodiscard]] size_t limit() const noexcept { return limit_; }

@@ -62,8 +62,7 @@ class OsReactor final : public Reactor {
     [[nodiscard]] static Result<std::unique_ptr<OsReactor>> create(OsReactorOptions options,
                                                                    Report& report);
     ~OsReactor() override;  // stops and joins its own thread
-    OsReactor(const OsReactor&) = delete;
-    OsReactor& operator=(const OsReactor&) = delete;
+    OsReactor& operator=(OsReactor&&) = delete;
 
     // Runs the loop on a thread of its own. Errors: no_memory, those of thread creation.
     [[nodiscard]] Result<> start(Report& report);
@@ -147,8 +146,7 @@ class Lead {
     enum class Expects : uint8_t { turns, one_turn };
     explicit Lead(OsReactor& reactor, Expects expected = Expects::turns) noexcept;
     ~Lead();
-    Lead(const Lead&) = delete;
-    Lead& operator=(const Lead&) = delete;
+    Lead& operator=(Lead&&) = delete;
     [[nodiscard]] explicit operator bool() const noexcept { return leads_; }
     // Sleeps until `until` at most if there is nothing to do.
     void turn(Time until = Time::max()) noexcept;
@@ -166,8 +164,7 @@ class Follow {
   public:
     explicit Follow(OsReactor& reactor) noexcept;
     ~Follow();
-    Follow(const Follow&) = delete;
-    Follow& operator=(const Follow&) = delete;
+    Follow& operator=(Follow&&) = delete;
 
   private:
     OsReactor& reactor_;

@@ -56,8 +56,7 @@ class NoFileSizeSignal {
   public:
     NoFileSizeSignal() noexcept;
     ~NoFileSizeSignal();
-    NoFileSizeSignal(const NoFileSizeSignal&) = delete;
-    NoFileSizeSignal& operator=(const NoFileSizeSignal&) = delete;
+    NoFileSizeSignal& operator=(NoFileSizeSignal&&) = delete;
 
   private:
     sigset_t before_;

@@ -24,8 +24,7 @@ class Limited {
         rlimit limit{.rlim_cur = most, .rlim_max = before_.rlim_max};
         EXPECT_EQ(::setrlimit(resource, &limit), 0);
     }
-    Limited(const Limited&) = delete;
-    Limited& operator=(const Limited&) = delete;
+    Limited& operator=(Limited&&) = delete;
     ~Limited() { ::setrlimit(resource_, &before_); }
 
   private:

@@ -142,8 +142,7 @@ class [[nodiscard]] sleep_until {
         : reactor_(reactor), stop_(stop), callback_(*this) {
         timer_.at = at;
     }
-    sleep_until(const sleep_until&) = delete;
-    sleep_until& operator=(const sleep_until&) = delete;
+    sleep_until& operator=(sleep_until&&) = delete;
     ~sleep_until() {
         if (timer_.armed) reactor_.disarm(timer_);
     }

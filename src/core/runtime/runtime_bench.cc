@@ -4,25 +4,16 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s {
 namespace {
 
 constexpr int64_t rounds = 10'000;
 
-std::unique_ptr<OsReactor> make() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) {
-        std::fprintf(stderr, "%s\n", report.text().c_str());
-        std::exit(1);
-    }
-    return std::move(*made);
-}
 std::unique_ptr<OsReactor> started() {
-    auto reactor = make();
+    auto reactor = made_reactor();
     Report report;
     if (!reactor->start(report)) std::exit(1);
     return reactor;
@@ -46,23 +37,23 @@ Task<> read_nothing(Ring& ring, int fd) {
 }
 
 void task(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     for (auto _ : state) reactor->run(await_tasks());
     state.SetItemsProcessed(state.iterations() * rounds);
 }
 void turn(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     for (auto _ : state) reactor->run(yield_often(*reactor));
     state.SetItemsProcessed(state.iterations() * rounds);
 }
 void hop_and_back(benchmark::State& state) {
-    auto home = make();
+    auto home = made_reactor();
     auto other = started();
     for (auto _ : state) home->run(hop_often(*home, *other));
     state.SetItemsProcessed(state.iterations() * rounds);
 }
 void ring_operation(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     const int fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     for (auto _ : state) reactor->run(read_nothing(*reactor->ring(), fd));
     ::close(fd);

@@ -5,9 +5,9 @@
 
 #include "ros2s/runtime/call.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/sim/world.h"
 #include "ros2s/runtime/sync.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 #include "ros2s/runtime/trace.h"
 
@@ -46,14 +46,8 @@ class OsMachine {
     }
 
   private:
-    static std::unique_ptr<OsReactor> make() {
-        Report report;
-        auto made = OsReactor::create({.ring = choice}, report);
-        EXPECT_TRUE(made) << report.text();
-        return std::move(*made);
-    }
-    std::unique_ptr<OsReactor> core_ = make();
-    std::unique_ptr<OsReactor> other_ = make();
+    std::unique_ptr<OsReactor> core_ = made_reactor({.ring = choice});
+    std::unique_ptr<OsReactor> other_ = made_reactor({.ring = choice});
     ThreadPool pool_{2};
 };
 

@@ -24,9 +24,7 @@ namespace ros2s {
 
 class SerialJob : private BlockingPool::Job {
   public:
-    SerialJob() = default;
-    SerialJob(const SerialJob&) = delete;
-    SerialJob& operator=(const SerialJob&) = delete;
+    SerialJob& operator=(SerialJob&&) = delete;
     virtual ~SerialJob() = default;
     // On the core. If it is done, the job's results may be read.
     [[nodiscard]] bool is_done() const { return is_done_; }
@@ -51,8 +49,7 @@ class SerialJobs final : private Poller {
   public:
     SerialJobs(Reactor& reactor, BlockingPool& blocking) : reactor_(reactor), blocking_(blocking) {}
     ~SerialJobs() override;
-    SerialJobs(const SerialJobs&) = delete;
-    SerialJobs& operator=(const SerialJobs&) = delete;
+    SerialJobs& operator=(SerialJobs&&) = delete;
 
     // A job that could not begin by that time ends without being performed.
     void submit(std::shared_ptr<SerialJob> job, Time begin_by);

@@ -25,9 +25,7 @@ namespace ros2s {
 
 class Stack {
   public:
-    Stack() = default;
-    Stack(const Stack&) = delete;
-    Stack& operator=(const Stack&) = delete;
+    Stack& operator=(Stack&&) = delete;
     ~Stack() { ROS2S_CHECK(layers_.empty()); }
 
     // Puts `layer` on top. `name` is a literal that people read.

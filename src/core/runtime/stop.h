@@ -16,8 +16,7 @@ class StopCallback {
   public:
     using Fire = void (*)(StopCallback&) noexcept;
     StopCallback(StopSource* source, Fire fire) noexcept;
-    StopCallback(const StopCallback&) = delete;
-    StopCallback& operator=(const StopCallback&) = delete;
+    StopCallback& operator=(StopCallback&&) = delete;
     ~StopCallback();
 
   private:
@@ -41,9 +40,7 @@ class StopToken {
 
 class StopSource {
   public:
-    StopSource() = default;
-    StopSource(const StopSource&) = delete;
-    StopSource& operator=(const StopSource&) = delete;
+    StopSource& operator=(StopSource&&) = delete;
     ~StopSource() { ROS2S_CHECK(first_ == nullptr); }
 
     [[nodiscard]] StopToken token() noexcept { return StopToken(this); }

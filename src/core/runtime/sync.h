@@ -51,8 +51,7 @@ class WaiterQueue {
 class Event {
   public:
     explicit Event(Reactor& reactor) noexcept : reactor_(reactor) {}
-    Event(const Event&) = delete;
-    Event& operator=(const Event&) = delete;
+    Event& operator=(Event&&) = delete;
     ~Event() { ROS2S_CHECK(waiters_.empty()); }
 
     [[nodiscard]] bool is_set() const noexcept { return set_; }
@@ -92,8 +91,7 @@ class Event {
 class Semaphore {
   public:
     Semaphore(Reactor& reactor, size_t count) noexcept : reactor_(reactor), available_(count) {}
-    Semaphore(const Semaphore&) = delete;
-    Semaphore& operator=(const Semaphore&) = delete;
+    Semaphore& operator=(Semaphore&&) = delete;
     ~Semaphore() { ROS2S_CHECK(waiters_.empty()); }
 
     [[nodiscard]] size_t available() const noexcept { return available_; }

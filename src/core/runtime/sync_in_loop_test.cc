@@ -15,6 +15,7 @@
 #include "kernel_ring.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace {
 
@@ -221,9 +222,7 @@ class SyncInLoop : public SyncedFile {
   protected:
     void SetUp() override {
         Report report;
-        auto made = OsReactor::create({.callers_lead = true, .sync_in_loop = true}, report);
-        ASSERT_TRUE(made) << report.text();
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.callers_lead = true, .sync_in_loop = true});
         if (reactor_->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP();
         ASSERT_TRUE(reactor_->start(report)) << report.text();
     }

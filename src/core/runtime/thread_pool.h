@@ -21,8 +21,7 @@ class ThreadPool final : public BlockingPool {
   public:
     explicit ThreadPool(size_t limit, std::string thread_name = "ros2store-pool");
     ~ThreadPool() override;
-    ThreadPool(const ThreadPool&) = delete;
-    ThreadPool& operator=(const ThreadPool&) = delete;
+    ThreadPool& operator=(ThreadPool&&) = delete;
 
     // Starts the first thread. Before the first job, where threads may be short; otherwise that job
     // starts it. Errors: io (EAGAIN), reported.

@@ -43,8 +43,7 @@ class Span {
         index_ = trace_->steps_.size();
         trace_->steps_.push_back({name, trace_->depth_++, reactor_.now(), {}});
     }
-    Span(const Span&) = delete;
-    Span& operator=(const Span&) = delete;
+    Span& operator=(Span&&) = delete;
     ~Span() {
         if (trace_ == nullptr) [[likely]]
             return;

@@ -47,8 +47,7 @@ class Turns {
     Turns(Reactor& reactor, size_t places, size_t each_max = SIZE_MAX)
         : reactor_(reactor), each_max_(each_max), free_(places) {}
     ~Turns() { ROS2S_CHECK(uses_.empty()); }
-    Turns(const Turns&) = delete;
-    Turns& operator=(const Turns&) = delete;
+    Turns& operator=(Turns&&) = delete;
 
     // Errors: cancelled, deadline: the call ended while it waited.
     Task<Result<Permit>> enter(Call call, Holder holder) {

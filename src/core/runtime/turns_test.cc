@@ -12,7 +12,7 @@
 
 #include "ros2s/base/random.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s {
 namespace {
@@ -187,7 +187,8 @@ Task<> work_in_turn(Reactor& reactor, CallerTurns& turns, Call call, std::string
     ++progress.done;
 }
 
-Task<> flood(Reactor& reactor) {
+CO_TEST(CallerTurns, BusyCallerDelaysOnlyItself, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     CallerTurns turns(reactor, SIZE_MAX, 3);
     Nursery nursery(reactor, 64);
     Progress many, one;
@@ -210,7 +211,8 @@ Task<> flood(Reactor& reactor) {
     EXPECT_EQ(turns.running("CN=many"), 0U);
 }
 
-Task<> work_through(Reactor& reactor) {
+CO_TEST(CallerTurns, WaiterBeginsWhenTurnEnds, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     CallerTurns turns(reactor, SIZE_MAX, 1);
     Nursery nursery(reactor, 64);
     Progress all;
@@ -225,16 +227,6 @@ Task<> work_through(Reactor& reactor) {
     co_await nursery.join();
     EXPECT_EQ(all.done, 5U);
     EXPECT_EQ(reactor.now() - begin, 5 * work_time) << "each began when the one before it ended";
-}
-
-TEST(CallerTurns, WaiterBeginsWhenTurnEnds) {
-    sim::World world(1);
-    world.run(work_through(world.core()));
-}
-
-TEST(CallerTurns, BusyCallerDelaysOnlyItself) {
-    sim::World world(1);
-    world.run(flood(world.core()));
 }
 
 }  // namespace

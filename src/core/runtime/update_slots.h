@@ -31,8 +31,7 @@ class UpdateSlots {
         HeldSlot(UpdateSlots& owner, uint32_t slot) : owner_(owner), slot_(slot) {
             ++owner_.sequences_[slot_];
         }
-        HeldSlot(const HeldSlot&) = delete;
-        HeldSlot& operator=(const HeldSlot&) = delete;
+        HeldSlot& operator=(HeldSlot&&) = delete;
         ~HeldSlot() {
             owner_.free_.insert(rests_ ? owner_.free_.begin() : owner_.free_.end(), slot_);
             owner_.free_count_.release();

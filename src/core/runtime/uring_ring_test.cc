@@ -19,8 +19,7 @@ struct Pipe {
     ~Pipe() {
         for (const int end : ends) ::close(end);
     }
-    Pipe(const Pipe&) = delete;
-    Pipe& operator=(const Pipe&) = delete;
+    Pipe& operator=(Pipe&&) = delete;
     [[nodiscard]] Ring::Operation poll() const {
         return {.opcode = Ring::Opcode::poll, .fd = ends[0], .length = POLLIN};
     }
@@ -179,8 +178,7 @@ TEST_F(UringRing, IdlePollsLeaveRoomForTransfers) {
 struct OtherRing {
     OtherRing() { EXPECT_EQ(io_uring_queue_init(8, &ring, 0), 0); }
     ~OtherRing() { io_uring_queue_exit(&ring); }
-    OtherRing(const OtherRing&) = delete;
-    OtherRing& operator=(const OtherRing&) = delete;
+    OtherRing& operator=(OtherRing&&) = delete;
     // Bytes, or -errno: the kernel refuses memory that is not in this slot.
     int read_zeros(Bytes into, int slot) {
         const int zeros = ::open("/dev/zero", O_RDONLY | O_CLOEXEC);

@@ -18,8 +18,7 @@ class Waker {
   public:
     [[nodiscard]] static Result<std::unique_ptr<Waker>> create(Report& report);
     explicit Waker(int descriptor) noexcept : descriptor_(descriptor) {}
-    Waker(const Waker&) = delete;
-    Waker& operator=(const Waker&) = delete;
+    Waker& operator=(Waker&&) = delete;
     ~Waker();
 
     [[nodiscard]] int descriptor() const noexcept { return descriptor_; }

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ros2s/fs/contract/acl_text.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/checked_dfs.h"
 
 namespace ros2s::access {
@@ -21,7 +22,8 @@ Task<int> change_mode(fs::FileSystem& fs, const Call& call, fs::NodeId node, mod
 }
 
 // A host's kernel drops set-id bits for the user who writes.
-Task<> drop_set_ids(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, WriterMayDropSetIdBits, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
@@ -42,10 +44,6 @@ Task<> drop_set_ids(CheckedDfs& subject) {
     EXPECT_EQ(co_await change_mode(fs, {}, file, 04774), 0);
     EXPECT_EQ(co_await change_mode(fs, as_other, file, 0774), EPERM) << "may not write";
 }
-TEST(CheckedFileSystem, WriterMayDropSetIdBits) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(drop_set_ids(subject));
-}
 
 // ---- many names -----------------------------------------------------------------------------
 
@@ -58,7 +56,8 @@ Errnos errnos(const std::vector<Result<T>>& results) {
 }
 
 // Each name of a call gets the result that it would get alone.
-Task<> act_on_many(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, EachNameOfBatchIsChecked, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
@@ -121,16 +120,13 @@ Task<> act_on_many(CheckedDfs& subject) {
     EXPECT_TRUE((co_await fs.unlink_many(as_other, top, {})).empty());
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, EachNameOfBatchIsChecked) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(act_on_many(subject));
-}
 
 // ---- repetitions
 
 // A user removes own files of a sticky directory of another user, moves one to another directory,
 // and the DPU restarts before each reply.
-Task<> repeat(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, RepeatedRemovalIsNotRefused, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner};
@@ -164,10 +160,6 @@ Task<> repeat(CheckedDfs& subject) {
         EXPECT_FALSE(co_await fs.rename(named, top, "theirs", second, "theirs", {}));
     }
     co_await fs.close_all();
-}
-TEST(CheckedFileSystem, RepeatedRemovalIsNotRefused) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(repeat(subject));
 }
 
 // ---- the cost, in requests to the store
@@ -226,7 +218,8 @@ TEST(CheckedFileSystem, CheckAfterLookupNeedsNoRequest) {
 
 // After a second without a look-up, a check queries the mode again: another DPU may have changed
 // it.
-Task<> wait_and_look(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, ModesAreCachedForASecond, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
@@ -244,14 +237,11 @@ Task<> wait_and_look(CheckedDfs& subject) {
     EXPECT_TRUE(co_await fs.set_attributes(as_owner, top->node, {.mode = 0700}));
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top->node, "x")).error()), EACCES);
 }
-TEST(CheckedFileSystem, ModesAreCachedForASecond) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(wait_and_look(subject));
-}
 
 // A client that may write to an open file may change its size, whatever the mode is. Others may
 // not.
-Task<> change_sizes(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, OpenFileCanChangeItsSize, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     Caller writer = as_user(1000), other = as_user(1001), elsewhere = writer;
     elsewhere.holder = 7;
@@ -268,10 +258,6 @@ Task<> change_sizes(CheckedDfs& subject) {
     const auto changed = co_await fs.set_attributes(as_writer, node, {.size = 6});
     EXPECT_EQ(changed ? 0 : to_errno(changed.error()), EACCES);
 }
-TEST(CheckedFileSystem, OpenFileCanChangeItsSize) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(change_sizes(subject));
-}
 
 Task<int> open_and_read(fs::FileSystem& fs, const Call& call, fs::NodeId node,
                         fs::OpenFlags flags) {
@@ -282,7 +268,8 @@ Task<int> open_and_read(fs::FileSystem& fs, const Call& call, fs::NodeId node,
     EXPECT_TRUE(co_await fs.close(call, opened->handle));
     co_return 0;
 }
-Task<> execute_files(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, ExecutionNeedsTheExecuteRight, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
@@ -302,15 +289,11 @@ Task<> execute_files(CheckedDfs& subject) {
                   EACCES);
     }
 }
-TEST(CheckedFileSystem, ExecutionNeedsTheExecuteRight) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(execute_files(subject));
-}
 
 // ---- access lists
 
 // What kernel_answers_test.cc does not ask: files in one call, and how long a list is remembered.
-Task<> use_list(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, AccessListDecides, CheckedDfs, subject, 1, std::nullopt, {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), named = as_user(1001), other = as_user(1002);
     const Call as_owner{.caller = &owner}, as_named{.caller = &named}, as_other{.caller = &other};
@@ -352,16 +335,13 @@ Task<> use_list(CheckedDfs& subject) {
     EXPECT_EQ(to_errno((co_await fs.lookup(as_other, top, "f")).error()), EACCES);
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, AccessListDecides) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(use_list(subject));
-}
 
 Task<mode_t> mode_of(fs::FileSystem& fs, fs::NodeId node) {
     co_return (co_await fs.get_attributes({}, node))->mode & 07777;
 }
 // Of what hosts say about set-id bits, only root may keep them, with the grant.
-Task<> keep_set_ids(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, OnlyRootWithTheGrantKeepsSetIdBits, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001), root = as_user(0);
     Caller plain_root = root;
@@ -400,12 +380,9 @@ Task<> keep_set_ids(CheckedDfs& subject) {
     EXPECT_EQ(co_await mode_of(fs, file), 0755U);
     co_await fs.close_all();
 }
-TEST(CheckedFileSystem, OnlyRootWithTheGrantKeepsSetIdBits) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(keep_set_ids(subject));
-}
 
-Task<> link_files(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, LinkNeedsOnlyDirectoryRights, CheckedDfs, subject, 1, std::nullopt,
+        {1000, 1000}) {
     fs::FileSystem& fs = subject.file_system();
     const Caller owner = as_user(1000), other = as_user(1001);
     const Call as_owner{.caller = &owner}, as_other{.caller = &other};
@@ -419,13 +396,9 @@ Task<> link_files(CheckedDfs& subject) {
     EXPECT_EQ(code(co_await fs.link(as_other, file, open->node, "f")), EEXIST);
     EXPECT_EQ(code(co_await fs.link(as_other, file, closed->node, "f")), EACCES);
 }
-TEST(CheckedFileSystem, LinkNeedsOnlyDirectoryRights) {
-    CheckedDfs subject(1, std::nullopt, {1000, 1000});
-    subject.world().run(link_files(subject));
-}
 
 // Rights that the root of a host has only if its grant gives them.
-Task<> make_as_root(CheckedDfs& subject) {
+CO_TEST(CheckedFileSystem, RootNeedsGrantForPrivilegedActions, CheckedDfs, subject, 1) {
     fs::FileSystem& fs = subject.file_system();
     Caller root{.uid = 0, .gid = 0};
     const Call call{.caller = &root};
@@ -445,10 +418,6 @@ Task<> make_as_root(CheckedDfs& subject) {
         root = as_user(0);
     }
     co_await fs.close_all();
-}
-TEST(CheckedFileSystem, RootNeedsGrantForPrivilegedActions) {
-    CheckedDfs subject(1);
-    subject.world().run(make_as_root(subject));
 }
 
 }  // namespace

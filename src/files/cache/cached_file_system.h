@@ -75,8 +75,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     CachedFileSystem(Reactor& reactor, fs::FileSystem& below)
         : CachedFileSystem(reactor, below, Options{}) {}
     ~CachedFileSystem() override;
-    CachedFileSystem(const CachedFileSystem&) = delete;
-    CachedFileSystem& operator=(const CachedFileSystem&) = delete;
+    CachedFileSystem& operator=(CachedFileSystem&&) = delete;
 
     using Call = ros2s::Call;
     using FileHandle = fs::FileHandle;
@@ -236,8 +235,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     class Request {
       public:
         Request(CachedFileSystem& files, const Call& call);
-        Request(const Request&) = delete;
-        Request& operator=(const Request&) = delete;
+        Request& operator=(Request&&) = delete;
         ~Request();
         [[nodiscard]] const Call& call() const { return call_; }
         // The reply is that of this change, which has ended.

@@ -31,8 +31,7 @@ class OwnChanges {
     // still be done for this time.
     OwnChanges(Reactor& reactor, Duration unknown_for)
         : reactor_(reactor), unknown_for_(unknown_for), nodes_(marks), names_(marks) {}
-    OwnChanges(const OwnChanges&) = delete;
-    OwnChanges& operator=(const OwnChanges&) = delete;
+    OwnChanges& operator=(OwnChanges&&) = delete;
 
     [[nodiscard]] Moment now() const { return clock_; }
     // No change of it runs, or has begun or ended since.
@@ -92,8 +91,7 @@ class OwnChanges {
 class OwnChanges::Change {
   public:
     explicit Change(OwnChanges& all) : all_(all), began_(++all.clock_) {}
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
+    Change& operator=(Change&&) = delete;
     ~Change() { end(!is_sent_); }
 
     void touch(fs::NodeId node) { add(all_.of(node), false); }

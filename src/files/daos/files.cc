@@ -24,8 +24,7 @@ struct Buffer {
     explicit Buffer(Bytes bytes)
         : range{.iov_buf = bytes.data(), .iov_buf_len = bytes.size(), .iov_len = bytes.size()},
           list{.sg_nr = 1, .sg_nr_out = 0, .sg_iovs = &range} {}
-    Buffer(const Buffer&) = delete;
-    Buffer& operator=(const Buffer&) = delete;
+    Buffer& operator=(Buffer&&) = delete;
 };
 
 // A number for an entry without a known node. No node has this number.

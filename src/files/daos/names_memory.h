@@ -28,8 +28,7 @@ class NamesMemory {
     };
 
     explicit NamesMemory(Reactor& reactor) : reactor_(reactor) {}
-    NamesMemory(const NamesMemory&) = delete;
-    NamesMemory& operator=(const NamesMemory&) = delete;
+    NamesMemory& operator=(NamesMemory&&) = delete;
 
     [[nodiscard]] std::shared_ptr<Share> share_of(uint64_t tenant) {
         std::erase_if(shares_, [](const auto& each) {

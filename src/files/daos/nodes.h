@@ -25,8 +25,7 @@ namespace ros2s::daos {
 class Object {
   public:
     Object(const Libdfs& libdfs, dfs_obj_t* object) : libdfs_(libdfs), object_(object) {}
-    Object(const Object&) = delete;
-    Object& operator=(const Object&) = delete;
+    Object& operator=(Object&&) = delete;
     // Has no request to a server.
     ~Object() { (void)libdfs_.dfs_release(object_); }
     [[nodiscard]] dfs_obj_t* get() const { return object_; }
@@ -81,8 +80,7 @@ struct ChangeMark {
 class Nodes {
   public:
     explicit Nodes(uint64_t random) : first_(fs::root_node.value + 1 + (random >> 16)) {}
-    Nodes(const Nodes&) = delete;
-    Nodes& operator=(const Nodes&) = delete;
+    Nodes& operator=(Nodes&&) = delete;
 
     // The node for `name` in `parent`, with one more reference. Null parent: the root.
     Node& add(FoundNode found, Node* parent, const std::string& name);
@@ -146,8 +144,7 @@ class Nodes {
 class Change {
   public:
     Change(Nodes& nodes, fs::NodeId id) : nodes_(nodes), id_(id) { nodes_.begin_change(id_); }
-    Change(const Change&) = delete;
-    Change& operator=(const Change&) = delete;
+    Change& operator=(Change&&) = delete;
     ~Change() { nodes_.end_change(id_); }
 
   private:

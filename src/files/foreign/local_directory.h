@@ -265,8 +265,7 @@ class [[nodiscard]] LocalDirectory::KeptNames {
     KeptNames(LocalDirectory& directory, OpenFile& file) : directory_(directory), file_(file) {
         directory_.kept_names_ -= file_.listed.size();
     }
-    KeptNames(const KeptNames&) = delete;
-    KeptNames& operator=(const KeptNames&) = delete;
+    KeptNames& operator=(KeptNames&&) = delete;
     ~KeptNames() {
         if (directory_.kept_names_ + file_.listed.size() > kept_names_max) file_.listed = {};
         directory_.kept_names_ += file_.listed.size();

@@ -29,8 +29,7 @@ class TemporaryDirectory {
         EXPECT_NE(::mkdtemp(pattern.data()), nullptr);
         path_ = pattern;
     }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     ~TemporaryDirectory() {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
@@ -539,8 +538,7 @@ class FileBytesMax {
         ::setrlimit(RLIMIT_FSIZE, &before_);
         (void)std::signal(SIGXFSZ, handler_);
     }
-    FileBytesMax(const FileBytesMax&) = delete;
-    FileBytesMax& operator=(const FileBytesMax&) = delete;
+    FileBytesMax& operator=(FileBytesMax&&) = delete;
 
   private:
     void (*handler_)(int);

@@ -10,7 +10,7 @@
 
 #include "local_fs.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::foreign {
 namespace {
@@ -247,7 +247,9 @@ TEST_F(LocalFsLookups, DirectoryChainIsDroppedInSlices) { world.run(lets_go_of_a
 TEST_F(LocalFsLookups, DirectoryChainIsDroppedBeforeTheEnd) { world.run(forgets_a_chain()); }
 TEST_F(LocalFsLookups, ManyNamesAreOneJob) { world.run(counts_jobs()); }
 
-Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
+// A file system that may contact a server even for names that the kernel has cached.
+CO_TEST(LocalFs, OtherFileSystemIsAskedOnAThread, sim::World, world, 1) {
+    CountedPool pool(world.blocking());
     Report report;
     auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
     CO_ASSERT(opened);
@@ -267,20 +269,15 @@ Task<> walk_in_proc(CountedPool& pool, sim::World& world) {
     co_await (*opened)->close_all();
 }
 
-// A file system that may contact a server even for names that the kernel has cached.
-TEST(LocalFs, OtherFileSystemIsAskedOnAThread) {
-    sim::World world(1);
-    CountedPool pool(world.blocking());
-    world.run(walk_in_proc(pool, world));
-}
-
 Task<> walk_into(fs::FileSystem& files, Call call, std::string path, Result<>& done) {
     const auto walked = co_await files.walk(call, path, fs::LastLink::follow);
     done = walked ? Result<>() : fail(walked.error());
 }
 
 // In /proc, where names are found ahead on a thread.
-Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
+// Otherwise they would be kept until the process ends, because no client knows them.
+CO_TEST(LocalFs, StoppedWalkReleasesNodesFoundAhead, sim::World, world, 1) {
+    CountedPool pool(world.blocking());
     Report report;
     auto opened = co_await open_local_fs("/proc", world.core(), pool, report);
     CO_ASSERT(opened);
@@ -307,13 +304,6 @@ Task<> stop_a_walk(CountedPool& pool, sim::World& world) {
     EXPECT_EQ((co_await files.get_attributes(call, kernel->node)).error().code, Code::stale);
     EXPECT_EQ((co_await files.get_attributes(call, sys->node)).error().code, Code::stale);
     co_await files.close_all();
-}
-
-// Otherwise they would be kept until the process ends, because no client knows them.
-TEST(LocalFs, StoppedWalkReleasesNodesFoundAhead) {
-    sim::World world(1);
-    CountedPool pool(world.blocking());
-    world.run(stop_a_walk(pool, world));
 }
 
 }  // namespace

@@ -77,8 +77,7 @@ class LocalNodes {
           bounds_(bounds),
           close_(std::move(close)),
           drop_later_(std::move(drop_later)) {}
-    LocalNodes(const LocalNodes&) = delete;
-    LocalNodes& operator=(const LocalNodes&) = delete;
+    LocalNodes& operator=(LocalNodes&&) = delete;
 
     [[nodiscard]] size_t count() const { return nodes_.size(); }
     // Checks that there is room for another node. Errors: busy (detail: the limit).

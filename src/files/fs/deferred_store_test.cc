@@ -131,7 +131,7 @@ TEST_F(DeferredMounts, ChangeAfterALossIsNotMadeBeforeTheLossWasTold) {
     EXPECT_EQ(write(file), std::nullopt);
     restarted_.restart(true);
     const auto renamed =
-        world_.run(files_->rename(call_, root_node, "old", root_node, "new", RenameFlags{}));
+        world_.run(files_->rename(call_, root_node, "old", root_node, "new", {}));
     EXPECT_EQ(outcome_of(renamed), Code::io);
     EXPECT_TRUE(world_.run(files_->lookup(call_, root_node, "old")));
     EXPECT_EQ(write(file), Code::io) << "its user does not know yet";

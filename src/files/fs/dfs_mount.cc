@@ -270,8 +270,8 @@ Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<
 void DfsMount::log_loss() const {
     options_.log.error(
         "{}: its server lost power, and with it the last changes of this mount, at most those of "
-        "its last second. The next write, fsync or close of each file that is open for writing "
-        "fails with EIO. Write again what was not synced",
+        "its last second. The next change, and the next write or fsync of each open file, fails "
+        "with EIO. Write again what was not synced",
         options_.shown);
 }
 

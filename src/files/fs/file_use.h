@@ -10,8 +10,7 @@ class [[nodiscard]] FileUse {
     explicit FileUse(File* file) : file_(file) {
         if (file_ != nullptr) ++file_->in_flight;
     }
-    FileUse(const FileUse&) = delete;
-    FileUse& operator=(const FileUse&) = delete;
+    FileUse& operator=(FileUse&&) = delete;
     ~FileUse() {
         if (file_ != nullptr && --file_->in_flight == 0) file_->idle.wake_all();
     }

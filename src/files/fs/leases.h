@@ -63,8 +63,7 @@ class LeaseSet {
     static constexpr size_t leases_max = size_t{1} << 20;
 
     explicit LeaseSet(Reactor& reactor) : reactor_(reactor), wanted_(reactor) {}
-    LeaseSet(const LeaseSet&) = delete;
-    LeaseSet& operator=(const LeaseSet&) = delete;
+    LeaseSet& operator=(LeaseSet&&) = delete;
 
     // ---- for users of the file system
     [[nodiscard]] bool holds(const Leased& lease) const;

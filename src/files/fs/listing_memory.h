@@ -20,8 +20,7 @@ class ReaddirCookies;
 class ListingMemory {
   public:
     explicit ListingMemory(size_t bytes_max = size_t{8} << 20) : bytes_max_(bytes_max) {}
-    ListingMemory(const ListingMemory&) = delete;
-    ListingMemory& operator=(const ListingMemory&) = delete;
+    ListingMemory& operator=(ListingMemory&&) = delete;
 
     [[nodiscard]] size_t bytes() const { return bytes_; }
     [[nodiscard]] size_t bytes_max() const { return bytes_max_; }

@@ -59,8 +59,7 @@ class LockWaits {
             waits_.waits_.erase(entry_);
             if (process_) waits_.processes_.erase(*process_);
         }
-        Wait(const Wait&) = delete;
-        Wait& operator=(const Wait&) = delete;
+        Wait& operator=(Wait&&) = delete;
         // Whether the process waits for itself.
         [[nodiscard]] bool is_deadlock() {
             if (!process_) return false;

@@ -71,8 +71,7 @@ class NodeTable {
   public:
     explicit NodeTable(Reactor& reactor) : reactor_(reactor) {}
     ~NodeTable() { ROS2S_CHECK(nodes_.empty()); }
-    NodeTable(const NodeTable&) = delete;
-    NodeTable& operator=(const NodeTable&) = delete;
+    NodeTable& operator=(NodeTable&&) = delete;
 
     // The node's state, which exists until drop(). Wait until it is not `removing` before you use
     // its contents.

@@ -26,8 +26,7 @@ class PartOfCall {
         name_.slot += part * UpdateName::slots_max;
         call_.update = &name_;
     }
-    PartOfCall(const PartOfCall&) = delete;
-    PartOfCall& operator=(const PartOfCall&) = delete;
+    PartOfCall& operator=(PartOfCall&&) = delete;
     operator const Call&() const { return call_; }  // NOLINT(google-explicit-constructor)
 
   private:

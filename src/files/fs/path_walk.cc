@@ -10,8 +10,7 @@ namespace {
 class Trail {
   public:
     explicit Trail(Namespace& fs) : fs_(fs), nodes_{root_node} {}
-    Trail(const Trail&) = delete;
-    Trail& operator=(const Trail&) = delete;
+    Trail& operator=(Trail&&) = delete;
     ~Trail() { restart(); }
 
     [[nodiscard]] NodeId last() const { return nodes_.back(); }

@@ -26,8 +26,7 @@ class ReaddirCookies {
     static constexpr uint64_t names_max = uint64_t{1} << 48;  // more than any directory has
 
     explicit ReaddirCookies(ListingMemory& memory) : memory_(memory) {}
-    ReaddirCookies(const ReaddirCookies&) = delete;
-    ReaddirCookies& operator=(const ReaddirCookies&) = delete;
+    ReaddirCookies& operator=(ReaddirCookies&&) = delete;
     ~ReaddirCookies();
 
     // The name with that cookie. Empty if it was forgotten or never returned.

@@ -9,7 +9,7 @@
 
 #include "dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::fs {
 namespace {
@@ -164,7 +164,9 @@ Task<object::ContainerId> container_of_names(sim::World& world, object::MemorySt
     co_return made->id;
 }
 
-Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
+// They used to take 10.6 MiB each.
+CO_TEST(ReaddirCookies, OpenDirectoriesUseLittleMemory, sim::World, world, 1) {
+    object::MemoryStore store(world.core());
     constexpr size_t names = 40'000;
     constexpr size_t handles = 20;
     const Call call;
@@ -182,14 +184,9 @@ Task<> open_and_walk(sim::World& world, object::MemoryStore& store) {
     co_await fs->close_all();
 }
 
-// They used to take 10.6 MiB each.
-TEST(ReaddirCookies, OpenDirectoriesUseLittleMemory) {
-    sim::World world(1);
+// The seeks failed where a directory had more than 65,536 names.
+CO_TEST(ReaddirCookies, SeekBehindLargeDirectoryFindsNothing, sim::World, world, 1) {
     object::MemoryStore store(world.core());
-    world.run(open_and_walk(world, store));
-}
-
-Task<> seek_in_a_large_directory(sim::World& world, object::MemoryStore& store) {
     constexpr size_t names = 70'000;
     const Call call;
     Report report;
@@ -211,14 +208,9 @@ Task<> seek_in_a_large_directory(sim::World& world, object::MemoryStore& store) 
     co_await fs->close_all();
 }
 
-// The seeks failed where a directory had more than 65,536 names.
-TEST(ReaddirCookies, SeekBehindLargeDirectoryFindsNothing) {
-    sim::World world(1);
+// As those of a server, whose tenants may mount many containers.
+CO_TEST(ReaddirCookies, MountsShareOneLimit, sim::World, world, 1) {
     object::MemoryStore store(world.core());
-    world.run(seek_in_a_large_directory(world, store));
-}
-
-Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
     constexpr size_t names = 5'000;
     const Call call;
     Report report;
@@ -237,13 +229,6 @@ Task<> walk_in_several_mounts(sim::World& world, object::MemoryStore& store) {
     }
     for (const auto& fs : mounts) co_await fs->close_all();
     EXPECT_EQ(shared.bytes(), 0u);
-}
-
-// As those of a server, whose tenants may mount many containers.
-TEST(ReaddirCookies, MountsShareOneLimit) {
-    sim::World world(1);
-    object::MemoryStore store(world.core());
-    world.run(walk_in_several_mounts(world, store));
 }
 
 }  // namespace

@@ -170,8 +170,7 @@ class Line {
     Line(Admission& admission, uint64_t tenant, uint64_t session = 0);
     // Call it only when no request waits in the line or is inside.
     ~Line();
-    Line(const Line&) = delete;
-    Line& operator=(const Line&) = delete;
+    Line& operator=(Line&&) = delete;
 
     // co_await line.enter(demand, stop): a Permit. It is empty if the request was stopped, or the
     // line turned away, while it waited. `arrived`: the time of its arrival, if the caller has it.
@@ -305,8 +304,7 @@ class Admission {
     // Without `accounts` all tenants have the default allowance.
     Admission(Reactor& reactor, Limits limits, const Accounts* accounts = nullptr);
     ~Admission();
-    Admission(const Admission&) = delete;
-    Admission& operator=(const Admission&) = delete;
+    Admission& operator=(Admission&&) = delete;
 
     [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
     [[nodiscard]] Amount inside() const noexcept {
@@ -418,8 +416,7 @@ class [[nodiscard]] Line::Entering {
         waiter_.demand.cost_ns += queue_.expected_more_ns;
         waiter_.since = arrived;
     }
-    Entering(const Entering&) = delete;
-    Entering& operator=(const Entering&) = delete;
+    Entering& operator=(Entering&&) = delete;
     bool await_ready() noexcept;
     void await_suspend(std::coroutine_handle<> handle) noexcept;
     Permit await_resume() noexcept {

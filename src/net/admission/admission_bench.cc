@@ -5,24 +5,16 @@
 
 #include <benchmark/benchmark.h>
 
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::admission {
 namespace {
 
 constexpr int64_t rounds = 10'000;
-
-std::unique_ptr<OsReactor> make() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) std::abort();
-    return std::move(*made);
-}
 
 Task<> pass(Line& line, int64_t times) {
     for (int64_t i = 0; i < times; ++i) {
@@ -32,7 +24,7 @@ Task<> pass(Line& line, int64_t times) {
 }
 
 void with_room(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     Admission admission(*reactor, {});
     Line line(admission, 1);
     for (auto _ : state) reactor->run(pass(line, rounds));
@@ -57,7 +49,7 @@ Task<> crowd(Reactor& reactor, std::vector<std::unique_ptr<Line>>& lines) {
     co_await nursery.join();
 }
 void in_turn(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     Limits limits;
     limits.all.requests = 1;
     Admission admission(*reactor, limits);
@@ -71,7 +63,7 @@ void in_turn(benchmark::State& state) {
 }
 
 void at_a_limit(benchmark::State& state) {
-    auto reactor = make();
+    auto reactor = made_reactor();
     Accounts accounts(*reactor, {.others = {.requests_in_flight = 1}});
     const auto account = accounts.open("CN=a");
     Admission admission(*reactor, {}, &accounts);

@@ -21,9 +21,7 @@ class Heap {
         // `previous` of the first child is its parent.
         Node *child = nullptr, *next = nullptr, *previous = nullptr;
     };
-    Heap() = default;
-    Heap(const Heap&) = delete;
-    Heap& operator=(const Heap&) = delete;
+    Heap& operator=(Heap&&) = delete;
     ~Heap() { ROS2S_CHECK(empty()); }
 
     [[nodiscard]] bool empty() const noexcept { return top_ == nullptr; }

@@ -2,6 +2,7 @@
 #include "test_support/crowd.h"
 
 #include <array>
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::admission {
 namespace {
@@ -24,7 +25,7 @@ struct Flight : OneTenant {
     std::vector<Permit> inside;
 };
 
-Task<> limit_requests(Flight& flight) {
+CO_TEST(InFlightLimits, RequestsOverTheLimitWait, Flight, flight) {
     Line line(flight.admission, flight.account->number);
     Line other(flight.admission, flight.account->number);
     flight.limit({.requests_in_flight = 3});
@@ -53,12 +54,8 @@ Task<> limit_requests(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlightLimits, RequestsOverTheLimitWait) {
-    Flight flight;
-    flight.world.run(limit_requests(flight));
-}
 
-Task<> limit_bytes(Flight& flight) {
+CO_TEST(InFlightLimits, PayloadOverTheLimitWaits, Flight, flight) {
     Line line(flight.admission, flight.account->number);
     flight.limit({.bytes_in_flight = 8192});
     for (int i = 0; i < 3; ++i) co_await flight.ask(line, 4096);
@@ -81,12 +78,8 @@ Task<> limit_bytes(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlightLimits, PayloadOverTheLimitWaits) {
-    Flight flight;
-    flight.world.run(limit_bytes(flight));
-}
 
-Task<> limit_elsewhere(Flight& flight) {
+CO_TEST(InFlightLimits, LimitAppliesOnceOnThePath, Flight, flight) {
     flight.limit({.requests_in_flight = 1});
     Admission behind(flight.world.core(), {.keeps_accounts = false}, &flight.accounts);
     Line onward(behind, flight.account->number);
@@ -95,13 +88,9 @@ Task<> limit_elsewhere(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlightLimits, LimitAppliesOnceOnThePath) {
-    Flight flight;
-    flight.world.run(limit_elsewhere(flight));
-}
 
 // While a large request waits, names pass it, but no payload does.
-Task<> limit_large(Flight& flight) {
+CO_TEST(InFlightLimits, NameRequestPassesWaitingLargeRequest, Flight, flight) {
     Line line(flight.admission, flight.account->number);
     Line other(flight.admission, flight.account->number);
     Line large(flight.admission, flight.account->number);  // it had no turn so far
@@ -122,13 +111,9 @@ Task<> limit_large(Flight& flight) {
     flight.inside.clear();
     co_await flight.nursery.join();
 }
-TEST(InFlightLimits, NameRequestPassesWaitingLargeRequest) {
-    Flight flight;
-    flight.world.run(limit_large(flight));
-}
 
 // A request behind a cancelled one does not wait for another one to end.
-Task<> limit_cancelled(Flight& flight) {
+CO_TEST(InFlightLimits, CancelledRequestDelaysNobody, Flight, flight) {
     Line line(flight.admission, flight.account->number);
     Line other(flight.admission, flight.account->number);
     flight.limit({.bytes_in_flight = 70'000});
@@ -144,10 +129,6 @@ Task<> limit_cancelled(Flight& flight) {
     EXPECT_EQ(flight.inside.size(), 2U);
     flight.inside.clear();
     co_await flight.nursery.join();
-}
-TEST(InFlightLimits, CancelledRequestDelaysNobody) {
-    Flight flight;
-    flight.world.run(limit_cancelled(flight));
 }
 
 // A tenant with full queues of its clients and its DPUs, of any size, and a tenant without a limit.

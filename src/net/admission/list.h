@@ -17,9 +17,7 @@ struct Links {
 template <class T>
 class List {
   public:
-    List() = default;
-    List(const List&) = delete;
-    List& operator=(const List&) = delete;
+    List& operator=(List&&) = delete;
     ~List() { ROS2S_CHECK(empty()); }
 
     [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }

@@ -1,4 +1,5 @@
 // Rates of tenants, and when an account is dropped, on simulated time.
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/crowd.h"
 
 namespace ros2s::admission {
@@ -145,7 +146,7 @@ TEST(RateLimits, ThrottledAndQueuedTimeAreCountedApart) {
 }
 
 // The wait of a cancelled request counts, too.
-Task<> give_up(OneTenant& tenant) {
+CO_TEST(RateLimits, CancelledWaitIsCounted, OneTenant, tenant, {.requests = 1, .burst = 0ms}) {
     Line line(tenant.admission, tenant.account->number);
     Nursery nursery(tenant.world.core(), 2);
     StopSource stop;
@@ -158,10 +159,6 @@ Task<> give_up(OneTenant& tenant) {
     co_await sleep_for(tenant.world.core(), 30ms);
     stop.request_stop();
     co_await nursery.join();
-}
-TEST(RateLimits, CancelledWaitIsCounted) {
-    OneTenant tenant({.requests = 1, .burst = 0ms});
-    tenant.world.run(give_up(tenant));
     EXPECT_EQ(Duration(tenant.account->metrics.throttled_ns.value()), 60ms);
     EXPECT_EQ(tenant.account->metrics.queued_ns.value(), 0U);
 }
@@ -187,7 +184,8 @@ TEST(RateLimits, RateDoesNotDelayTheEndOfALine) {
 }
 
 // The reservation of a cancelled request is released.
-Task<> cancel_many(OneTenant& tenant) {
+CO_TEST(RateLimits, CancelledRequestUsesNothing, OneTenant, tenant,
+        {.requests = 10, .burst = 1ms}) {
     Line line(tenant.admission, tenant.account->number),
         other(tenant.admission, tenant.account->number);
     {
@@ -206,13 +204,9 @@ Task<> cancel_many(OneTenant& tenant) {
     EXPECT_TRUE(co_await other.enter(1, {}));
     EXPECT_LE(tenant.world.core().now() - begun, 100ms);
 }
-TEST(RateLimits, CancelledRequestUsesNothing) {
-    OneTenant tenant({.requests = 10, .burst = 1ms});
-    tenant.world.run(cancel_many(tenant));
-}
 
 // A rate is corrected while requests wait because of it.
-Task<> correct_rates(OneTenant& tenant) {
+CO_TEST(RateLimits, RaisedRateReleasesWaitingRequests, OneTenant, tenant) {
     Line line(tenant.admission, tenant.account->number),
         other(tenant.admission, tenant.account->number);
     const Counter& waiting = tenant.admission.metrics().waiting;
@@ -240,14 +234,13 @@ Task<> correct_rates(OneTenant& tenant) {
         EXPECT_EQ(tenant.world.core().now() - begun, to_none ? 0s : 1s);
     }
 }
-TEST(RateLimits, RaisedRateReleasesWaitingRequests) {
-    OneTenant tenant;
-    tenant.world.run(correct_rates(tenant));
-}
 
 // ---- accounts ----------------------------------------------------------------------------------
 
-Task<> use_up(sim::World& world, Accounts& accounts) {
+CO_TEST(Accounts, AccountIsKeptWhileUsedOrIndebted, sim::World, world, 1) {
+    Allowances allowances = allowances_of({{.requests = 1}});
+    allowances.others.weight = 3;
+    Accounts accounts(world.core(), allowances);
     const uint64_t number = accounts.open("CN=0")->number;
     (void)accounts.open("CN=0")->use(1, world.core().now());
     const auto held = accounts.open("CN=held");
@@ -262,13 +255,6 @@ Task<> use_up(sim::World& world, Accounts& accounts) {
     for (size_t i = 0; i < Accounts::kept_max; ++i) (void)accounts.open(fmt::format("CN={}x", i));
     EXPECT_NE(accounts.open("CN=0")->number, number);
     EXPECT_EQ(accounts.find(number), nullptr);
-}
-TEST(Accounts, AccountIsKeptWhileUsedOrIndebted) {
-    sim::World world(1);
-    Allowances allowances = allowances_of({{.requests = 1}});
-    allowances.others.weight = 3;
-    Accounts accounts(world.core(), allowances);
-    world.run(use_up(world, accounts));
 }
 
 TEST(Accounts, NewAllowancesApplyAtOnceAndClearDebt) {

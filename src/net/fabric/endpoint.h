@@ -192,8 +192,7 @@ enum class PutReturns : uint8_t {
 class Endpoint {
   public:
     virtual ~Endpoint();
-    Endpoint(const Endpoint&) = delete;
-    Endpoint& operator=(const Endpoint&) = delete;
+    Endpoint& operator=(Endpoint&&) = delete;
 
     [[nodiscard]] Reactor& reactor() const noexcept { return reactor_; }
     // "shm", "ucx+tcp": what carries it, for the path report.
@@ -311,8 +310,7 @@ class Endpoint {
     class [[nodiscard]] Use {
       public:
         explicit Use(Endpoint& endpoint) noexcept : endpoint_(endpoint) { endpoint_.begin_use(); }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
+        Use& operator=(Use&&) = delete;
         ~Use() { endpoint_.end_use(); }
 
       private:

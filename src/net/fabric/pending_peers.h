@@ -36,8 +36,7 @@ class PendingPeers {
     explicit PendingPeers(Reactor& reactor, size_t most = most_of_process) noexcept
         : reactor_(reactor), most_(most), accepting_(reactor, 1) {}
     ~PendingPeers() { ROS2S_CHECK(present_.empty() && waiting_.empty()); }
-    PendingPeers(const PendingPeers&) = delete;
-    PendingPeers& operator=(const PendingPeers&) = delete;
+    PendingPeers& operator=(PendingPeers&&) = delete;
 
     // A listener's. Outlives its pending peers.
     struct Share {
@@ -83,8 +82,7 @@ class PendingPeer {
     // It may make room at once: look at `stop`.
     PendingPeer(PendingPeers& all, PendingPeers::Share& at, Peer who);
     ~PendingPeer() { leave(); }
-    PendingPeer(const PendingPeer&) = delete;
-    PendingPeer& operator=(const PendingPeer&) = delete;
+    PendingPeer& operator=(PendingPeer&&) = delete;
     // It was admitted.
     void leave() noexcept;
 

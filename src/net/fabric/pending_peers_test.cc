@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -83,7 +83,8 @@ TEST_F(PendingPeerLimits, AdmittedPeerDoesNotCount) {
     EXPECT_EQ(shares[0].now, 0U);
 }
 
-Task<> refuse_many(Reactor& core) {
+CO_TEST(PendingPeerLog, LinesAreLimitedAcrossListeners, sim::World, world, 1) {
+    Reactor& core = world.core();
     PendingPeers pending_peers(core);
     PendingPeers::Share share{.most = 64}, another{.most = 64};
     PendingPeer one(pending_peers, share, at_host("one")),
@@ -96,10 +97,6 @@ Task<> refuse_many(Reactor& core) {
     co_await sleep_for(core, 1s);
     EXPECT_EQ(two.take_line(), 80U) << "left out";
     EXPECT_EQ(one.take_line(), 0U);
-}
-TEST(PendingPeerLog, LinesAreLimitedAcrossListeners) {
-    sim::World world(1);
-    world.run(refuse_many(world.core()));
 }
 
 // ---- steps
@@ -121,7 +118,8 @@ Task<> step_on(Reactor& core, PendingPeers& pending_peers, PendingPeers::Share& 
     }
 }
 
-Task<> flood_listeners(Reactor& core) {
+CO_TEST(PendingPeerSteps, ListenersShareQuarterOfTime, sim::World, world, 1) {
+    Reactor& core = world.core();
     constexpr size_t listeners = 7, at_each = 20, own_steps = 3;
     PendingPeers pending_peers(core);
     std::array<PendingPeers::Share, listeners + 1> shares;
@@ -150,10 +148,6 @@ Task<> flood_listeners(Reactor& core) {
     co_await nursery.join();
     EXPECT_LE(core.now() - stopped, with_rest) << "those that wait end at once";
 }
-TEST(PendingPeerSteps, ListenersShareQuarterOfTime) {
-    sim::World world(1);
-    world.run(flood_listeners(world.core()));
-}
 
 // ---- accepted connections
 
@@ -164,7 +158,8 @@ Task<> accept_on(PendingPeers& pending_peers, uint64_t& accepted) {
     }
 }
 
-Task<> accept_at_many(Reactor& core) {
+CO_TEST(PendingPeerAccepts, AcceptsPerTurnAreBounded, sim::World, world, 1) {
+    Reactor& core = world.core();
     constexpr size_t listeners = 10;
     PendingPeers pending_peers(core);
     std::array<uint64_t, listeners> accepted{};
@@ -180,10 +175,6 @@ Task<> accept_at_many(Reactor& core) {
         before = now;
     }
     EXPECT_EQ(before, listeners * 100);
-}
-TEST(PendingPeerAccepts, AcceptsPerTurnAreBounded) {
-    sim::World world(1);
-    world.run(accept_at_many(world.core()));
 }
 
 }  // namespace

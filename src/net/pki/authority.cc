@@ -239,8 +239,7 @@ std::string first_in(const std::string& directory) {
 class Scaffold {
   public:
     explicit Scaffold(std::string path) : path_(std::move(path)) {}
-    Scaffold(const Scaffold&) = delete;
-    Scaffold& operator=(const Scaffold&) = delete;
+    Scaffold& operator=(Scaffold&&) = delete;
     ~Scaffold() {
         std::error_code ignored;
         if (!path_.empty()) std::filesystem::remove_all(path_, ignored);

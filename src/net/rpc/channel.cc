@@ -182,8 +182,7 @@ Result<> Channel::check(const CallRequest& request) const {
 
 struct Channel::Count {
     explicit Count(Channel& channel) : self(channel) { ++self.calls_; }
-    Count(const Count&) = delete;
-    Count& operator=(const Count&) = delete;
+    Count& operator=(Count&&) = delete;
     ~Count() {
         if (--self.calls_ == 0) self.changed_.wake_all();
     }

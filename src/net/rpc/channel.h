@@ -105,8 +105,7 @@ class Channel {
                                                        ChannelOptions options, Report& report,
                                                        Call opening = {});
     ~Channel();
-    Channel(const Channel&) = delete;
-    Channel& operator=(const Channel&) = delete;
+    Channel& operator=(Channel&&) = delete;
 
     // Suspends. Errors: the server's error; the error of `reader`; cancelled; deadline (the request
     // may have been done; detail = ChannelOptions::call_within in seconds, if that has passed);

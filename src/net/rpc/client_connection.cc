@@ -120,8 +120,7 @@ Task<ClientConnection::Outcome> ClientConnection::exchange(const Call& call,
                                                            StopToken stop) {
     struct Use {
         explicit Use(ClientConnection& connection) : self(connection) { ++self.exchanges_; }
-        Use(const Use&) = delete;
-        Use& operator=(const Use&) = delete;
+        Use& operator=(Use&&) = delete;
         ~Use() {
             if (--self.exchanges_ == 0) self.unused_.wake_all();
         }

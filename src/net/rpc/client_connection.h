@@ -18,8 +18,7 @@ class ClientConnection final : private fabric::MessageReader {
         Reactor& reactor, fabric::Domain& domain, const std::string& address, std::string ticket,
         const ChannelOptions& options, ChannelMetrics& metrics, const Call& call, Report& report);
     ~ClientConnection() override;
-    ClientConnection(const ClientConnection&) = delete;
-    ClientConnection& operator=(const ClientConnection&) = delete;
+    ClientConnection& operator=(ClientConnection&&) = delete;
 
     [[nodiscard]] const WelcomeBody& welcome() const { return welcome_; }
     [[nodiscard]] bool is_alive() const { return endpoint_->alive() && !leaving_; }

@@ -60,8 +60,7 @@ class PayloadPool {
         ROS2S_CHECK(kept_bytes_ == 0);
         std::erase(group_.pools, this);
     }
-    PayloadPool(const PayloadPool&) = delete;
-    PayloadPool& operator=(const PayloadPool&) = delete;
+    PayloadPool& operator=(PayloadPool&&) = delete;
 
     [[nodiscard]] PayloadMemory take(uint64_t size);
 

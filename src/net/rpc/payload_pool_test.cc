@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "ros2s/runtime/os_reactor.h"
 #include "ros2s/runtime/ring.h"
 #include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -82,12 +82,10 @@ TEST(PayloadPool, SmallPiecesAreAdjacentBlocks) {
 }
 
 TEST(PayloadPool, FirstSmallPagesAreRegistered) {
-    Report report;
-    const auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    if ((*reactor)->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "it needs io_uring";
-    ServerGroup group(**reactor);
-    group.payload_ring = (*reactor)->ring();
+    const auto reactor = made_reactor();
+    if (reactor->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "it needs io_uring";
+    ServerGroup group(*reactor);
+    group.payload_ring = reactor->ring();
     Counter held;
     PayloadPool pool(group, held);
     // More often than the ring has room for: what is freed is not registered any more.

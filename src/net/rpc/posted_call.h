@@ -35,9 +35,7 @@ class ClientConnection;
 
 class PostedCall {
   public:
-    PostedCall() = default;
-    PostedCall(const PostedCall&) = delete;
-    PostedCall& operator=(const PostedCall&) = delete;
+    PostedCall& operator=(PostedCall&&) = delete;
 
     // Asks the server to stop. Nothing follows.
     void drop() noexcept;

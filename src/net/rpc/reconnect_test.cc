@@ -2,6 +2,7 @@
 // that they may have been done.
 #include <array>
 
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/rpc.h"
 
 namespace ros2s::rpc {
@@ -71,7 +72,7 @@ TEST(Reconnect, AfterLossAtAnyByteRequestsComplete) {
 
 // ---- what may not be repeated -----------------------------------------------------------------
 
-Task<> not_repeatable(Stage& stage) {
+CO_TEST(Reconnect, RequestWithoutUpdateNameIsNotRepeated, Stage, stage, 1) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     Outcome plain, named;
@@ -93,14 +94,11 @@ Task<> not_repeatable(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, RequestWithoutUpdateNameIsNotRepeated) {
-    Stage stage(1);
-    stage.world.run(not_repeatable(stage));
-}
 
 // It waited for a credit when the connection was lost. A store that has no reply for it must not
 // take it for one that may have been done.
-Task<> never_sent(Stage& stage) {
+CO_TEST(Reconnect, UnsentRequestIsNotARepetition, Stage, stage, 1) {
+    stage.channel_options.requests_max = 1;
     co_await stage.start();
     auto channel = co_await stage.connect();
     Outcome sent, waiting;
@@ -121,15 +119,10 @@ Task<> never_sent(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, UnsentRequestIsNotARepetition) {
-    Stage stage(1);
-    stage.channel_options.requests_max = 1;
-    stage.world.run(never_sent(stage));
-}
 
 // ---- restarts ---------------------------------------------------------------------------------
 
-Task<> restarted(Stage& stage) {
+CO_TEST(Reconnect, RequestWaitsForRestartedServer, Stage, stage, 2) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     Outcome outcome;
@@ -151,13 +144,9 @@ Task<> restarted(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, RequestWaitsForRestartedServer) {
-    Stage stage(2);
-    stage.world.run(restarted(stage));
-}
 
 // Between its death and its end it still listens, and a new ticket is valid.
-Task<> abandoned(Stage& stage) {
+CO_TEST(Reconnect, AbandonedServerBeginsNoRequest, Stage, stage, 8) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     stage.network.kill("server");
@@ -177,10 +166,6 @@ Task<> abandoned(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
     EXPECT_EQ(stage.gate.inside, 0);
-}
-TEST(Reconnect, AbandonedServerBeginsNoRequest) {
-    Stage stage(8);
-    stage.world.run(abandoned(stage));
 }
 
 // A server that was restarted elsewhere. Its old address has no listener, or one that admits no
@@ -219,7 +204,8 @@ TEST(Reconnect, MovedServerIsFound) {
     }
 }
 
-Task<> patience(Stage& stage) {
+CO_TEST(Reconnect, AbsentServerTimesOut, Stage, stage, 3) {
+    stage.channel_options.absence_errno = absent_behind;
     co_await stage.start();
     auto channel = co_await stage.connect();
     co_await stage.stop();
@@ -245,13 +231,8 @@ Task<> patience(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, AbsentServerTimesOut) {
-    Stage stage(3);
-    stage.channel_options.absence_errno = absent_behind;
-    stage.world.run(patience(stage));
-}
 
-Task<> drained(Stage& stage) {
+CO_TEST(Reconnect, DrainAnswersBegunRequests, Stage, stage, 4) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     Outcome outcome;
@@ -264,15 +245,11 @@ Task<> drained(Stage& stage) {
     EXPECT_TRUE(outcome.result) << describe(outcome.result.error());
     co_await stage.leave(*channel);
 }
-TEST(Reconnect, DrainAnswersBegunRequests) {
-    Stage stage(4);
-    stage.world.run(drained(stage));
-}
 
 // ---- refusals ---------------------------------------------------------------------------------
 
 // The server was restarted after it had given the ticket, and does not know it.
-Task<> refused_once(Stage& stage) {
+CO_TEST(Reconnect, TicketFromBeforeRestartIsReplaced, Stage, stage, 12) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     stage.tickets.too_old = 1;
@@ -284,13 +261,9 @@ Task<> refused_once(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, TicketFromBeforeRestartIsReplaced) {
-    Stage stage(12);
-    stage.world.run(refused_once(stage));
-}
 
 // The client's session has ended, or shows a capability that is out of date.
-Task<> outdated(Stage& stage) {
+CO_TEST(Reconnect, OutdatedSessionOrCapabilityIsAwaited, Stage, stage, 13) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     stage.tickets.outdated = 5;
@@ -339,12 +312,8 @@ Task<> outdated(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, OutdatedSessionOrCapabilityIsAwaited) {
-    Stage stage(13);
-    stage.world.run(outdated(stage));
-}
 
-Task<> refused_again(Stage& stage) {
+CO_TEST(Reconnect, RefusedTicketIsNotRetried, Stage, stage, 5) {
     co_await stage.start();
     auto channel = co_await stage.connect();
     stage.tickets.prefix = "forged ";
@@ -362,12 +331,8 @@ Task<> refused_again(Stage& stage) {
     co_await stage.leave(*channel);
     co_await stage.stop();
 }
-TEST(Reconnect, RefusedTicketIsNotRetried) {
-    Stage stage(5);
-    stage.world.run(refused_again(stage));
-}
 
-Task<> cannot_open(Stage& stage) {
+CO_TEST(Reconnect, RefusedConnectionIsExplained, Stage, stage, 6) {
     auto nobody = co_await stage.connect();
     EXPECT_FALSE(nobody);
     if (!nobody) EXPECT_EQ(nobody.error().code, Code::disconnected);
@@ -395,10 +360,6 @@ Task<> cannot_open(Stage& stage) {
     std::unique_ptr<Channel> none;
     co_await stage.leave(none);
     co_await stage.stop();
-}
-TEST(Reconnect, RefusedConnectionIsExplained) {
-    Stage stage(6);
-    stage.world.run(cannot_open(stage));
 }
 
 // ---- anything goes ----------------------------------------------------------------------------

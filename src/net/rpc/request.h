@@ -66,8 +66,7 @@ class Request {
   public:
     Request(RequestEnvironment& environment, Guest guest)
         : environment_(environment), guest_(guest) {}
-    Request(const Request&) = delete;
-    Request& operator=(const Request&) = delete;
+    Request& operator=(Request&&) = delete;
 
     [[nodiscard]] const Guest& guest() const { return guest_; }
     [[nodiscard]] uint16_t method() const { return frame_.header.method; }

@@ -16,7 +16,7 @@
 #include "ros2s/rpc/channel.h"
 #include "ros2s/rpc/server.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::rpc {
 namespace {
@@ -24,16 +24,6 @@ namespace {
 constexpr uint64_t block = 4096;
 constexpr uint32_t bench_service = 7;
 constexpr int64_t calls = 20'000;  // of one iteration
-
-std::unique_ptr<OsReactor> make_core() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) {
-        std::fprintf(stderr, "%s\n", report.text().c_str());
-        std::exit(1);
-    }
-    return std::move(*made);
-}
 
 // Answers each request with enough payload to fill its sink.
 class AnswerAtOnce final : public Service {
@@ -79,15 +69,14 @@ class ReadBlock final : public ReplyReader {
 // A server on a core of its own, and a client on this thread's.
 class Pair {
   public:
-    Pair() : client_(make_core()), server_(make_core()) {
+    Pair() : client_(made_reactor()), server_(made_reactor()) {
         char name[] = "/tmp/ros2store-bench-XXXXXX";
         directory_ = ::mkdtemp(name);
         Report report;
         ROS2S_CHECK(server_->start(report));
         client_->run(open());
     }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
+    Pair& operator=(Pair&&) = delete;
     ~Pair() {
         client_->run(close());
         server_->stop();
@@ -177,13 +166,12 @@ void call(benchmark::State& state, uint64_t sent, uint64_t received) {
 // Messages to and fro between two endpoints of one core, `depth` at a time.
 class Echo {
   public:
-    Echo() : core_(make_core()) {
+    Echo() : core_(made_reactor()) {
         char name[] = "/tmp/ros2store-bench-XXXXXX";
         directory_ = ::mkdtemp(name);
         core_->run(open());
     }
-    Echo(const Echo&) = delete;
-    Echo& operator=(const Echo&) = delete;
+    Echo& operator=(Echo&&) = delete;
     ~Echo() {
         core_->run(close());
         ::rmdir(directory_.c_str());

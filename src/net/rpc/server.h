@@ -39,8 +39,7 @@ class Server : private fabric::PeerCheck {
                                                         Gate& gate, ServerOptions options,
                                                         Report& report);
     ~Server() override;
-    Server(const Server&) = delete;
-    Server& operator=(const Server&) = delete;
+    Server& operator=(Server&&) = delete;
 
     // With the port that the kernel chose for port 0.
     [[nodiscard]] const std::string& address() const { return listener_->address(); }

@@ -55,8 +55,7 @@ class Windows {
   public:
     Windows(fabric::Endpoint& endpoint, Staging& staging, ChannelMetrics& metrics)
         : endpoint_(endpoint), staging_(staging), metrics_(metrics) {}
-    Windows(const Windows&) = delete;
-    Windows& operator=(const Windows&) = delete;
+    Windows& operator=(Windows&&) = delete;
     ~Windows();
 
     // Grants `source` to be read and `sink` to be written; either may be empty. Errors: of

@@ -73,8 +73,7 @@ class Deployment {
                                                                         Uri uri,
                                                                         DeploymentOptions options,
                                                                         Report& report);
-    Deployment(const Deployment&) = delete;
-    Deployment& operator=(const Deployment&) = delete;
+    Deployment& operator=(Deployment&&) = delete;
     Task<> close();
 
     [[nodiscard]] const Uri& uri() const { return uri_; }

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/control/session_client_test_support.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::connection {
 namespace {
@@ -85,7 +85,7 @@ TEST(HostMountLocator, FilesOfDestroyedContainerAreStale) {
 }
 
 // The mount is where it was: what a request named does not exist.
-Task<> stay(Host& host) {
+CO_TEST(HostMountLocator, MissingMountReportsTheReason, Host, host) {
     co_await host.start();
     const auto moved = co_await host.locator.moved({}, host.locator.location());
     EXPECT_FALSE(moved);
@@ -102,11 +102,6 @@ Task<> stay(Host& host) {
     EXPECT_FALSE(late);
     if (!late) EXPECT_EQ(late.error().code, Code::deadline);
     co_await host.stop();
-}
-
-TEST(HostMountLocator, MissingMountReportsTheReason) {
-    Host host;
-    host.world.run(stay(host));
 }
 
 }  // namespace

@@ -73,8 +73,7 @@ class Ownership {
     void update(const OwnerRecord& self);
     // Releases the directory. Does nothing in a forked child, which does not have the lock.
     ~Ownership();
-    Ownership(const Ownership&) = delete;
-    Ownership& operator=(const Ownership&) = delete;
+    Ownership& operator=(Ownership&&) = delete;
 
   private:
     [[nodiscard]] static Result<std::unique_ptr<Ownership>> share(const std::string& directory,

@@ -13,7 +13,7 @@
 
 #include "ros2s/base/durable_file.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::pool {
 namespace {
@@ -102,13 +102,11 @@ TEST_F(PoolOwnerTest, SecondOpenerGetsTheRecordOfTheFirst) {
 }
 
 TEST_F(PoolOwnerTest, UnmountedOwnerIsAwaited) {
-    Report report;
-    const auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     const auto taken_from = [&](const char* mount_point) {
         auto owner = take({.pid = getpid(), .program = "x", .mount_point = mount_point});
         EXPECT_TRUE(owner) << report_.text();
-        return (*reactor)->run(take_while_it_leaves(**reactor, *owner));
+        return reactor->run(take_while_it_leaves(*reactor, *owner));
     };
     EXPECT_TRUE(taken_from("/nothing is\\mounted here"));
     EXPECT_FALSE(taken_from("/proc"));
@@ -161,14 +159,12 @@ TEST_F(PoolOwnerTest, LeavingOwnerIsAwaited) {
     auto first = take({.pid = getpid()});
     ASSERT_TRUE(first);
     ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
-    const auto reactor = OsReactor::create({}, report_);
-    ASSERT_TRUE(reactor);
-    EXPECT_TRUE((*reactor)->run(take_while_it_leaves(**reactor, *first))) << report_.text();
+    const auto reactor = made_reactor();
+    EXPECT_TRUE(reactor->run(take_while_it_leaves(*reactor, *first))) << report_.text();
 }
 
 TEST_F(PoolOwnerTest, CommandIsAwaitedAndOthersAreNot) {
-    const auto reactor = OsReactor::create({}, report_);
-    ASSERT_TRUE(reactor);
+    const auto reactor = made_reactor();
     const auto child = fork();
     if (child == 0) {
         pause();
@@ -177,7 +173,7 @@ TEST_F(PoolOwnerTest, CommandIsAwaitedAndOthersAreNot) {
     const auto taken_while_leaves = [&](const OwnerRecord& owner) {
         auto first = take(owner);
         EXPECT_TRUE(first) << report_.text();
-        return (*reactor)->run(take_while_it_leaves(**reactor, *first));
+        return reactor->run(take_while_it_leaves(*reactor, *first));
     };
     const std::string command(command_program);
     EXPECT_TRUE(taken_while_leaves({.pid = child, .program = command})) << report_.text();
@@ -190,8 +186,8 @@ TEST_F(PoolOwnerTest, CommandIsAwaitedAndOthersAreNot) {
     // An owner that stays is named in the error.
     auto stays = take({.pid = child, .program = command});
     ASSERT_TRUE(stays);
-    const auto taken = (*reactor)->run(
-        Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_));
+    const auto taken = reactor->run(
+        Ownership::take_patiently(*reactor, directory_, {.pid = getpid()}, present_, report_));
     ASSERT_FALSE(taken);
     EXPECT_THAT(report_.text(), HasSubstr("wait until it ends"));
     kill(child, SIGKILL);
@@ -202,10 +198,9 @@ TEST_F(PoolOwnerTest, OwnerWithoutARecordIsReported) {
     auto first = take({.pid = getpid()});
     ASSERT_TRUE(first);
     ASSERT_EQ(truncate((directory_ + "/owner").c_str(), 0), 0);
-    const auto reactor = OsReactor::create({}, report_);
-    ASSERT_TRUE(reactor);
-    const auto taken = (*reactor)->run(
-        Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_));
+    const auto reactor = made_reactor();
+    const auto taken = reactor->run(
+        Ownership::take_patiently(*reactor, directory_, {.pid = getpid()}, present_, report_));
     ASSERT_FALSE(taken);
     EXPECT_EQ(taken.error().code, Code::busy);
     EXPECT_THAT(report_.text(), HasSubstr("fuser -v"));
@@ -225,8 +220,7 @@ TEST_F(PoolOwnerTest, DeadOwnerIsIgnored) {
 
 // The kernel drops the lock only when it removes the process, after its memory.
 TEST_F(PoolOwnerTest, KilledOwnerIsAwaited) {
-    const auto reactor = OsReactor::create({}, report_);
-    ASSERT_TRUE(reactor);
+    const auto reactor = made_reactor();
     for (int turn = 0; turn < 10; ++turn) {
         std::array<int, 2> up{};
         ASSERT_EQ(pipe(up.data()), 0);
@@ -241,8 +235,8 @@ TEST_F(PoolOwnerTest, KilledOwnerIsAwaited) {
         ASSERT_EQ(read(up[0], &byte, 1), 1);
         EXPECT_EQ(byte, 'x');
         kill(child, SIGKILL);
-        EXPECT_TRUE((*reactor)->run(
-            Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_)))
+        EXPECT_TRUE(reactor->run(
+            Ownership::take_patiently(*reactor, directory_, {.pid = getpid()}, present_, report_)))
             << report_.text();
         waitpid(child, nullptr, 0);
         for (const int end : up) close(end);
@@ -251,8 +245,7 @@ TEST_F(PoolOwnerTest, KilledOwnerIsAwaited) {
 
 // The first thread of a process that ends loses its mount table while other threads hold the lock.
 TEST_F(PoolOwnerTest, EndingMountIsAwaited) {
-    const auto reactor = OsReactor::create({}, report_);
-    ASSERT_TRUE(reactor);
+    const auto reactor = made_reactor();
     for (int turn = 0; turn < 100; ++turn) {
         std::array<int, 2> up{};
         ASSERT_EQ(pipe(up.data()), 0);
@@ -270,8 +263,8 @@ TEST_F(PoolOwnerTest, EndingMountIsAwaited) {
         }
         ASSERT_EQ(read(up[0], &byte, 1), 1);
         EXPECT_EQ(byte, 'x');
-        EXPECT_TRUE((*reactor)->run(
-            Ownership::take_patiently(**reactor, directory_, {.pid = getpid()}, present_, report_)))
+        EXPECT_TRUE(reactor->run(
+            Ownership::take_patiently(*reactor, directory_, {.pid = getpid()}, present_, report_)))
             << "turn " << turn << ": " << report_.text();
         waitpid(child, nullptr, 0);
         for (const int end : up) close(end);

@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "ros2s/pool/embedded_pool.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::pool {
@@ -31,10 +31,7 @@ class PoolDirectoryTest : public testing::Test {
     }
     void TearDown() override { files::remove_all(base_); }
     void start() {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        ASSERT_TRUE(made) << report.text();
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor();
         blocking_.emplace(2);
     }
     PoolCreation creation() const { return {.directory = directory_, .bytes = pool_bytes_min}; }

@@ -13,7 +13,7 @@
 
 #include "ros2s/pool/embedded_pool.h"
 #include "ros2s/pool/owner.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread_pool.h"
 
 namespace ros2s::pool {
@@ -40,9 +40,7 @@ class PoolGrowthTest : public testing::Test {
         ASSERT_NE(mkdtemp(path.data()), nullptr);
         base_ = path;
         directory_ = base_ + "/pool";
-        auto made = OsReactor::create({}, report_);
-        ASSERT_TRUE(made) << report_.text();
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor();
         make();
     }
     void TearDown() override { files::remove_all(base_); }

@@ -20,8 +20,7 @@ namespace ros2s::control {
 class Answers {
   public:
     explicit Answers(Duration time_max) : time_max_(time_max) {}
-    Answers(const Answers&) = delete;
-    Answers& operator=(const Answers&) = delete;
+    Answers& operator=(Answers&&) = delete;
 
     // Before Finish() or StartWriteAndFinish().
     void begin(const grpc::CallbackServerContext& call);

@@ -35,8 +35,7 @@ class Arrivals {
     };
     Arrivals(const admission::Accounts& accounts, Bounds bounds)
         : bounds_(bounds), shares_(accounts, bounds.all, bounds.per_subject) {}
-    Arrivals(const Arrivals&) = delete;
-    Arrivals& operator=(const Arrivals&) = delete;
+    Arrivals& operator=(Arrivals&&) = delete;
 
     // Its request may be read. Errors, and `whose`: those of TenantShares::take().
     [[nodiscard]] Result<> begin(Arriving& one, const std::string& subject,

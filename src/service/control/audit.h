@@ -20,8 +20,7 @@ inline constexpr uint32_t lines_per_second_max = 20;
 class Audit {
   public:
     explicit Audit(Log log);
-    Audit(const Audit&) = delete;
-    Audit& operator=(const Audit&) = delete;
+    Audit& operator=(Audit&&) = delete;
     ~Audit();
 
     // Read from any thread.

@@ -70,8 +70,7 @@ class PendingCall {
 
     // `reply`: of the type that the reply has.
     PendingCall(ControlClient::Parts& parts, const Call& call, const Message& reply);
-    PendingCall(const PendingCall&) = delete;
-    PendingCall& operator=(const PendingCall&) = delete;
+    PendingCall& operator=(PendingCall&&) = delete;
 
     [[nodiscard]] grpc::ClientContext& context() { return state_->context; }
     [[nodiscard]] const grpc::Status& status() const { return state_->status; }

@@ -44,8 +44,7 @@ class Connections {
     };
     Connections(const admission::Accounts& accounts, Bounds bounds, Log log);
     ~Connections();  // call stop() first
-    Connections(const Connections&) = delete;
-    Connections& operator=(const Connections&) = delete;
+    Connections& operator=(Connections&&) = delete;
 
     // Errors: those of open_listening().
     [[nodiscard]] Result<std::string> listen(const std::string& address, Report& report);

@@ -28,8 +28,7 @@ class FewDescriptors {
         const rlimit few{.rlim_cur = open_descriptors() + more, .rlim_max = before_.rlim_max};
         EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &few), 0);
     }
-    FewDescriptors(const FewDescriptors&) = delete;
-    FewDescriptors& operator=(const FewDescriptors&) = delete;
+    FewDescriptors& operator=(FewDescriptors&&) = delete;
     ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
 
   private:
@@ -39,9 +38,7 @@ class FewDescriptors {
 // Takes all descriptors that are free now.
 class AllDescriptors {
   public:
-    AllDescriptors() = default;
-    AllDescriptors(const AllDescriptors&) = delete;
-    AllDescriptors& operator=(const AllDescriptors&) = delete;
+    AllDescriptors& operator=(AllDescriptors&&) = delete;
     ~AllDescriptors() { release(); }
     void take() {
         for (;;) {
@@ -108,8 +105,7 @@ class Strangers {
         ::close(ready[0]);
         ::close(ready[1]);
     }
-    Strangers(const Strangers&) = delete;
-    Strangers& operator=(const Strangers&) = delete;
+    Strangers& operator=(Strangers&&) = delete;
     ~Strangers() {
         ::close(go_[0]);
         ::close(go_[1]);

@@ -150,8 +150,7 @@ class SessionClient {
                                                                        ClientOptions options,
                                                                        Report& report);
     virtual ~SessionClient() = default;
-    SessionClient(const SessionClient&) = delete;
-    SessionClient& operator=(const SessionClient&) = delete;
+    SessionClient& operator=(SessionClient&&) = delete;
 
     virtual Task<Result<OpenedSession>> open_session(const Call& call, SessionOptions wanted,
                                                      Report& report) = 0;
@@ -176,9 +175,6 @@ class SessionClient {
                                           std::string container, MountAs how, Report& report) = 0;
     virtual Task<Result<>> unmount(const Call& call, session::SessionId id, session::MountId mount,
                                    Report& report) = 0;
-
-  protected:
-    SessionClient() = default;
 };
 
 class ControlClient : public SessionClient {

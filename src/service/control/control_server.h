@@ -196,8 +196,7 @@ class ControlServer {
                                                                             ControlOptions options,
                                                                             Report& report);
     ~ControlServer();  // call stop() first
-    ControlServer(const ControlServer&) = delete;
-    ControlServer& operator=(const ControlServer&) = delete;
+    ControlServer& operator=(ControlServer&&) = delete;
 
     // As `listen`, with the actual ports in place of 0.
     [[nodiscard]] const std::vector<std::string>& addresses() const;

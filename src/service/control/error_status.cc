@@ -1,9 +1,7 @@
 #include "error_status.h"
 
 #include <algorithm>
-#include <iterator>
 
-#include "ros2s/base/check.h"
 #include "ros2s/control/status.pb.h"
 
 namespace ros2s::control {
@@ -11,45 +9,7 @@ namespace {
 
 using grpc::StatusCode;
 
-// The names on the wire never change.
-struct Row {
-    Code code;
-    std::string_view name;
-};
-constexpr Row rows[] = {
-    {Code::not_found, "not_found"},
-    {Code::exists, "exists"},
-    {Code::invalid, "invalid"},
-    {Code::not_directory, "not_directory"},
-    {Code::is_directory, "is_directory"},
-    {Code::not_empty, "not_empty"},
-    {Code::loop, "loop"},
-    {Code::name_too_long, "name_too_long"},
-    {Code::no_space, "no_space"},
-    {Code::no_memory, "no_memory"},
-    {Code::read_only, "read_only"},
-    {Code::denied, "denied"},
-    {Code::busy, "busy"},
-    {Code::condition_failed, "condition_failed"},
-    {Code::corrupt, "corrupt"},
-    {Code::io, "io"},
-    {Code::no_attribute, "no_attribute"},
-    {Code::too_small, "too_small"},
-    {Code::too_large, "too_large"},
-    {Code::stale, "stale"},
-    {Code::unsupported, "unsupported"},
-    {Code::bad_version, "bad_version"},
-    {Code::cancelled, "cancelled"},
-    {Code::deadline, "deadline"},
-    {Code::closed, "closed"},
-    {Code::disconnected, "disconnected"},
-    {Code::name_taken, "name_taken"},
-    {Code::expired, "expired"},
-    {Code::over_cap, "over_cap"},
-    {Code::leased, "leased"},
-};
-
-// A new Code fails to compile here. It also needs a name above.
+// A new Code fails to compile here. It also needs a row in base/result.cc.
 StatusCode status_of(Code code) {
     switch (code) {
         case Code::not_found:
@@ -86,12 +46,6 @@ StatusCode status_of(Code code) {
     return StatusCode::UNKNOWN;
 }
 
-std::string name_of(Code code) {
-    const auto* const row = std::ranges::find(rows, code, &Row::code);
-    ROS2S_CHECK(row != std::end(rows));
-    return std::string(row->name);
-}
-
 // The code of a status that gRPC itself produced.
 Code code_of(StatusCode status) {
     switch (status) {
@@ -119,7 +73,7 @@ Code code_of(StatusCode status) {
 grpc::Status to_status(const Error& error, const std::string& sentence) {
     const StatusCode status = status_of(error.code);
     v1::Error whole;
-    whole.set_code(name_of(error.code));
+    whole.set_code(std::string(name_of(error.code)));
     whole.set_os_errno(error.os_errno);
     whole.set_detail(error.detail);
     v1::StatusDetails details;
@@ -136,10 +90,10 @@ Error to_error(const grpc::Status& status, Report& report) {
         for (const auto& each : details.details()) {
             v1::Error whole;
             if (!each.UnpackTo(&whole)) continue;
-            const auto* const row = std::ranges::find(rows, whole.code(), &Row::name);
-            if (row == std::end(rows)) break;  // of a newer server: use the status
+            const auto code = ros2s::code_of(whole.code());
+            if (!code) break;  // of a newer server: use the status
             // 0 is none. A negative one could become a count.
-            return {row->code, std::max(whole.os_errno(), 0), whole.detail()};
+            return {*code, std::max(whole.os_errno(), 0), whole.detail()};
         }
     }
     return {code_of(status.error_code()), 0, 0};

@@ -41,8 +41,7 @@ class HalfSender {
         window.replace(2, 4, reinterpret_cast<const char*>(&reply_window), 4);
         frame(settings, 0, 0, window);
     }
-    HalfSender(const HalfSender&) = delete;
-    HalfSender& operator=(const HalfSender&) = delete;
+    HalfSender& operator=(HalfSender&&) = delete;
     ~HalfSender() {
         SSL_free(ssl_);
         SSL_CTX_free(context_);

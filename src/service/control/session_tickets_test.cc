@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "session_client_test_support.h"
 
 namespace ros2s::control {
@@ -36,7 +36,7 @@ Task<> take(Client& client, Result<std::string>& taken) {
 }
 
 // A renewed capability comes while the session's first one is being shown.
-Task<> show_twice(Client& client) {
+CO_TEST(SessionTickets, EachPresentationHasItsOwnNonce, Client, client) {
     client.server.first_shows_for = std::chrono::milliseconds(10);
     Result<std::string> ticket = fail(Code::closed);
     Result<> shown = fail(Code::closed);
@@ -50,23 +50,13 @@ Task<> show_twice(Client& client) {
     EXPECT_EQ(client.server.sessions.size(), 1U);
 }
 
-TEST(SessionTickets, EachPresentationHasItsOwnNonce) {
-    Client client;
-    client.world.run(show_twice(client));
-}
-
 // Its first ticket was not used.
-Task<> close_and_take(Client& client) {
+CO_TEST(SessionTickets, TicketsEndWithTheirSession, Client, client) {
     EXPECT_TRUE(co_await client.tickets.open({}, client.report));
     co_await client.tickets.close();
     const auto taken = co_await client.tickets.take(client.report);
     EXPECT_TRUE(taken);
     EXPECT_EQ(client.server.sessions.size(), 1U) << "a ticket of a session that has ended";
-}
-
-TEST(SessionTickets, TicketsEndWithTheirSession) {
-    Client client;
-    client.world.run(close_and_take(client));
 }
 
 }  // namespace

@@ -112,8 +112,7 @@ class ServerCredentials final : public grpc::ServerCredentials {
                 &files_);
         credentials_ = grpc_ssl_server_credentials_create_with_options(options);
     }
-    ServerCredentials(const ServerCredentials&) = delete;
-    ServerCredentials& operator=(const ServerCredentials&) = delete;
+    ServerCredentials& operator=(ServerCredentials&&) = delete;
     ~ServerCredentials() override { grpc_server_credentials_release(credentials_); }
 
     void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {}
@@ -146,8 +145,7 @@ Result<std::shared_ptr<grpc::Channel>> open_channel(const std::string& address,
     // process's first use of gRPC. The channel below then takes over.
     struct Initialised {
         Initialised() { grpc_init(); }
-        Initialised(const Initialised&) = delete;
-        Initialised& operator=(const Initialised&) = delete;
+        Initialised& operator=(Initialised&&) = delete;
         ~Initialised() { grpc_shutdown(); }
     } const initialised;
     grpc_channel_credentials* const credentials =

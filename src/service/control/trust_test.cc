@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/test_rig.h"
 
 namespace ros2s::control {
@@ -134,7 +134,15 @@ TEST_F(CertificateTrust, RevokedCertificateEndsOnlyItsSessions) {
 }
 
 // The machine's clock is wrong for a while.
-Task<> set_clock(sim::World& world, Trust& trust, const std::string& chain) {
+CO_TEST(Trust, RefusalEndsWhenClockIsCorrected, sim::World, world, 1) {
+    world.step_clock(WallTime(now()) - world.core().wall_time());
+    const Certificates certificates;
+    admission::Accounts accounts{world.core()};
+    session::TicketTable tickets{world.core(), {}};
+    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
+    Trust trust(world.core(), world.blocking(), sessions, certificates.of("server"));
+    trust.begin();
+    const std::string& chain = pki::read_pem(certificates.of("alice")).certificate;
     const auto is_trusted = [&] {
         Report unused;
         return trust.check("CN=alice", chain, unused).has_value();
@@ -145,18 +153,6 @@ Task<> set_clock(sim::World& world, Trust& trust, const std::string& chain) {
     world.step_clock(-years);
     co_await sleep_for(world.core(), 2s);
     EXPECT_TRUE(is_trusted());
-}
-
-TEST(Trust, RefusalEndsWhenClockIsCorrected) {
-    sim::World world(1);
-    world.step_clock(WallTime(now()) - world.core().wall_time());
-    const Certificates certificates;
-    admission::Accounts accounts{world.core()};
-    session::TicketTable tickets{world.core(), {}};
-    session::SessionTable sessions{world.core(), tickets, {.accounts = &accounts}};
-    Trust trust(world.core(), world.blocking(), sessions, certificates.of("server"));
-    trust.begin();
-    world.run(set_clock(world, trust, pki::read_pem(certificates.of("alice")).certificate));
 }
 
 TEST_F(CertificateTrust, RenewedAuthorityEndsNoSession) {

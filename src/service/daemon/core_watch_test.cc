@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/thread.h"
 
 namespace ros2s::daemon {
@@ -27,9 +28,7 @@ class WatchedCores : public testing::Test {
     void SetUp() override {
         Report report;
         for (auto& reactor : reactors_) {
-            auto made = OsReactor::create({}, report);
-            ASSERT_TRUE(made) << report.text();
-            reactor = std::move(*made);
+            reactor = made_reactor();
         }
         ASSERT_TRUE(reactors_[0]->start(report) && reactors_[1]->start(report)) << report.text();
     }

@@ -42,8 +42,7 @@ class DataPlane {
               fabric::shm::SegmentsTogether* together = nullptr)
         : reactor_(reactor), group_(group), service_(service), gate_(gate), together_(together) {}
     ~DataPlane();
-    DataPlane(const DataPlane&) = delete;
-    DataPlane& operator=(const DataPlane&) = delete;
+    DataPlane& operator=(DataPlane&&) = delete;
 
     // Checks what listen() would refuse: the provider and its device, the address. For callers that
     // have long work to do before listen(). Errors: those of listen().

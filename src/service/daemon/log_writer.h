@@ -35,8 +35,7 @@ class LogWriter {
     [[nodiscard]] static Result<std::unique_ptr<LogWriter>> start(
         Write write, Report& report, size_t bytes_max = queue_bytes_max);
     ~LogWriter();
-    LogWriter(const LogWriter&) = delete;
-    LogWriter& operator=(const LogWriter&) = delete;
+    LogWriter& operator=(LogWriter&&) = delete;
 
     [[nodiscard]] Log log(LogLevel least = LogLevel::info) const;
     // Waits until all lines are written, and at most `flush_within`. False: some are not.

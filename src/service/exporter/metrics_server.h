@@ -47,8 +47,7 @@ class MetricsServer {
     ~MetricsServer();
     // Ends all connections.
     [[nodiscard]] Task<> stop();
-    MetricsServer(const MetricsServer&) = delete;
-    MetricsServer& operator=(const MetricsServer&) = delete;
+    MetricsServer& operator=(MetricsServer&&) = delete;
 
     // "HOST:PORT", with the actual port.
     [[nodiscard]] const std::string& address() const;

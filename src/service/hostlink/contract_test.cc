@@ -26,8 +26,7 @@ class DirectorySource final : public session::FileSystemSource {
         std::error_code ignored;
         std::filesystem::remove_all(path_, ignored);
     }
-    DirectorySource(const DirectorySource&) = delete;
-    DirectorySource& operator=(const DirectorySource&) = delete;
+    DirectorySource& operator=(DirectorySource&&) = delete;
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call&,
                                                        const session::MountedContainer&,
                                                        Report& report) override {

@@ -57,8 +57,7 @@ class LinkClient final : public fs::FileSystem {
     LinkClient(Reactor& reactor, rpc::Channel& channel, session::MountLocator& locator,
                Options options);
     ~LinkClient() override;
-    LinkClient(const LinkClient&) = delete;
-    LinkClient& operator=(const LinkClient&) = delete;
+    LinkClient& operator=(LinkClient&&) = delete;
 
     using Call = ros2s::Call;
     using NodeId = fs::NodeId;

@@ -85,20 +85,14 @@ void read(unsigned kind, ConstBytes body) {
     if (kind >= 12) return read_names(kind, body);
     Buffer buffer;
     switch (kind) {
-        case 0:
-            if (const auto it = rpc::read_body<FileBody>(body, file_fields))
-                same(rpc::build(buffer, file_fields, *it), body);
-            break;
+        case 0: return read_again<FileBody>(body, file_fields);
         case 1:
             if (const auto it = rpc::read_body<MovedBody>(body, moved_fields))
                 same(encode_moved(buffer, *it), body);
             break;
         case 2: return read_request<NodeBody>(body, node_fields);
         case 3: return read_again<fs::Attributes>(body, attributes_fields);
-        case 4:
-            if (const auto it = rpc::read_body<ReaddirBody>(body, readdir_fields))
-                same(rpc::build(buffer, readdir_fields, *it), body);
-            break;
+        case 4: return read_again<ReaddirBody>(body, readdir_fields);
         case 5:
             if (const auto it =
                     rpc::read_body<std::vector<fs::DirectoryEntry>>(body, entries_fields)) {

@@ -72,8 +72,7 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     LinkServer(Reactor& reactor, session::SessionTable& sessions, session::Mounts& mounts,
                Placement placement = Placement::dpu);
     ~LinkServer() override;
-    LinkServer(const LinkServer&) = delete;
-    LinkServer& operator=(const LinkServer&) = delete;
+    LinkServer& operator=(LinkServer&&) = delete;
 
     [[nodiscard]] uint32_t number() const override { return file_service; }
     Task<> serve(rpc::Request& request) override;

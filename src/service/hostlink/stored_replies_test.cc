@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -21,7 +21,8 @@ Task<Result<>> update(StoredReplies& replies, session::SessionId session, uint64
     co_return Result<>{};
 }
 
-Task<> use_all(StoredReplies& replies) {
+CO_TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal, sim::World, world, 1) {
+    StoredReplies replies(world.core(), {.per_tenant = 5, .in_all = 12, .sure = 2});
     // Five for each, twelve in all, of which nobody takes what is left for the others, and two for
     // whoever comes late.
     for (uint32_t slot = 0; slot < 3; ++slot) {
@@ -55,19 +56,15 @@ Task<> use_all(StoredReplies& replies) {
     EXPECT_EQ(replies.slots(), 0U);
 }
 
-TEST(StoredReplies, RepliesAreBoundedPerTenantAndInTotal) {
-    sim::World world(1);
-    StoredReplies replies(world.core(), {.per_tenant = 5, .in_all = 12, .sure = 2});
-    world.run(use_all(replies));
-}
-
 // The update before it in its slot hangs.
 Task<> wait_for(StoredReplies& replies, Call call, Result<>& outcome) {
     const UpdateName second{.slot = 1, .sequence = 2};
     const auto begun = co_await replies.begin(call, hers, alice, second, 8);
     outcome = begun ? Result<>() : fail(begun.error());
 }
-Task<> wait_in_vain(StoredReplies& replies, Reactor& core) {
+CO_TEST(StoredReplies, WaitingUpdateCanBeCancelled, sim::World, world, 1) {
+    StoredReplies replies(world.core());
+    Reactor& core = world.core();
     const UpdateName first{.slot = 1, .sequence = 1};
     EXPECT_TRUE(co_await replies.begin({}, hers, alice, first, 7));
     StopSource stop;
@@ -78,11 +75,6 @@ Task<> wait_in_vain(StoredReplies& replies, Reactor& core) {
     co_await nursery.join();
     EXPECT_EQ(outcome, Result<>(fail(Code::cancelled)));
     replies.end(hers, first, {});
-}
-TEST(StoredReplies, WaitingUpdateCanBeCancelled) {
-    sim::World world(1);
-    StoredReplies replies(world.core());
-    world.run(wait_in_vain(replies, world.core()));
 }
 
 }  // namespace

@@ -25,14 +25,15 @@ void refuses_other_lengths(ConstBytes body, Decode decode) {
     EXPECT_FALSE(decode(ConstBytes(longer)));
 }
 
+template <class Body>
+auto reader(auto fields) {
+    return [fields](ConstBytes body) { return rpc::read_body<Body>(body, fields); };
+}
+
 TEST(LinkWire, FileBodiesRoundTrip) {
     Buffer buffer;
-    const auto decode_file = [](ConstBytes bytes) {
-        return rpc::read_body<FileBody>(bytes, file_fields);
-    };
-    const auto decode_moved = [](ConstBytes bytes) {
-        return rpc::read_body<MovedBody>(bytes, moved_fields);
-    };
+    const auto decode_file = reader<FileBody>(file_fields);
+    const auto decode_moved = reader<MovedBody>(moved_fields);
     const FileBody body{.mount = {1}, .handle = {2}, .offset = ~0ULL, .length = 4, .crc = 5};
     const ConstBytes bytes = rpc::build(buffer, file_fields, body);
     EXPECT_EQ(decode_file(bytes), Result<FileBody>(body));
@@ -45,9 +46,7 @@ TEST(LinkWire, FileBodiesRoundTrip) {
 
 TEST(LinkWire, NodeBodiesRoundTrip) {
     Buffer buffer;
-    const auto decode_node = [](ConstBytes body) {
-        return rpc::read_body<NodeBody>(body, node_fields);
-    };
+    const auto decode_node = reader<NodeBody>(node_fields);
     const auto encode_node = [&](const NodeBody& body) {
         return rpc::build(buffer, node_fields, body);
     };
@@ -71,9 +70,7 @@ TEST(LinkWire, NodeBodiesRoundTrip) {
                                     .accessed = WallTime{Duration{-1}},
                                     .modified = WallTime{Duration{9}},
                                     .changed = WallTime{Duration{10}}};
-    const auto decode_attributes = [](ConstBytes body) {
-        return rpc::read_body<fs::Attributes>(body, attributes_fields);
-    };
+    const auto decode_attributes = reader<fs::Attributes>(attributes_fields);
     const ConstBytes encoded = rpc::build(buffer, attributes_fields, attributes);
     const auto back = decode_attributes(encoded);
     ASSERT_TRUE(back);
@@ -86,12 +83,8 @@ TEST(LinkWire, NodeBodiesRoundTrip) {
 
 TEST(LinkWire, DirectoryBodiesRoundTrip) {
     Buffer buffer;
-    const auto decode_readdir = [](ConstBytes bytes) {
-        return rpc::read_body<ReaddirBody>(bytes, readdir_fields);
-    };
-    const auto decode_entries = [](ConstBytes bytes) {
-        return rpc::read_body<std::vector<fs::DirectoryEntry>>(bytes, entries_fields);
-    };
+    const auto decode_readdir = reader<ReaddirBody>(readdir_fields);
+    const auto decode_entries = reader<std::vector<fs::DirectoryEntry>>(entries_fields);
     const ConstBytes asked =
         rpc::build(buffer, readdir_fields,
                    ReaddirBody{.mount = {1}, .handle = {2}, .cookie = 3, .limit = 4096});

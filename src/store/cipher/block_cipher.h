@@ -78,8 +78,7 @@ class BlockCipher {
     static constexpr size_t readers_max = 256;  // block keys that are kept ready
 
     BlockCipher(const Secrets& secrets, DataKeys keys, uint64_t salt_blocks = blocks_per_salt);
-    BlockCipher(const BlockCipher&) = delete;
-    BlockCipher& operator=(const BlockCipher&) = delete;
+    BlockCipher& operator=(BlockCipher&&) = delete;
 
     [[nodiscard]] const Uuid& key_id() const { return keys_.id; }
     // `plain` and `out` have the same size, 1 to block_bytes. They do not overlap.

@@ -34,8 +34,7 @@ class BufferPool {
     static constexpr size_t kept_bytes_max = size_t{16} << 20;
 
     explicit BufferPool(CipherMemory& memory) : memory_(memory) {}
-    BufferPool(const BufferPool&) = delete;
-    BufferPool& operator=(const BufferPool&) = delete;
+    BufferPool& operator=(BufferPool&&) = delete;
     ~BufferPool() { memory_.buffers -= kept_bytes_; }
 
     class Buffer {
@@ -108,8 +107,7 @@ class CellCache {
 
     explicit CellCache(CipherMemory& memory, size_t bytes_max = bytes_max_default)
         : memory_(memory), bytes_max_(bytes_max) {}
-    CellCache(const CellCache&) = delete;
-    CellCache& operator=(const CellCache&) = delete;
+    CellCache& operator=(CellCache&&) = delete;
     ~CellCache() { memory_.cells -= bytes_; }
 
     // Copies the cells of the blocks from `first` on, and returns the epoch of the array to which

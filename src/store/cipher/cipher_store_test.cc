@@ -7,6 +7,7 @@
 #include "keys_of_arrays.h"
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/checksum.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
@@ -541,11 +542,8 @@ TEST_P(SlowCipherStore, ReadsIntoSharedMemoryAreNotDamage) {
         Nursery nursery(self.world_.core(), 8);
         for (uint64_t i = 0; i < 100; ++i) {
             co_await nursery.spawn([](SlowCipherStore& of, Bytes into, uint64_t block) -> Task<> {
-                FetchItem item{.object = array_object,
-                               .dkey = array_dkey,
-                               .akey = data_akey(),
-                               .extent = {block * block_bytes, into.size()},
-                               .window = Window::local(into)};
+                auto item = object::fetch_item(array_object, array_dkey, data_akey(),
+                                               block * block_bytes, into);
                 EXPECT_TRUE(co_await of.cipher_->fetch(of.call_, of.container_, {&item, 1}));
                 EXPECT_TRUE(item.status.has_value());
             }(self, memory.bytes(), i % 12));

@@ -110,9 +110,7 @@ struct CipherStore::Edges {
 // share. One semaphore serves many arrays.
 class CipherStore::Locked {
   public:
-    Locked() = default;
-    Locked(const Locked&) = delete;
-    Locked& operator=(const Locked&) = delete;
+    Locked& operator=(Locked&&) = delete;
     ~Locked() {
         for (const auto& [lock, units] : held_) lock->release(units);
     }

@@ -24,9 +24,7 @@ void convert(EVP_CIPHER_CTX* context, bool seals, const Nonce& nonce, ConstBytes
 
 struct Gcm::Schedule {
     EVP_CIPHER_CTX* context = EVP_CIPHER_CTX_new();
-    Schedule() = default;
-    Schedule(const Schedule&) = delete;
-    Schedule& operator=(const Schedule&) = delete;
+    Schedule& operator=(Schedule&&) = delete;
     ~Schedule() { EVP_CIPHER_CTX_free(context); }  // it overwrites the key
 };
 

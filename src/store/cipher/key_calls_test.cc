@@ -35,8 +35,7 @@ class SlowKeys final : public KeyProvider {
         close(answers_);
         close(turn_);
     }
-    SlowKeys(const SlowKeys&) = delete;
-    SlowKeys& operator=(const SlowKeys&) = delete;
+    SlowKeys& operator=(SlowKeys&&) = delete;
     void hang() const {
         eventfd_t unused = 0;
         EXPECT_EQ(eventfd_read(answers_, &unused), 0);

@@ -42,9 +42,7 @@ class KeyProvider {
 class PrivateText {
   public:
     static constexpr size_t bytes_max = 256;
-    PrivateText() = default;
-    PrivateText(const PrivateText&) = delete;
-    PrivateText& operator=(const PrivateText&) = delete;
+    PrivateText& operator=(PrivateText&&) = delete;
     ~PrivateText();
     // Without the newline at its end.
     [[nodiscard]] std::string_view text() const;

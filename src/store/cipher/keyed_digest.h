@@ -19,8 +19,7 @@ class KeyedDigest {
   public:
     explicit KeyedDigest(const SecretKey& data_key);
     ~KeyedDigest();
-    KeyedDigest(const KeyedDigest&) = delete;
-    KeyedDigest& operator=(const KeyedDigest&) = delete;
+    KeyedDigest& operator=(KeyedDigest&&) = delete;
 
     // A keyed digest of client, slot, sequence and digest. Never 0.
     [[nodiscard]] uint64_t of(const UpdateName& id);

@@ -45,9 +45,7 @@ std::array<std::byte, 32> digest_of(std::string_view text) {
 // with it.
 class Pkcs11Keys::Session {
   public:
-    Session() = default;
-    Session(const Session&) = delete;
-    Session& operator=(const Session&) = delete;
+    Session& operator=(Session&&) = delete;
     ~Session() {
         if (is_open) (void)token->C_CloseSession(handle);
     }

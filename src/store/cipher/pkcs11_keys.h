@@ -20,8 +20,7 @@ class Pkcs11Keys final : public KeyProvider {
     // Errors: invalid (the URI), EKEYREJECTED (a module cannot be loaded).
     [[nodiscard]] static Result<std::unique_ptr<KeyProvider>> open(std::string uri, Report& report);
     ~Pkcs11Keys() override;
-    Pkcs11Keys(const Pkcs11Keys&) = delete;
-    Pkcs11Keys& operator=(const Pkcs11Keys&) = delete;
+    Pkcs11Keys& operator=(Pkcs11Keys&&) = delete;
 
     Result<WrappedKey> wrap(const std::string& name, const SecretKey& key,
                             Report& report) const override;

@@ -17,11 +17,7 @@ Task<> fetch_for(benchmark::State& state, object::ObjectStore& store) {
     const auto batch = object::Batch().write(place, 0, std::string(4096, 'x'));
     (void)co_await store.update(call, container->id, batch.transaction());
     const AlignedBuffer window(4096);
-    object::FetchItem item{.object = place.object,
-                           .dkey = {place.dkey},
-                           .akey = {place.akey},
-                           .extent = {0, 4096},
-                           .window = object::Window::local(window.bytes())};
+    auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0, window.bytes());
     for (auto _ : state) (void)co_await store.fetch(call, container->id, {&item, 1});
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -114,7 +115,7 @@ TEST(BoundedMemory, CreationSucceedsDuringDestruction) {
 }
 
 // A crash in the middle leaves an invisible container; the next opening continues.
-Task<> destroy_and_crash(LargePool& pool) {
+CO_TEST(BoundedMemory, DestructionContinuesAfterCrash, LargePool, pool) {
     co_await pool.start();
     const auto empty = co_await pool.store->space(pool.call, {});
     co_await pool.fill({1, 1}, 0, 1000);
@@ -142,13 +143,9 @@ Task<> destroy_and_crash(LargePool& pool) {
     EXPECT_EQ((co_await pool.store->space(pool.call, {}))->free_bytes, empty->free_bytes);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, DestructionContinuesAfterCrash) {
-    LargePool pool;
-    pool.world.run(destroy_and_crash(pool));
-}
 
 // As Dfs removes a long file: from its end, a number of keys at a time.
-Task<> remove_in_steps(LargePool& pool) {
+CO_TEST(BoundedMemory, ObjectIsRemovedInSteps, LargePool, pool) {
     co_await pool.start();
     co_await pool.fill({1, 1}, 0, entries);
     EXPECT_OK(co_await pool.reopen());
@@ -166,13 +163,9 @@ Task<> remove_in_steps(LargePool& pool) {
     EXPECT_LE(pool.peak, 2 * cache_share);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, ObjectIsRemovedInSteps) {
-    LargePool pool;
-    pool.world.run(remove_in_steps(pool));
-}
 
 // Each segment of an array is in memory while a hole is cut out of it.
-Task<> cut_wide_holes(LargePool& pool) {
+CO_TEST(BoundedMemory, WideHoleIsCutInStepsOrRefused, LargePool, pool) {
     constexpr uint64_t segments = 1500, step = 250, segment_bytes = 1 << 20;
     co_await pool.start();
     for (uint64_t i = 0; i < segments; ++i) {
@@ -201,10 +194,6 @@ Task<> cut_wide_holes(LargePool& pool) {
     EXPECT_OK(co_await cut(Kind::punch_akey, {}));
     EXPECT_LE(pool.peak, 3 * cache_share);
     EXPECT_OK(co_await pool.close());
-}
-TEST(BoundedMemory, WideHoleIsCutInStepsOrRefused) {
-    LargePool pool;
-    pool.world.run(cut_wide_holes(pool));
 }
 
 // A loss of power, with all of it only in the journal.
@@ -237,7 +226,7 @@ Task<> replay(LargePool& pool) {
 TEST(BoundedMemory, JournalReplayStaysWithinTheLimit) { on_one_and_several_cores(replay); }
 
 // For a read-only opening nothing is written to the index: it fits, or the error says what to do.
-Task<> replay_for_reading(LargePool& pool) {
+CO_TEST(BoundedMemory, ReadOnlyReplayFitsOrIsRefused, LargePool, pool) {
     co_await leave_a_long_journal(pool);
     pool.options.read_only = true;
     pool.options.memory_bytes = memory_bytes;
@@ -256,13 +245,9 @@ Task<> replay_for_reading(LargePool& pool) {
     co_await expect_all(pool);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, ReadOnlyReplayFitsOrIsRefused) {
-    LargePool pool;
-    pool.world.run(replay_for_reading(pool));
-}
 
 // A list with values has at most 1 MiB of them.
-Task<> list_values(LargePool& pool) {
+CO_TEST(BoundedMemory, ListWithValuesIsLimited, LargePool, pool) {
     co_await pool.start();
     constexpr uint64_t values = 40;
     const std::string value(object::value_bytes_max, 'v');
@@ -293,13 +278,9 @@ Task<> list_values(LargePool& pool) {
     EXPECT_EQ(seen, values);
     EXPECT_OK(co_await pool.close());
 }
-TEST(BoundedMemory, ListWithValuesIsLimited) {
-    LargePool pool;
-    pool.world.run(list_values(pool));
-}
 
 // A list that finds nothing for long ends at its deadline.
-Task<> list_nothing(LargePool& pool) {
+CO_TEST(BoundedMemory, EmptyListEndsAtItsDeadline, LargePool, pool) {
     co_await pool.start();
     co_await pool.fill({1, 1}, 0, entries);
     const object::ListRequest request{
@@ -314,10 +295,6 @@ Task<> list_nothing(LargePool& pool) {
     EXPECT_EQ(some.error().code, Code::deadline);
     EXPECT_LE(pool.world.core().now(), hasty.deadline + took / 10);
     EXPECT_OK(co_await pool.close());
-}
-TEST(BoundedMemory, EmptyListEndsAtItsDeadline) {
-    LargePool pool;
-    pool.world.run(list_nothing(pool));
 }
 
 // However many entries are in memory, a short list looks at few of them, and all pages together

@@ -133,8 +133,7 @@ class NodeCache {
   public:
     // `hash_key`: see hash.h.
     NodeCache(uint32_t core, uint64_t hash_key);
-    NodeCache(const NodeCache&) = delete;
-    NodeCache& operator=(const NodeCache&) = delete;
+    NodeCache& operator=(NodeCache&&) = delete;
     ~NodeCache();
 
     // Null if the key is not in memory. The node may be loading.

@@ -33,9 +33,7 @@ class Caches {
     // A put in progress, and room for it until that is reserved or given up.
     class Claim {
       public:
-        Claim() = default;
-        Claim(const Claim&) = delete;
-        Claim& operator=(const Claim&) = delete;
+        Claim& operator=(Claim&&) = delete;
         ~Claim();
         void release();
 

@@ -2,6 +2,7 @@
 #include "ros2s/base/crc32c.h"
 #include "ros2s/object/blocks.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -135,7 +136,7 @@ Task<> put_into(CachePool& pool, uint64_t from, uint64_t count, uint64_t& done) 
         EXPECT_LE(record.used.bytes, record.properties.caps.bytes);
     }
 }
-Task<> put_at_once(CachePool& pool) {
+CO_TEST(Caches, PutsAtOnceAllSucceedWithinTheBudget, CachePool, pool) {
     co_await pool.start_cache(10);
     uint64_t done = 0;
     {
@@ -151,24 +152,16 @@ Task<> put_at_once(CachePool& pool) {
     EXPECT_EQ(co_await pool.count(320), use.blocks);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, PutsAtOnceAllSucceedWithinTheBudget) {
-    CachePool pool;
-    pool.world.run(put_at_once(pool));
-}
 
-Task<> too_large(CachePool& pool) {
+CO_TEST(Caches, BlockLargerThanTheBudgetIsRefusedAndRemovesNothing, CachePool, pool) {
     co_await pool.start_cache(10);
     for (uint64_t i = 0; i < 5; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
     EXPECT_EQ((co_await pool.put("large", 11 * block_blocks)).error().code, Code::over_cap);
     EXPECT_EQ(co_await pool.count(5), 5U) << "nothing was removed for it";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, BlockLargerThanTheBudgetIsRefusedAndRemovesNothing) {
-    CachePool pool;
-    pool.world.run(too_large(pool));
-}
 
-Task<> put_twice(CachePool& pool) {
+CO_TEST(Caches, PresentBlockCannotBeChanged, CachePool, pool) {
     co_await pool.start();
     EXPECT_EQ((co_await pool.put("a")).error().code, Code::unsupported) << "no cache yet";
     EXPECT_OK(co_await pool.put_record({}));
@@ -187,12 +180,8 @@ Task<> put_twice(CachePool& pool) {
     EXPECT_TRUE(co_await pool.get("a"));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, PresentBlockCannotBeChanged) {
-    CachePool pool;
-    pool.world.run(put_twice(pool));
-}
 
-Task<> use_and_scan(CachePool& pool) {
+CO_TEST(Caches, ScanLeavesBlocksThatAreUsed, CachePool, pool) {
     co_await pool.start_cache(50);
     for (uint64_t i = 0; i < 40; ++i) {
         EXPECT_OK(co_await pool.put(pool.name(i)));
@@ -201,10 +190,6 @@ Task<> use_and_scan(CachePool& pool) {
     for (uint64_t i = 1000; i < 1200; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
     EXPECT_GE(co_await pool.count(40), 36U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(Caches, ScanLeavesBlocksThatAreUsed) {
-    CachePool pool;
-    pool.world.run(use_and_scan(pool));
 }
 
 Task<> open_again(CachePool& pool) {
@@ -250,7 +235,7 @@ TEST(Caches, BlockIsWholeOrAbsentAfterALossOfPower) {
     }
 }
 
-Task<> run_out_of_memory(CachePool& pool) {
+CO_TEST(Caches, TablesKeepWithinTheirMemory, CachePool, pool) {
     pool.options.memory_bytes = 4 << 20;
     co_await pool.start_cache(4000);
     for (uint64_t i = 0; i < 3000; ++i) EXPECT_OK(co_await pool.put(pool.name(i), 1));
@@ -267,12 +252,8 @@ Task<> run_out_of_memory(CachePool& pool) {
     EXPECT_OK(co_await pool.put("after", 1));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, TablesKeepWithinTheirMemory) {
-    CachePool pool;
-    pool.world.run(run_out_of_memory(pool));
-}
 
-Task<> grow_old(CachePool& pool) {
+CO_TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved, CachePool, pool) {
     co_await pool.start_cache(10, std::chrono::seconds(60));
     EXPECT_OK(co_await pool.put("a"));
     co_await sleep_for(pool.env.reactor, std::chrono::seconds(30));
@@ -288,12 +269,8 @@ Task<> grow_old(CachePool& pool) {
     EXPECT_OK(co_await pool.put("a"));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved) {
-    CachePool pool;
-    pool.world.run(grow_old(pool));
-}
 
-Task<> put_again_when_old(CachePool& pool) {
+CO_TEST(Caches, HiddenOldBlockIsNotInTheWayOfANewOne, CachePool, pool) {
     co_await pool.start_cache(10, std::chrono::seconds(60));
     EXPECT_OK(co_await pool.put("a"));
     co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(59'900));
@@ -306,22 +283,14 @@ Task<> put_again_when_old(CachePool& pool) {
     EXPECT_EQ((co_await pool.use()).expired, 1U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, HiddenOldBlockIsNotInTheWayOfANewOne) {
-    CachePool pool;
-    pool.world.run(put_again_when_old(pool));
-}
 
-Task<> put_beside_others(CachePool& pool) {
+CO_TEST(Caches, PutThatCannotFitBesideOtherDataRemovesNothing, CachePool, pool) {
     co_await pool.start_cache(10);
     EXPECT_OK(co_await pool.write(1, 8 * block_blocks, 1));
     EXPECT_OK(co_await pool.put("a"));
     EXPECT_EQ((co_await pool.put("large", 4 * block_blocks)).error().code, Code::over_cap);
     EXPECT_TRUE(co_await pool.get("a")) << "nothing was removed for it";
     EXPECT_OK(co_await pool.close());
-}
-TEST(Caches, PutThatCannotFitBesideOtherDataRemovesNothing) {
-    CachePool pool;
-    pool.world.run(put_beside_others(pool));
 }
 
 Task<> write_to(CachePool& pool, object::ContainerId container, uint64_t dkey) {
@@ -331,7 +300,7 @@ Task<> write_to(CachePool& pool, object::ContainerId container, uint64_t dkey) {
     transaction.operations.push_back(pool.writing(dkey, buffer.bytes()));
     EXPECT_OK(co_await pool.store->update(pool.call, container, transaction));
 }
-Task<> share_an_owner(CachePool& pool) {
+CO_TEST(Caches, PutDoesNotWaitForAnotherContainerOfItsOwner, CachePool, pool) {
     co_await pool.start_cache(10);
     EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.owner = "alice"}));
     const auto other = co_await pool.store->create_container(
@@ -347,12 +316,8 @@ Task<> share_an_owner(CachePool& pool) {
     co_await writes.join();
     EXPECT_OK(co_await pool.close());
 }
-TEST(Caches, PutDoesNotWaitForAnotherContainerOfItsOwner) {
-    CachePool pool;
-    pool.world.run(share_an_owner(pool));
-}
 
-Task<> remove_and_shrink(CachePool& pool) {
+CO_TEST(Caches, SmallerBudgetHoldsFromTheNextPutOn, CachePool, pool) {
     co_await pool.start_cache(10);
     for (uint64_t i = 0; i < 9; ++i) EXPECT_OK(co_await pool.put(pool.name(i)));
     object::Transaction removal;
@@ -371,10 +336,6 @@ Task<> remove_and_shrink(CachePool& pool) {
     EXPECT_OK(co_await pool.store->destroy_container(pool.call, pool.container));
     EXPECT_EQ(pool.metric("ros2store_cache_table_bytes"), 0U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(Caches, SmallerBudgetHoldsFromTheNextPutOn) {
-    CachePool pool;
-    pool.world.run(remove_and_shrink(pool));
 }
 
 }  // namespace

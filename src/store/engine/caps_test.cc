@@ -11,6 +11,7 @@
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/values.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -148,7 +149,7 @@ std::string written_before(const ContainerValue& value) {
     return text;
 }
 
-Task<> open_of_before(Pool& pool) {
+CO_TEST(ContainerCaps, PoolOfEarlierVersionIsCounted, Pool, pool, 6) {
     co_await pool.start();
     std::string value = "some value";
     EXPECT_OK(co_await pool.write(0, 300, 1));
@@ -173,15 +174,11 @@ Task<> open_of_before(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).used, co_await recount(pool));
     EXPECT_OK(co_await pool.close());
 }
-TEST(ContainerCaps, PoolOfEarlierVersionIsCounted) {
-    Pool pool(6);
-    pool.world.run(open_of_before(pool));
-}
 
 // The space that one block under an integer dkey counts.
 constexpr uint64_t one_block = block_bytes + object::akey_bytes + 8 + 1;
 
-Task<> full_container(Pool& pool) {
+CO_TEST(ContainerCaps, FullContainerAcceptsOverwrites, Pool, pool, 2) {
     co_await pool.start();
     EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container,
                                                  {.bytes = 10 * one_block, .values = 2}));
@@ -226,12 +223,8 @@ Task<> full_container(Pool& pool) {
     EXPECT_EQ((co_await record_of(pool)).properties.caps, (Amount{.values = 2}));
     EXPECT_OK(co_await pool.close());
 }
-TEST(ContainerCaps, FullContainerAcceptsOverwrites) {
-    Pool pool(2);
-    pool.world.run(full_container(pool));
-}
 
-Task<> values(Pool& pool) {
+CO_TEST(ContainerCaps, ValuesAreCounted, Pool, pool, 3) {
     co_await pool.start();
     EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.values = 2}));
     std::string value = "v", longer(100, 'l');
@@ -244,10 +237,6 @@ Task<> values(Pool& pool) {
               Code::over_cap);
     EXPECT_EQ((co_await record_of(pool)).used.values, 2U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(ContainerCaps, ValuesAreCounted) {
-    Pool pool(3);
-    pool.world.run(values(pool));
 }
 
 Task<> write_many(Pool& pool, uint64_t from, int& done) {
@@ -399,7 +388,7 @@ TEST(ContainerCaps, PlannedGrowthEqualsCountedGrowth) {
     }
 }
 
-Task<> owners(Pool& pool) {
+CO_TEST(ContainerCaps, ContainersOfOneOwnerShareItsCap, Pool, pool, 5) {
     co_await pool.start();
     const object::ContainerProperties first{.label = "first", .owner = "alice"};
     const object::ContainerProperties second{.label = "second", .owner = "alice"};
@@ -433,10 +422,6 @@ Task<> owners(Pool& pool) {
     EXPECT_OK(co_await pool.store->destroy_container(pool.call, a));
     EXPECT_EQ(pool.store->capped_owners()[0].used, Amount{});
     EXPECT_OK(co_await pool.close());
-}
-TEST(ContainerCaps, ContainersOfOneOwnerShareItsCap) {
-    Pool pool(5);
-    pool.world.run(owners(pool));
 }
 
 }  // namespace

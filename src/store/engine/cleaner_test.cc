@@ -8,7 +8,9 @@
 #include <set>
 
 #include "ros2s/object/checksum.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -267,11 +269,7 @@ Task<> overtake(AgedPool& pool, uint64_t& moved) {
             EXPECT_OK(co_await pool.crash_and_open());
         }
         AlignedBuffer buffer(hot_blocks * block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(0),
-                               .akey = {"a"},
-                               .extent = {0, buffer.size()},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item = object::fetch_item({1, 1}, object::Dkey::integer(0), {"a"}, 0, buffer.bytes());
         EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
         EXPECT_OK(item.status);
         for (uint64_t block = 0; block < hot_blocks; ++block) {
@@ -325,7 +323,8 @@ Task<> write_64(AgedPool& pool, uint64_t& runs) {
     runs = pool.metric("ros2store_engine_runs_total") - before;
 }
 
-Task<> clear_half(AgedPool& pool) {
+CO_TEST(Cleaner, FragmentedSpaceIsFreedInWholeSections, AgedPool, pool, 1, 1, 1,
+        uint64_t{4} << 20) {
     co_await pool.start();
     const uint64_t total = pool.metric("ros2store_engine_total_bytes");
     const uint64_t dkeys = total / (16 * block_bytes) - 2;
@@ -347,23 +346,17 @@ Task<> clear_half(AgedPool& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_cleaner_passes_total"), passes);
     for (uint64_t dkey = 0; dkey < dkeys; ++dkey) {
         AlignedBuffer buffer(block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(dkey),
-                               .akey = {"a"},
-                               .extent = {14 * block_bytes, block_bytes},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item = object::fetch_item({1, 1}, object::Dkey::integer(dkey), {"a"}, 14 * block_bytes,
+                                       buffer.bytes());
         EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
         EXPECT_OK(item.status);
         EXPECT_EQ(buffer.bytes()[7], std::byte(1 + dkey));
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Cleaner, FragmentedSpaceIsFreedInWholeSections) {
-    AgedPool pool(1, 1, 1, uint64_t{4} << 20);
-    pool.world.run(clear_half(pool));
-}
 
-Task<> expect_no_pass(AgedPool& pool) {
+CO_TEST(Cleaner, ZeroPercentDisablesIt, AgedPool, pool, 1, 1, 1, uint64_t{4} << 20) {
+    pool.options.cleaner_percent = 0;
     co_await pool.start();
     co_await make_holes(pool, pool.metric("ros2store_engine_total_bytes") / (16 * block_bytes) - 2);
     co_await sleep_for(pool.env.reactor, std::chrono::seconds(2));
@@ -373,14 +366,9 @@ Task<> expect_no_pass(AgedPool& pool) {
     EXPECT_GE(runs, 16U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Cleaner, ZeroPercentDisablesIt) {
-    AgedPool pool(1, 1, 1, uint64_t{4} << 20);
-    pool.options.cleaner_percent = 0;
-    pool.world.run(expect_no_pass(pool));
-}
 
 // The bytes of a block change on the media. It must not get a new CRC, or be lost.
-Task<> meet_rot(AgedPool& pool) {
+CO_TEST(Cleaner, CorruptBlocksAreNotMoved, AgedPool, pool, 1, 1, 1, uint64_t{4} << 20) {
     co_await pool.start();
     pool.options.cleaner_percent = 0;
     EXPECT_OK(co_await pool.reopen());
@@ -409,20 +397,13 @@ Task<> meet_rot(AgedPool& pool) {
     EXPECT_GT(pool.metric("ros2store_engine_cleaner_spared_blocks_total"), 0U);
     AlignedBuffer buffer(block_bytes);
     for (uint64_t i = 0; i < 16; i += 2) {
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(5),
-                               .akey = {"a"},
-                               .extent = {i * block_bytes, block_bytes},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item = object::fetch_item({1, 1}, object::Dkey::integer(5), {"a"}, i * block_bytes,
+                                       buffer.bytes());
         EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
         EXPECT_FALSE(item.status.has_value());
         if (!item.status) EXPECT_EQ(item.status.error().code, Code::corrupt);
     }
     EXPECT_OK(co_await pool.close());
-}
-TEST(Cleaner, CorruptBlocksAreNotMoved) {
-    AgedPool pool(1, 1, 1, uint64_t{4} << 20);
-    pool.world.run(meet_rot(pool));
 }
 
 }  // namespace

@@ -30,8 +30,7 @@ class ReadPins {
             (older_ != nullptr ? older_->newer_ : owner_.oldest_) = this;
             owner_.newest_ = this;
         }
-        Pin(const Pin&) = delete;
-        Pin& operator=(const Pin&) = delete;
+        Pin& operator=(Pin&&) = delete;
         ~Pin() {
             (older_ != nullptr ? older_->newer_ : owner_.oldest_) = newer_;
             (newer_ != nullptr ? newer_->older_ : owner_.newest_) = older_;
@@ -63,8 +62,7 @@ class RequestCount {
         explicit Hold(RequestCount& counted) : counted_(counted) {
             if (counted_.count_++ == 0) counted_.idle_.reset();
         }
-        Hold(const Hold&) = delete;
-        Hold& operator=(const Hold&) = delete;
+        Hold& operator=(Hold&&) = delete;
         ~Hold() {
             if (--counted_.count_ == 0) counted_.idle_.set();
         }
@@ -105,8 +103,7 @@ class Core {
           bounce_blocks(bounce_blocks),
           cache_bytes_max(cache_bytes_max),
           news(reactor) {}
-    Core(const Core&) = delete;
-    Core& operator=(const Core&) = delete;
+    Core& operator=(Core&&) = delete;
 
     const uint32_t number;
     const Environment env;  // the pool's, with this core's reactor

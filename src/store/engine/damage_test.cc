@@ -12,6 +12,8 @@
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/engine/format/superblock.h"
+#include "ros2s/object/test_support/batch.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -60,11 +62,8 @@ struct SmallPool : Bench {
     // The first byte of a block; the item's Code if it fails.
     Task<Result<uint8_t>> first_byte(uint64_t block) {
         const AlignedBuffer buffer(block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(0),
-                               .akey = {"array"},
-                               .extent = {block * block_bytes, block_bytes},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item = object::fetch_item({1, 1}, object::Dkey::integer(0), {"array"},
+                                       block * block_bytes, buffer.bytes());
         ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
         if (!item.status) co_return fail(item.status.error());
         co_return static_cast<uint8_t>(buffer.data()[0]);
@@ -103,7 +102,7 @@ Task<> expect_refused(SmallPool& pool, Code code, std::string_view sentence) {
 
 // ---- devices -------------------------------------------------------------------------------
 
-Task<> missing_device(SmallPool& pool) {
+CO_TEST(DamagedPool, MissingDeviceIsReported, SmallPool, pool, 1, 2) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     std::swap(pool.disks[0], pool.disks[1]);
@@ -114,10 +113,6 @@ Task<> missing_device(SmallPool& pool) {
     const std::string present = pool.disks[0]->name();
     co_await expect_refused(pool, Code::invalid, "has 2 devices; missing: device-0 (");
     EXPECT_THAT(pool.report.text(), HasSubstr("here: " + present + ". Mount the disk"));
-}
-TEST(DamagedPool, MissingDeviceIsReported) {
-    SmallPool pool(1, 2);
-    pool.world.run(missing_device(pool));
 }
 
 Task<> foreign_device(SmallPool& pool, SmallPool& other) {
@@ -145,7 +140,7 @@ TEST(DamagedPool, ForeignCopiedAndEmptyDevicesAreRefused) {
     pool.world.run(foreign_device(pool, other));
 }
 
-Task<> truncated(SmallPool& pool) {
+CO_TEST(DamagedPool, TruncatedDeviceIsRefused, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     auto half = std::make_unique<device::SimDisk>(
@@ -156,12 +151,8 @@ Task<> truncated(SmallPool& pool) {
     pool.disks[0] = std::move(half);
     co_await expect_refused(pool, Code::corrupt, "it was truncated");
 }
-TEST(DamagedPool, TruncatedDeviceIsRefused) {
-    SmallPool pool(1);
-    pool.world.run(truncated(pool));
-}
 
-Task<> superblocks(SmallPool& pool) {
+CO_TEST(DamagedPool, DamagedSuperblockIsRepairedOrRefused, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const AlignedBuffer good = pool.peek(0, 0);
@@ -189,12 +180,8 @@ Task<> superblocks(SmallPool& pool) {
     pool.poke(0, pool.last_block(0), future.bytes());
     co_await expect_refused(pool, Code::bad_version, "version 99");
 }
-TEST(DamagedPool, DamagedSuperblockIsRepairedOrRefused) {
-    SmallPool pool(1);
-    pool.world.run(superblocks(pool));
-}
 
-Task<> read_only_features(SmallPool& pool) {
+CO_TEST(DamagedPool, UnknownReadOnlyFeatureMakesPoolReadOnly, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const AlignedBuffer block = pool.peek(0, 0);
@@ -211,14 +198,10 @@ Task<> read_only_features(SmallPool& pool) {
     EXPECT_TRUE(!refused && refused.error().code == Code::read_only);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, UnknownReadOnlyFeatureMakesPoolReadOnly) {
-    SmallPool pool(1);
-    pool.world.run(read_only_features(pool));
-}
 
 // ---- checkpoint, journal, index ------------------------------------------------------------
 
-Task<> checkpoints(SmallPool& pool) {
+CO_TEST(DamagedPool, OneDamagedCheckpointSlotIsTolerated, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.store->checkpoint());
     EXPECT_OK(co_await pool.write(1, 9));
@@ -236,10 +219,6 @@ Task<> checkpoints(SmallPool& pool) {
     pool.disks[0]->rot(1 * block_bytes + 30);
     pool.disks[0]->rot(2 * block_bytes + 30);
     co_await expect_refused(pool, Code::corrupt, "both checkpoint slots are damaged");
-}
-TEST(DamagedPool, OneDamagedCheckpointSlotIsTolerated) {
-    SmallPool pool(1);
-    pool.world.run(checkpoints(pool));
 }
 
 // Damages records of the journal one after the other.
@@ -278,7 +257,7 @@ TEST(DamagedPool, DamageInsideTheJournalIsNotATornTail) {
     }
 }
 
-Task<> records_after_checkpoint(SmallPool& pool) {
+CO_TEST(DamagedPool, DamageAfterCheckpointIsNotATornTail, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.store->checkpoint());
     for (uint64_t block = 1; block < 4; ++block) EXPECT_OK(co_await pool.write(block, 8));
@@ -286,12 +265,8 @@ Task<> records_after_checkpoint(SmallPool& pool) {
     rot_records(pool, 7, 2);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, DamageAfterCheckpointIsNotATornTail) {
-    SmallPool pool(1);
-    pool.world.run(records_after_checkpoint(pool));
-}
 
-Task<> records_of_later_openings(SmallPool& pool) {
+CO_TEST(DamagedPool, DamagedRestartRecordsAreNotATornTail, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.crash_and_open());
     EXPECT_OK(co_await pool.crash_and_open());
@@ -300,27 +275,20 @@ Task<> records_of_later_openings(SmallPool& pool) {
     rot_records(pool, 7, 2);  // the restart records of both openings
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, DamagedRestartRecordsAreNotATornTail) {
-    SmallPool pool(1);
-    pool.world.run(records_of_later_openings(pool));
-}
 
 // More of them than the longest record has blocks.
-Task<> far_records(SmallPool& pool) {
+CO_TEST(DamagedPool, ManyDamagedRecordsAreNotATornTail, SmallPool, pool, 1) {
+    pool.create_options.journal_bytes = 2 << 20;
     EXPECT_OK(co_await pool.fill());
     for (uint8_t i = 0; i < 200; ++i) EXPECT_OK(co_await pool.write(1, 8));
     co_await pool.crash();
     rot_records(pool, 5, 190);
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, ManyDamagedRecordsAreNotATornTail) {
-    SmallPool pool(1);
-    pool.create_options.journal_bytes = 2 << 20;
-    pool.world.run(far_records(pool));
-}
 
 // An idle pool commits one empty group, and then writes nothing.
-Task<> idle(SmallPool& pool) {
+CO_TEST(DamagedPool, DamageBeforeIdlenessIsNotATornTail, SmallPool, pool, 1) {
+    pool.options.rest_after = std::chrono::seconds(5);
     EXPECT_OK(co_await pool.fill());
     co_await sleep_for(pool.env.reactor, std::chrono::seconds(11));
     uint64_t operations = 0;
@@ -335,13 +303,10 @@ Task<> idle(SmallPool& pool) {
     rot_records(pool, 6, 1);  // of the last update
     co_await expect_read_only_before_damage(pool);
 }
-TEST(DamagedPool, DamageBeforeIdlenessIsNotATornTail) {
-    SmallPool pool(1);
-    pool.options.rest_after = std::chrono::seconds(5);
-    pool.world.run(idle(pool));
-}
 
-Task<> dropped_group(SmallPool& pool) {
+CO_TEST(DamagedPool, DroppedGroupIsLogged, SmallPool, pool, 1) {
+    std::string lines;
+    pool.env.log = Log([&](LogLevel, std::string_view line) { lines += line; });
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.write(1, 8));
     co_await pool.crash();
@@ -352,18 +317,12 @@ Task<> dropped_group(SmallPool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_EQ((co_await pool.first_byte(1)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
-}
-TEST(DamagedPool, DroppedGroupIsLogged) {
-    SmallPool pool(1);
-    std::string lines;
-    pool.env.log = Log([&](LogLevel, std::string_view line) { lines += line; });
-    pool.world.run(dropped_group(pool));
     EXPECT_THAT(lines, HasSubstr("journal group 8, written at "));
     EXPECT_THAT(lines, HasSubstr("was dropped"));
 }
 
 // A record that a tenant could write: everything is correct except the secret.
-Task<> forged_header(SmallPool& pool) {
+CO_TEST(DamagedPool, RecordWithWrongIncarnationIsIgnored, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
     const auto last = decode_record_header(pool.peek(0, journal_first + 6).bytes());
@@ -379,14 +338,11 @@ Task<> forged_header(SmallPool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, RecordWithWrongIncarnationIsIgnored) {
-    SmallPool pool(1);
-    pool.world.run(forged_header(pool));
-}
 
 // The ring far behind the end is read only to prove the end. The longest record of this ring has
 // 512 blocks, and 1,024 are read in pieces of 256: the last piece cannot be read.
-Task<> unreadable_old_lap(SmallPool& pool) {
+CO_TEST(DamagedPool, UnreadableBlockOfOldLapIsTolerated, SmallPool, pool, 1, 1, 16 << 20) {
+    pool.create_options.journal_bytes = 8 << 20;
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
     uint64_t unreadable = 0;
@@ -404,13 +360,8 @@ Task<> unreadable_old_lap(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, UnreadableBlockOfOldLapIsTolerated) {
-    SmallPool pool(1, 1, 16 << 20);
-    pool.create_options.journal_bytes = 8 << 20;
-    pool.world.run(unreadable_old_lap(pool));
-}
 
-Task<> data_block(SmallPool& pool) {
+CO_TEST(DamagedPool, CorruptDataBlockFailsUntilOverwritten, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.reopen());
     // Blocks were written one after the other after the journal.
@@ -427,10 +378,6 @@ Task<> data_block(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(2)).value_or(0), 9);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, CorruptDataBlockFailsUntilOverwritten) {
-    SmallPool pool(1);
-    pool.world.run(data_block(pool));
-}
 
 Result<> flip(OrderedMapMedium& medium, const std::string& key) {
     const auto index = medium.open();
@@ -444,7 +391,7 @@ Result<> flip(OrderedMapMedium& medium, const std::string& key) {
     return index->close();
 }
 
-Task<> index_values(SmallPool& pool) {
+CO_TEST(DamagedPool, CorruptIndexValueIsReported, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     EXPECT_OK(co_await pool.close());
     const std::string dkey = object::Dkey::integer(0).bytes;
@@ -457,12 +404,8 @@ Task<> index_values(SmallPool& pool) {
     EXPECT_OK(flip(pool.index_medium, meta_key().take()));
     co_await expect_refused(pool, Code::corrupt, "Restore it together with the devices");
 }
-TEST(DamagedPool, CorruptIndexValueIsReported) {
-    SmallPool pool(1);
-    pool.world.run(index_values(pool));
-}
 
-Task<> wrong_index(SmallPool& pool) {
+CO_TEST(DamagedPool, OldOrEmptyIndexIsRefused, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.create());
     OrderedMapMedium old;
     {
@@ -481,10 +424,6 @@ Task<> wrong_index(SmallPool& pool) {
     OrderedMapMedium empty;
     pool.index_source = &empty;
     co_await expect_refused(pool, Code::corrupt, "is empty or another program's");
-}
-TEST(DamagedPool, OldOrEmptyIndexIsRefused) {
-    SmallPool pool(1);
-    pool.world.run(wrong_index(pool));
 }
 
 // The blocks that only the last record of the journal needs.
@@ -628,7 +567,7 @@ TEST(DamagedPool, DataOfFailedFlushIsWrittenAgain) {
     }
 }
 
-Task<> read_error_in_recovery(SmallPool& pool) {
+CO_TEST(DamagedPool, ReadErrorInRecoveryIsNotATornTail, SmallPool, pool, 1) {
     EXPECT_OK(co_await pool.fill());
     co_await pool.crash();
     pool.disks[0]->set_hook([&](const device::SimOperation& operation) {
@@ -642,20 +581,12 @@ Task<> read_error_in_recovery(SmallPool& pool) {
     EXPECT_EQ((co_await pool.first_byte(3)).value_or(0), 7);
     EXPECT_OK(co_await pool.close());
 }
-TEST(DamagedPool, ReadErrorInRecoveryIsNotATornTail) {
-    SmallPool pool(1);
-    pool.world.run(read_error_in_recovery(pool));
-}
 
-Task<> too_small(SmallPool& pool) {
+CO_TEST(DamagedPool, DeviceTooSmallForJournalIsRefused, SmallPool, pool, 1) {
     pool.create_options.journal_bytes = 4 << 20;
     const Result<> made = co_await pool.create();
     EXPECT_EQ(made.error().code, Code::invalid);
     EXPECT_THAT(pool.report.text(), HasSubstr("are too few"));
-}
-TEST(DamagedPool, DeviceTooSmallForJournalIsRefused) {
-    SmallPool pool(1);
-    pool.world.run(too_small(pool));
 }
 
 }  // namespace

@@ -142,6 +142,18 @@ const std::vector<Ask> requests = {
         co_return Result<>();
     },
     [](Deferring& pool, const Call& from) -> Task<Result<>> {
+        std::vector<object::FetchItem> items{
+            {.object = {1, 1}, .dkey = object::Dkey::integer(9), .akey = {"a"}}};
+        std::vector<object::Link> links(1);
+        co_return co_await pool.store->fetch_chain(from, pool.container, pool.holder_of(from),
+                                                   items, links);
+    },
+    [](Deferring& pool, const Call& from) -> Task<Result<>> {
+        ROS2S_CO_TRY(co_await pool.store->lock(from, pool.container, pool.holder_of(from),
+                                               {.object = {1, 1}}));
+        co_return Result<>();
+    },
+    [](Deferring& pool, const Call& from) -> Task<Result<>> {
         // The condition fails, which says something, too.
         object::Transaction transaction{.holder = pool.holder_of(from), .deferred = true};
         transaction.conditions.push_back({.kind = object::Condition::Kind::absent,
@@ -221,6 +233,16 @@ Task<> lose_power(Deferring& pool) {
     EXPECT_EQ(told ? Code{} : told.error().code, Code::expired);
     const uint64_t second = told.error().detail;
     EXPECT_EQ(*co_await sync(second, {}), second);
+    const StoreClient of_before{.id = pool.writer.id, .incarnation = *first};
+    object::Transaction late{.holder = {.client = of_before.id}, .deferred = true};
+    late.operations.push_back({.kind = object::Operation::Kind::touch,
+                               .object = {1, 1},
+                               .dkey = object::Dkey::integer(9),
+                               .akey = {"a"}});
+    const auto refused = co_await pool.store->update({.client = &of_before}, pool.container, late);
+    EXPECT_TRUE(!refused && refused.error().code == Code::expired &&
+                refused.error().detail == second)
+        << "made before the client knows of the loss";
     const auto after = co_await pool.write_deferred(3, 1);
     EXPECT_GT(after->epoch, lost->epoch) << "its epoch was given again";
     EXPECT_OK(co_await sync(second, after->epoch));

@@ -1,7 +1,9 @@
 // Discards (TRIM): which blocks are discarded, when they are reused, and the effects of an error.
 #include <gtest/gtest.h>
 
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -46,11 +48,8 @@ struct Discards : PoolBench {
     }
     Task<> expect(uint64_t dkey, uint64_t blocks) {
         const AlignedBuffer buffer(blocks * block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(dkey),
-                               .akey = {"a"},
-                               .extent = {0, buffer.size()},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item =
+            object::fetch_item({1, 1}, object::Dkey::integer(dkey), {"a"}, 0, buffer.bytes());
         EXPECT_OK(co_await store->fetch(call, container, {&item, 1}));
         EXPECT_OK(item.status);
         for (const std::byte b : buffer.bytes()) {
@@ -79,7 +78,7 @@ void run_ten(Task<> (*body)(Discards&)) {
     }
 }
 
-Task<> discard_what_is_removed(Discards& pool) {
+CO_TEST(Discard, RemovedBlocksAreDiscarded, Discards, pool, 1) {
     co_await pool.start();
     for (const uint64_t dkey : {1, 2, 3}) EXPECT_OK(co_await pool.write(dkey, dkey == 3 ? 2 : 16));
     EXPECT_OK(co_await pool.remove(1));
@@ -94,23 +93,15 @@ Task<> discard_what_is_removed(Discards& pool) {
     co_await pool.expect(2, 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Discard, RemovedBlocksAreDiscarded) {
-    Discards pool(1);
-    pool.world.run(discard_what_is_removed(pool));
-}
 
-Task<> discard_nothing(Discards& pool) {
+CO_TEST(Discard, DisabledSettingDiscardsNothing, Discards, pool, 1) {
+    pool.options.discard = false;
     co_await pool.start();
     EXPECT_OK(co_await pool.write(1, 16));
     EXPECT_OK(co_await pool.remove(1));
     co_await pool.prove();
     EXPECT_EQ(pool.discards, 0U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(Discard, DisabledSettingDiscardsNothing) {
-    Discards pool(1);
-    pool.options.discard = false;
-    pool.world.run(discard_nothing(pool));
 }
 
 // The disk discards slowly; meanwhile writes need every block of it.
@@ -131,7 +122,7 @@ Task<> write_into_a_full_pool(Discards& pool) {
 }
 TEST(Discard, AllocationWaitsForRunningDiscardsOnly) { run_ten(write_into_a_full_pool); }
 
-Task<> go_on_after_a_refusal(Discards& pool) {
+CO_TEST(Discard, RefusalDisablesDiscardsOnly, Discards, pool, 1) {
     co_await pool.start();
     for (const uint64_t dkey : {1, 2}) EXPECT_OK(co_await pool.write(dkey, 16));
     pool.fault = SimFault::declined;
@@ -145,10 +136,6 @@ Task<> go_on_after_a_refusal(Discards& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_quarantined_bytes"), 0U);
     EXPECT_EQ(pool.metric("ros2store_engine_discarded_bytes_total"), 0U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(Discard, RefusalDisablesDiscardsOnly) {
-    Discards pool(1);
-    pool.world.run(go_on_after_a_refusal(pool));
 }
 
 // The failed discard is executed late, while the pool is written full.

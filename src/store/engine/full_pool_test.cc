@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -10,7 +11,7 @@ namespace {
 
 using Pool = PoolBench;
 
-Task<> fill_and_grow(Pool& pool) {
+CO_TEST(FullPool, GrowthAllowsWritesAgain, Pool, pool, 1, 1, 4 << 20) {
     co_await pool.start();
     uint64_t written = 0;
     Result<object::Commit> last;
@@ -34,10 +35,6 @@ Task<> fill_and_grow(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(FullPool, GrowthAllowsWritesAgain) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(fill_and_grow(pool));
-}
 
 Task<Result<object::Commit>> change_array(Pool& pool, object::Operation operation) {
     operation.object = {1, 1};
@@ -46,7 +43,7 @@ Task<Result<object::Commit>> change_array(Pool& pool, object::Operation operatio
     transaction.operations.push_back(std::move(operation));
     co_return co_await pool.store->update(pool.call, pool.container, transaction);
 }
-Task<> free_a_full_pool(Pool& pool) {
+CO_TEST(FullPool, TruncationAndHolesFreeSpace, Pool, pool, 1, 1, 4 << 20) {
     using Kind = object::Operation::Kind;
     co_await pool.start();
     uint64_t written = 0;
@@ -72,10 +69,6 @@ Task<> free_a_full_pool(Pool& pool) {
     EXPECT_OK(co_await pool.reopen());
     EXPECT_OK(co_await pool.expect(written, 16, 2));
     EXPECT_OK(co_await pool.close());
-}
-TEST(FullPool, TruncationAndHolesFreeSpace) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(free_a_full_pool(pool));
 }
 
 // Truncation within a block, and overwrites, of a part and of the whole.

@@ -70,8 +70,7 @@ struct Group {
     Group(Reactor& reactor, ChunkPool& chunks, size_t device_count)
         : pool(chunks), devices(device_count), writes_ended(reactor), done(reactor) {}
     ~Group() { release(); }
-    Group(const Group&) = delete;
-    Group& operator=(const Group&) = delete;
+    Group& operator=(Group&&) = delete;
 
     struct PerDevice {
         // A position in the runs.
@@ -199,8 +198,7 @@ class GroupStep {
         index_ = group.steps.size();
         group.steps.push_back({name, reactor.now(), {}});
     }
-    GroupStep(const GroupStep&) = delete;
-    GroupStep& operator=(const GroupStep&) = delete;
+    GroupStep& operator=(GroupStep&&) = delete;
     ~GroupStep() {
         if (index_ != none) [[unlikely]]
             group_.steps[index_].end = reactor_.now();

@@ -4,6 +4,7 @@
 #include <array>
 #include <set>
 
+#include "ros2s/object/test_support/batch.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -81,11 +82,8 @@ class MemoryAndDisk : public testing::Test {
     // The first byte under the dkey.
     Task<Result<uint8_t>> first_byte(uint64_t dkey) {
         AlignedBuffer buffer(block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(dkey),
-                               .akey = {"a"},
-                               .extent = {0, block_bytes},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item =
+            object::fetch_item({1, 1}, object::Dkey::integer(dkey), {"a"}, 0, buffer.bytes());
         ROS2S_CO_TRY(co_await bench_.store->fetch(bench_.call, container_.id, {&item, 1}));
         co_return static_cast<uint8_t>(buffer.bytes()[0]);
     }

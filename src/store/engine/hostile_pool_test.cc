@@ -7,6 +7,7 @@
 #include "ros2s/engine/format/keys.h"
 #include "ros2s/engine/format/record.h"
 #include "ros2s/engine/format/values.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -163,7 +164,7 @@ TEST(HostilePool, DataBlocksOfAddedDeviceAreAccepted) {
     }
 }
 
-Task<> other_kind(HostilePool& pool) {
+CO_TEST(HostilePool, SegmentInPlaceOfArrayHeadIsRefused, HostilePool, pool) {
     co_await pool.make();
     auto entry = decode_entry(pool.value_at(pool.key(0)));
     EXPECT_OK(entry);
@@ -171,13 +172,9 @@ Task<> other_kind(HostilePool& pool) {
     pool.set_values({{pool.key(0), encode(*entry)}});
     co_await expect_bad_array(pool, "of another kind than its key");
 }
-TEST(HostilePool, SegmentInPlaceOfArrayHeadIsRefused) {
-    HostilePool pool;
-    pool.world.run(other_kind(pool));
-}
 
 // Keys with such strings would be built in a buffer of fixed size.
-Task<> long_key(HostilePool& pool) {
+CO_TEST(HostilePool, KeyWithTooLongStringIsRefused, HostilePool, pool) {
     co_await pool.make();
     KeyBuilder prefix(Table::entries);
     prefix.container(pool.container).object({1, 1}).string("d");
@@ -193,10 +190,6 @@ Task<> long_key(HostilePool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, KeyWithTooLongStringIsRefused) {
-    HostilePool pool;
-    pool.world.run(long_key(pool));
-}
 
 std::string used_blocks(uint64_t first, uint64_t end) {
     std::string bits(SpaceMap::region_blocks / 8, '\0');
@@ -205,7 +198,7 @@ std::string used_blocks(uint64_t first, uint64_t end) {
     }
     return encode_space(bits);
 }
-Task<> all_used(HostilePool& pool) {
+CO_TEST(HostilePool, UsedBlocksOutsideDataAreaAreRefused, HostilePool, pool) {
     co_await pool.make();
     const std::string key = space_key(0, 0).take();
     pool.set_values({{key, used_blocks(data_first, (16 << 20) / block_bytes - 1)}});
@@ -218,14 +211,10 @@ Task<> all_used(HostilePool& pool) {
     pool.set_values({{key, used_blocks(data_first - 1, data_first)}});
     co_await expect_refused(pool, Code::corrupt, "index");
 }
-TEST(HostilePool, UsedBlocksOutsideDataAreaAreRefused) {
-    HostilePool pool;
-    pool.world.run(all_used(pool));
-}
 
 // ---- records of the journal ----------------------------------------------------------------
 
-Task<> array_for_value(HostilePool& pool) {
+CO_TEST(HostilePool, ArrayReplacingValueHasNoneOfItsBytes, HostilePool, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.put(0, "a single value"));
     co_await pool.crash();
@@ -254,10 +243,6 @@ Task<> array_for_value(HostilePool& pool) {
     for (size_t i = 1; i < 32; ++i) EXPECT_EQ(buffer.data()[i], std::byte{0x55}) << i;
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, ArrayReplacingValueHasNoneOfItsBytes) {
-    HostilePool pool;
-    pool.world.run(array_for_value(pool));
-}
 
 Task<> no_akey(HostilePool& pool, Change::Kind kind) {
     co_await pool.start();
@@ -282,7 +267,7 @@ TEST(HostilePool, ChangeWithoutAkeyIsIgnored) {
 
 // ---- memory --------------------------------------------------------------------------------
 
-Task<> many_replies(HostilePool& pool) {
+CO_TEST(HostilePool, RepliesBeyondMemoryLimitAreRefused, HostilePool, pool) {
     co_await pool.make();
     std::vector<std::pair<std::string, std::string>> replies;
     for (uint32_t slot = 0; slot < 50'000; ++slot) {
@@ -297,12 +282,8 @@ Task<> many_replies(HostilePool& pool) {
     EXPECT_OK(co_await pool.expect(0, 1, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, RepliesBeyondMemoryLimitAreRefused) {
-    HostilePool pool;
-    pool.world.run(many_replies(pool));
-}
 
-Task<> large_punch(HostilePool& pool) {
+CO_TEST(HostilePool, ChangeOfTooManyKeysIsRefused, HostilePool, pool) {
     co_await pool.start();
     const std::string value(4000, 'v');
     for (uint64_t dkey = 0; dkey < 2000; ++dkey) EXPECT_OK(co_await pool.put(dkey, value));
@@ -316,12 +297,8 @@ Task<> large_punch(HostilePool& pool) {
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, ChangeOfTooManyKeysIsRefused) {
-    HostilePool pool;
-    pool.world.run(large_punch(pool));
-}
 
-Task<> large_devices(HostilePool& pool) {
+CO_TEST(HostilePool, SpaceMapBeyondMemoryLimitIsRefused, HostilePool, pool) {
     co_await pool.make();
     pool.options.memory_bytes = 16;
     co_await expect_refused(pool, Code::no_memory, "4096 blocks of 4 KiB");
@@ -329,13 +306,9 @@ Task<> large_devices(HostilePool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
 }
-TEST(HostilePool, SpaceMapBeyondMemoryLimitIsRefused) {
-    HostilePool pool;
-    pool.world.run(large_devices(pool));
-}
 
 // Otherwise the pool would not open again.
-Task<> grown_too_far(HostilePool& pool) {
+CO_TEST(HostilePool, GrowthBeyondMemoryLimitIsRefused, HostilePool, pool) {
     pool.options.memory_bytes = 8 << 10;
     co_await pool.start();
     pool.add_disk(uint64_t{3} << 30);
@@ -345,10 +318,6 @@ Task<> grown_too_far(HostilePool& pool) {
     EXPECT_EQ(refused.error().code, Code::no_memory) << pool.report.text();
     EXPECT_EQ(pool.store->read_only_reason(), "");
     EXPECT_OK(co_await pool.close());
-}
-TEST(HostilePool, GrowthBeyondMemoryLimitIsRefused) {
-    HostilePool pool;
-    pool.world.run(grown_too_far(pool));
 }
 
 }  // namespace

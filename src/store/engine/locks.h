@@ -52,8 +52,7 @@ class LockTable {
         LockMode mode{};
     };
     explicit LockTable(Reactor& reactor) : reactor_(reactor) {}
-    LockTable(const LockTable&) = delete;
-    LockTable& operator=(const LockTable&) = delete;
+    LockTable& operator=(LockTable&&) = delete;
     ~LockTable();
 
     // The locks of a transaction. Four: those of one operation and one condition.

@@ -1,5 +1,6 @@
 // Opening a pool without a store that accepts requests: its effects on the media.
 #include "recovered_pool.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -20,7 +21,7 @@ Task<Recovered> open_only(Bench& bench, EngineOptions options = {}) {
     co_return std::move(*opened);
 }
 
-Task<> open_twice(Bench& bench) {
+CO_TEST(EngineOpening, RestartRecordIsAddedUnlessReadOnly, Bench, bench, 1) {
     EXPECT_OK(co_await bench.create());
     // Each opening adds a restart record, which the next one replays.
     const Recovered first = co_await open_only(bench);
@@ -36,10 +37,6 @@ Task<> open_twice(Bench& bench) {
         EXPECT_EQ(reading.read_only_reason, "the pool was opened read-only, as requested");
         EXPECT_EQ(reading.replayed_groups, 2U);
     }
-}
-TEST(EngineOpening, RestartRecordIsAddedUnlessReadOnly) {
-    Bench bench(1);
-    bench.world.run(open_twice(bench));
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ template <class Say>
 class Runs {
   public:
     explicit Runs(Say say) : say_(std::move(say)) {}
-    Runs(const Runs&) = delete;
-    Runs& operator=(const Runs&) = delete;
+    Runs& operator=(Runs&&) = delete;
     ~Runs() { end(); }
     void add(BlockAddress address) {
         if (address != first_ + blocks_) end();

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "ros2s/runtime/trace.h"
 #include "test_support/pool.h"
 
@@ -62,7 +64,7 @@ TEST(CommitGroups, SmallGroupWaitsAndLargeGroupDoesNot) {
 }
 
 // So that they do not all end together, and the device writes the first while the next is copied.
-Task<> large_writes_at_once(Pool& pool) {
+CO_TEST(CommitGroups, ConcurrentLargeRequestsGetOwnGroups, Pool, pool, 1) {
     constexpr uint64_t large = (1 << 20) / block_bytes;
     co_await pool.start();
     for (uint64_t dkey = 1; dkey <= 4; ++dkey) co_await write_into(pool, dkey, large);
@@ -76,10 +78,6 @@ Task<> large_writes_at_once(Pool& pool) {
     }
     EXPECT_EQ(pool.metric("ros2store_engine_groups_total") - done, 4U);
     EXPECT_OK(co_await pool.close());
-}
-TEST(CommitGroups, ConcurrentLargeRequestsGetOwnGroups) {
-    Pool pool(1);
-    pool.world.run(large_writes_at_once(pool));
 }
 
 // Its record and its flush wait for the previous group; its data need not.
@@ -95,7 +93,7 @@ TEST(CommitGroups, DataIsWrittenWhileTheGroupGrows) {
 Task<> write_failing(Pool& pool, uint64_t dkey, uint64_t blocks) {
     EXPECT_FALSE((co_await pool.write(dkey, blocks, 8)).has_value());
 }
-Task<> fail_while_growing(Pool& pool) {
+CO_TEST(CommitGroups, FailedGroupKeepsMemoryUntilWritten, Pool, pool, 1) {
     co_await pool.start();
     for (uint64_t dkey : {1, 2}) co_await write_into(pool, dkey, 16);  // to load them
     const uint64_t journal_end = (3 * block_bytes) + pool.create_options.journal_bytes;
@@ -123,24 +121,16 @@ Task<> fail_while_growing(Pool& pool) {
     pool.disks[0]->set_hook({});
     EXPECT_OK(co_await pool.close());
 }
-TEST(CommitGroups, FailedGroupKeepsMemoryUntilWritten) {
-    Pool pool(1);
-    pool.world.run(fail_while_growing(pool));
-}
 
 // ---- devices -------------------------------------------------------------------------------
 
-Task<> spread(Pool& pool) {
+CO_TEST(EnginePool, DkeysAreSpreadOverDevices, Pool, pool, 1, 4) {
     co_await pool.start();
     for (uint64_t dkey = 0; dkey < 64; ++dkey) EXPECT_OK(co_await pool.write(dkey, 4, 1));
     for (const device::BlockDevice* device : pool.store->devices()) {
         EXPECT_GT(device->counters().written_bytes.value(), 64 * 4 * block_bytes / 8);
     }
     EXPECT_OK(co_await pool.close());
-}
-TEST(EnginePool, DkeysAreSpreadOverDevices) {
-    Pool pool(1, 4);
-    pool.world.run(spread(pool));
 }
 
 // ---- memory --------------------------------------------------------------------------------
@@ -159,7 +149,9 @@ Task<> put_many(Pool& pool, uint64_t first, uint64_t count, uint64_t& most) {
         most = std::max(most, pool.store->memory_bytes());
     }
 }
-Task<> ten_times_the_cap(Pool& pool) {
+CO_TEST(EnginePool, LargeIndexStaysWithinTheMemoryLimit, Pool, pool, 1, 1, 48 << 20) {
+    pool.create_options.journal_bytes = 16 << 20;
+    pool.options.memory_bytes = 4 << 20;
     co_await pool.start();
     constexpr uint64_t writers = 16, each = 900;
     uint64_t most = 0;
@@ -175,12 +167,8 @@ Task<> ten_times_the_cap(Pool& pool) {
     std::string text(3000, ' ');
     for (uint64_t i = 0; i < writers * each; ++i) {
         const uint64_t n = i * 7919 % (writers * each);
-        object::FetchItem item{
-            .object = {2, n / 100},
-            .dkey = object::Dkey::integer(n),
-            .akey = {"v"},
-            .extent = {0, text.size()},
-            .window = object::Window::local(std::as_writable_bytes(std::span(text)))};
+        auto item = object::fetch_item({2, n / 100}, object::Dkey::integer(n), {"v"}, 0,
+                                       std::as_writable_bytes(std::span(text)));
         EXPECT_OK(co_await pool.store->fetch(pool.call, pool.container, {&item, 1}));
         EXPECT_OK(item.status);
         EXPECT_EQ(item.size, 3000U);
@@ -189,15 +177,9 @@ Task<> ten_times_the_cap(Pool& pool) {
     EXPECT_LE(most, pool.options.memory_bytes - pool.options.index_share());
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, LargeIndexStaysWithinTheMemoryLimit) {
-    Pool pool(1, 1, 48 << 20);
-    pool.create_options.journal_bytes = 16 << 20;
-    pool.options.memory_bytes = 4 << 20;
-    pool.world.run(ten_times_the_cap(pool));
-}
 
 // Memory for payload is kept for later requests while there are some, and no longer.
-Task<> come_to_rest(Pool& pool) {
+CO_TEST(EnginePool, IdlePoolReturnsStagingMemory, Pool, pool, 1) {
     constexpr std::chrono::seconds rest{5};
     pool.options.rest_after = rest;
     co_await pool.start();
@@ -215,10 +197,6 @@ Task<> come_to_rest(Pool& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, IdlePoolReturnsStagingMemory) {
-    Pool pool(1);
-    pool.world.run(come_to_rest(pool));
-}
 
 Task<> put_until_refused(Pool& pool, uint64_t first) {
     const std::string text(30000, 'x');
@@ -232,7 +210,8 @@ Task<> put_until_refused(Pool& pool, uint64_t first) {
         if (!co_await pool.store->update(pool.call, pool.container, transaction)) co_return;
     }
 }
-Task<> dies_while_updates_wait(Pool& pool) {
+CO_TEST(EnginePool, FailedCheckpointRefusesWaitingUpdates, Pool, pool, 1) {
+    pool.options.memory_bytes = 4 << 20;
     co_await pool.start();
     pool.disks[0]->set_hook([](const device::SimOperation& operation) {
         const bool slot = operation.offset == block_bytes || operation.offset == 2 * block_bytes;
@@ -248,15 +227,10 @@ Task<> dies_while_updates_wait(Pool& pool) {
     EXPECT_THAT(pool.store->read_only_reason(), testing::HasSubstr("checkpoint"));
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, FailedCheckpointRefusesWaitingUpdates) {
-    Pool pool(1);
-    pool.options.memory_bytes = 4 << 20;
-    pool.world.run(dies_while_updates_wait(pool));
-}
 
 // ---- replies (more in replies_test.cc) -------------------------------------------------------
 
-Task<> replies(Pool& pool) {
+CO_TEST(EnginePool, RepeatedUpdateGetsStoredReplyAfterRestart, Pool, pool, 1) {
     co_await pool.start();
     const Uuid client = Uuid::make(pool.world.secrets());
     const auto id = [&](uint32_t slot, uint64_t sequence) {
@@ -279,14 +253,10 @@ Task<> replies(Pool& pool) {
     EXPECT_EQ((co_await pool.write(0, 1, 3, id(0, 1))).error().code, Code::stale);
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, RepeatedUpdateGetsStoredReplyAfterRestart) {
-    Pool pool(1);
-    pool.world.run(replies(pool));
-}
 
 // ---- shutdown, groups, traces --------------------------------------------------------------
 
-Task<> clean_shutdown(Pool& pool) {
+CO_TEST(EnginePool, CleanShutdownLeavesNothingToReplay, Pool, pool, 1) {
     co_await pool.start();
     for (uint64_t i = 0; i < 20; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
     EXPECT_OK(co_await pool.reopen());
@@ -297,13 +267,9 @@ Task<> clean_shutdown(Pool& pool) {
     EXPECT_OK(co_await pool.expect(3, 1, 2));
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, CleanShutdownLeavesNothingToReplay) {
-    Pool pool(1);
-    pool.world.run(clean_shutdown(pool));
-}
 
 Task<> one_write(Pool& pool, uint64_t dkey) { EXPECT_OK(co_await pool.write(dkey, 1, 1)); }
-Task<> groups(Pool& pool) {
+CO_TEST(CommitGroups, ConcurrentRequestsShareGroupRunAndFlush, Pool, pool, 1) {
     co_await pool.start();
     for (uint64_t i = 0; i < 32; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
     const uint64_t runs = pool.metric("ros2store_engine_runs_total");
@@ -319,10 +285,6 @@ Task<> groups(Pool& pool) {
     EXPECT_EQ(pool.metric("ros2store_engine_inconsistencies_total"), 0U);
     EXPECT_OK(co_await pool.close());
 }
-TEST(CommitGroups, ConcurrentRequestsShareGroupRunAndFlush) {
-    Pool pool(1);
-    pool.world.run(groups(pool));
-}
 
 // A client that sends its next request a moment after the last reply; the moments differ.
 Task<> closed_loop(Pool& pool, uint64_t client, int rounds) {
@@ -331,7 +293,7 @@ Task<> closed_loop(Pool& pool, uint64_t client, int rounds) {
         EXPECT_OK(co_await pool.write(client, 1, 1));
     }
 }
-Task<> bursts(Pool& pool) {
+CO_TEST(CommitGroups, BurstOfClientsSharesTheNextGroup, Pool, pool, 1) {
     constexpr int rounds = 20;
     co_await pool.start();
     const uint64_t done = pool.metric("ros2store_engine_groups_total");
@@ -341,10 +303,6 @@ Task<> bursts(Pool& pool) {
     EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done,
               rounds * 3 / 2);  // halves would make 40
     EXPECT_OK(co_await pool.close());
-}
-TEST(CommitGroups, BurstOfClientsSharesTheNextGroup) {
-    Pool pool(1);
-    pool.world.run(bursts(pool));
 }
 
 // Half of the clients send three turns after the others, and a turn between takes longer than a
@@ -358,7 +316,7 @@ Task<> late_half(Pool& pool, uint64_t client, int rounds) {
         EXPECT_OK(co_await pool.write(client, 1, 1));
     }
 }
-Task<> slow_turns(Pool& pool) {
+CO_TEST(CommitGroups, SlowTurnDoesNotEndABurst, Pool, pool, 1) {
     constexpr int rounds = 20;
     co_await pool.start();
     for (uint64_t i = 0; i < 32; ++i) EXPECT_OK(co_await pool.write(i, 1, 1));
@@ -369,10 +327,6 @@ Task<> slow_turns(Pool& pool) {
     EXPECT_LE(pool.metric("ros2store_engine_groups_total") - done,
               rounds + 3);  // halves would make 30
     EXPECT_OK(co_await pool.close());
-}
-TEST(CommitGroups, SlowTurnDoesNotEndABurst) {
-    Pool pool(1);
-    pool.world.run(slow_turns(pool));
 }
 
 // Client i thinks for i times `apart` after each reply.
@@ -422,7 +376,7 @@ TEST(CommitGroups, SlowClientIsNotAwaited) {
     EXPECT_LT(two.first_took, one.first_took * 3 / 2);
 }
 
-Task<> traced(Pool& pool) {
+CO_TEST(EnginePool, TraceNamesTheSteps, Pool, pool, 1) {
     co_await pool.start();
     Trace trace;
     pool.call.trace = &trace;
@@ -439,16 +393,12 @@ Task<> traced(Pool& pool) {
     EXPECT_GE(trace.steps()[5].begin, trace.steps()[4].end) << "and after the record";
     EXPECT_OK(co_await pool.close());
 }
-TEST(EnginePool, TraceNamesTheSteps) {
-    Pool pool(1);
-    pool.world.run(traced(pool));
-}
 
 // A traced update joins a group of which an untraced one is being written already.
 Task<> write_one(Pool& pool, uint64_t dkey, uint64_t blocks) {
     EXPECT_OK(co_await pool.write(dkey, blocks, 1));
 }
-Task<> trace_joins(Pool& pool) {
+CO_TEST(EnginePool, TraceJoinsAGroupBeingWritten, Pool, pool, 1) {
     co_await pool.start();
     for (uint64_t turns = 0; turns < 20; ++turns) {
         Nursery nursery(pool.world.core(), 2);
@@ -469,10 +419,6 @@ Task<> trace_joins(Pool& pool) {
         co_await nursery.join();
     }
     EXPECT_OK(co_await pool.close());
-}
-TEST(EnginePool, TraceJoinsAGroupBeingWritten) {
-    Pool pool(1);
-    pool.world.run(trace_joins(pool));
 }
 
 Task<> destroyed(Pool& pool, uint64_t at) {

@@ -70,8 +70,7 @@ class BounceHeld {
     BounceHeld(Core& core, size_t blocks) : core_(core), blocks_(blocks) {
         core_.metrics.bounce_bytes.add(blocks_ * block_bytes);
     }
-    BounceHeld(const BounceHeld&) = delete;
-    BounceHeld& operator=(const BounceHeld&) = delete;
+    BounceHeld& operator=(BounceHeld&&) = delete;
     ~BounceHeld() {
         core_.metrics.bounce_bytes.subtract(blocks_ * block_bytes);
         core_.bounce.release(blocks_);

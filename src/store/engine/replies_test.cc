@@ -6,6 +6,7 @@
 
 #include "ros2s/base/crc32c.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -253,7 +254,7 @@ Task<> flood(AnsweringPool& pool, uint32_t client, uint32_t slots, uint64_t& ref
 }
 
 // 17 clients of another owner use all of their 4,096 slots between a change and its repetition.
-Task<> seventy_thousand_between(AnsweringPool& pool) {
+CO_TEST(PoolReplies, FloodOfAnotherOwnerKeepsStoredReply, AnsweringPool, pool, 1) {
     co_await pool.start();
     const auto first = co_await pool.add(id(1, 1), true, "appended");
     EXPECT_TRUE(first);
@@ -276,13 +277,10 @@ Task<> seventy_thousand_between(AnsweringPool& pool) {
     }
     EXPECT_TRUE(co_await pool.close());
 }
-TEST(PoolReplies, FloodOfAnotherOwnerKeepsStoredReply) {
-    AnsweringPool pool(1);
-    pool.world.run(seventy_thousand_between(pool));
-}
 
 // Recovery arrives at the same replies, and dropped replies stay dropped.
-Task<> dropped_and_recovered(AnsweringPool& pool) {
+CO_TEST(PoolReplies, EvictedReplyStaysEvictedAfterCrash, AnsweringPool, pool, 1) {
+    pool.options.replies_per_owner = 2;
     co_await pool.start();
     EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));
     EXPECT_TRUE(co_await pool.add(id(1, 1, 1), true, "b"));
@@ -301,15 +299,10 @@ Task<> dropped_and_recovered(AnsweringPool& pool) {
     }
     EXPECT_TRUE(co_await pool.close());
 }
-TEST(PoolReplies, EvictedReplyStaysEvictedAfterCrash) {
-    AnsweringPool pool(1);
-    pool.options.replies_per_owner = 2;
-    pool.world.run(dropped_and_recovered(pool));
-}
 
 // A program that wrote version 1 of meta named the owners of a DPU's hosts differently. What they
 // repeat cannot be found, so it is not done a second time.
-Task<> of_an_earlier_program(AnsweringPool& pool) {
+CO_TEST(PoolReplies, RequestOfEarlierVersionIsNotRepeated, AnsweringPool, pool, 1) {
     co_await pool.start();
     EXPECT_TRUE(co_await pool.add(id(1, 1), true, "a"));
     EXPECT_TRUE(co_await pool.close());
@@ -334,10 +327,6 @@ Task<> of_an_earlier_program(AnsweringPool& pool) {
     }
     EXPECT_TRUE(co_await pool.add(id(2, 1), true, "b"));
     EXPECT_TRUE(co_await pool.close());
-}
-TEST(PoolReplies, RequestOfEarlierVersionIsNotRepeated) {
-    AnsweringPool pool(1);
-    pool.world.run(of_an_earlier_program(pool));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -34,7 +35,7 @@ Task<> grow_half(Pool& pool) {
         pool.disks[disk]->poke(pool.disks[disk]->size() - block_bytes, block->bytes());
     }
 }
-Task<> open_after_half_a_growth(Pool& pool) {
+CO_TEST(Superblocks, MissingDeviceAfterInterruptedGrowthIsReported, Pool, pool, 1, 1, 4 << 20) {
     co_await grow_half(pool);
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.expect(0, 4, 5));
@@ -49,12 +50,8 @@ Task<> open_after_half_a_growth(Pool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.close());
 }
-TEST(Superblocks, MissingDeviceAfterInterruptedGrowthIsReported) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(open_after_half_a_growth(pool));
-}
 
-Task<> lose_the_copies_in_turn(Pool& pool) {
+CO_TEST(Superblocks, DamagedCopyIsRewritten, Pool, pool, 1, 2, 4 << 20) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));
     EXPECT_OK(co_await pool.close());
@@ -64,10 +61,6 @@ Task<> lose_the_copies_in_turn(Pool& pool) {
         EXPECT_OK(co_await pool.expect(0, 4, 5));
         EXPECT_OK(co_await pool.close());
     }
-}
-TEST(Superblocks, DamagedCopyIsRewritten) {
-    Pool pool(1, 2, 4 << 20);
-    pool.world.run(lose_the_copies_in_turn(pool));
 }
 
 AlignedBuffer image_of(const device::SimDisk& disk) {
@@ -155,7 +148,7 @@ device::DeviceIdentity namespace_with(uint8_t last) {
     return identity;
 }
 
-Task<> exchange_a_disk_for_a_copy(Pool& pool) {
+CO_TEST(Superblocks, CopiedDeviceIsRefused, Pool, pool, 1, 2, 4 << 20) {
     pool.disks[1]->identity = namespace_with(1);
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 5));
@@ -181,12 +174,8 @@ Task<> exchange_a_disk_for_a_copy(Pool& pool) {
     pool.disks[1]->identity = namespace_with(1);
     EXPECT_EQ((co_await pool.open()).error().code, Code::invalid);
 }
-TEST(Superblocks, CopiedDeviceIsRefused) {
-    Pool pool(1, 2, 4 << 20);
-    pool.world.run(exchange_a_disk_for_a_copy(pool));
-}
 
-Task<> grow_twice_at_once(Pool& pool) {
+CO_TEST(Superblocks, ConcurrentGrowthsAreSerialized, Pool, pool, 1, 1, 4 << 20) {
     co_await pool.start();
     pool.add_disk(4 << 20);
     pool.add_disk(4 << 20);
@@ -205,13 +194,9 @@ Task<> grow_twice_at_once(Pool& pool) {
     for (uint64_t dkey = 0; dkey < 40; ++dkey) EXPECT_OK(co_await pool.expect(dkey, 16, 7));
     EXPECT_OK(co_await pool.close());
 }
-TEST(Superblocks, ConcurrentGrowthsAreSerialized) {
-    Pool pool(1, 1, 4 << 20);
-    pool.world.run(grow_twice_at_once(pool));
-}
 
 // Otherwise cores would number the devices differently from each other or from the superblock.
-Task<> grow_by_a_device_of_one_core(Pool& pool) {
+CO_TEST(Superblocks, DeviceMissingOnOneCoreIsRefused, Pool, pool, 1, 1, 4 << 20, 2) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write(0, 4, 7));
     for (int i = 0; i < 2; ++i) pool.add_disk(4 << 20);
@@ -227,10 +212,6 @@ Task<> grow_by_a_device_of_one_core(Pool& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.expect(0, 4, 7));
     EXPECT_OK(co_await pool.close());
-}
-TEST(Superblocks, DeviceMissingOnOneCoreIsRefused) {
-    Pool pool(1, 1, 4 << 20, 2);
-    pool.world.run(grow_by_a_device_of_one_core(pool));
 }
 
 Task<> grow_and_crash(Pool& pool, uint64_t at) {

@@ -44,8 +44,7 @@ namespace {
 class BlocksHeld {
   public:
     BlocksHeld(Semaphore& semaphore, uint64_t blocks) : semaphore_(semaphore), blocks_(blocks) {}
-    BlocksHeld(const BlocksHeld&) = delete;
-    BlocksHeld& operator=(const BlocksHeld&) = delete;
+    BlocksHeld& operator=(BlocksHeld&&) = delete;
     ~BlocksHeld() {
         if (blocks_ > 0) semaphore_.release(blocks_);
     }

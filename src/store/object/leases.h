@@ -58,8 +58,7 @@ class LeaseTable {
     // `pins` knows which holders are awaited since `opened`. It outlives this.
     LeaseTable(Reactor& reactor, PinTable& pins)
         : reactor_(reactor), pins_(pins), opened_(reactor.now()) {}
-    LeaseTable(const LeaseTable&) = delete;
-    LeaseTable& operator=(const LeaseTable&) = delete;
+    LeaseTable& operator=(LeaseTable&&) = delete;
 
     // As ObjectStore::listen().
     Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,

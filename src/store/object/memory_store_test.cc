@@ -4,7 +4,7 @@
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/object/validate.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::object {
 namespace {
@@ -30,7 +30,8 @@ TEST(Checksum, PiecesEndAtBlockBoundaries) {
     EXPECT_EQ(bad, (Extent{1, 8192}));
 }
 
-Task<> goes_read_only(Reactor& reactor) {
+CO_TEST(MemoryStore, ReadOnlyStoreRefusesUpdates, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     MemoryStore store(reactor);
     const Call call;
     auto container = co_await store.create_container(call, {.label = "c"});
@@ -43,12 +44,9 @@ Task<> goes_read_only(Reactor& reactor) {
     auto accepted = co_await store.update(call, container->id, touch);
     EXPECT_TRUE(accepted.has_value());
 }
-TEST(MemoryStore, ReadOnlyStoreRefusesUpdates) {
-    sim::World world(1);
-    world.run(goes_read_only(world.core()));
-}
 
-Task<> delays(Reactor& reactor) {
+CO_TEST(MemoryStore, ConfiguredDelayTakesTime, sim::World, world, 1) {
+    Reactor& reactor = world.core();
     MemoryStore store(reactor, {.delay_max = std::chrono::milliseconds(1)});
     const Call call;
     const Time before = reactor.now();
@@ -60,10 +58,6 @@ Task<> delays(Reactor& reactor) {
     const Call late{.deadline = reactor.now()};
     auto refused = co_await store.space(late, {});
     EXPECT_EQ(refused.error().code, Code::deadline);
-}
-TEST(MemoryStore, ConfiguredDelayTakesTime) {
-    sim::World world(1);
-    world.run(delays(world.core()));
 }
 
 TEST(BeginFetch, ResultsOfEarlierFetchAreCleared) {

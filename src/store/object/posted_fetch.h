@@ -38,9 +38,7 @@ class PostedFetch {
         ~Request() = default;
     };
 
-    PostedFetch() = default;
-    PostedFetch(const PostedFetch&) = delete;
-    PostedFetch& operator=(const PostedFetch&) = delete;
+    PostedFetch& operator=(PostedFetch&&) = delete;
     // Nothing follows.
     void drop() noexcept {
         if (request != nullptr) std::exchange(request, nullptr)->drop();

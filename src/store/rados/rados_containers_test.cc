@@ -5,6 +5,7 @@
 #include "ros2s/rados/records.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -17,7 +18,8 @@ Task<Result<object::ContainerRecord>> create_for(object::ObjectStore& store, std
     co_return co_await store.create_container(call, properties);
 }
 
-Task<> one_owner_takes_all(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosContainers, OwnerCannotTakeAllContainers, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
@@ -40,12 +42,6 @@ Task<> one_owner_takes_all(Reactor& reactor, SimRados& cluster) {
     EXPECT_TRUE(co_await create_for(**store, "", "nobodys"));
     co_await (*store)->close();
     co_await cluster.close();
-}
-
-TEST(RadosContainers, OwnerCannotTakeAllContainers) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(one_owner_takes_all(world.core(), cluster));
 }
 
 }  // namespace

@@ -99,12 +99,8 @@ struct Traveller {
 Task<std::string> text_of(RadosStore& store, ContainerId container, AkeyAddress place,
                           size_t length) {
     std::string bytes(length, '\0');
-    object::FetchItem item{
-        .object = place.object,
-        .dkey = {place.dkey},
-        .akey = {place.akey},
-        .extent = {0, length},
-        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0,
+                                   std::as_writable_bytes(std::span(bytes)));
     const auto fetched = co_await store.fetch({}, container, {&item, 1});
     EXPECT_TRUE(fetched);
     if (!item.status) co_return "";

@@ -65,12 +65,8 @@ Task<> put_in_both(RadosStore& store, ContainerId container, ObjectId one, Objec
 
 Task<bool> has_value(RadosStore& store, ContainerId container, AkeyAddress place) {
     std::string bytes(1, '\0');
-    object::FetchItem item{
-        .object = place.object,
-        .dkey = {place.dkey},
-        .akey = {place.akey},
-        .extent = {0, bytes.size()},
-        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0,
+                                   std::as_writable_bytes(std::span(bytes)));
     EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
     co_return item.status&& bytes == "v";
 }
@@ -84,7 +80,8 @@ Task<Result<>> sweep_by_another(Reactor& reactor, Pool& pool, ContainerId contai
     co_return swept;
 }
 
-Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosDecision, LockedDeciderLosesNoPart, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     LateApplyPool late(pool, reactor);
     const auto store = co_await open_store(reactor, late, without_replies());
@@ -127,15 +124,10 @@ Task<> decide_where_an_apply_is_late(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosDecision, LockedDeciderLosesNoPart) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(decide_where_an_apply_is_late(world.core(), cluster));
-}
-
 // None of its objects has entries, before it or after it. One of them decides, and is removed when
 // that is not needed any more.
-Task<> decide_without_entries(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosDecision, ObjectsWithoutEntriesDecide, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
@@ -156,15 +148,10 @@ Task<> decide_without_entries(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosDecision, ObjectsWithoutEntriesDecide) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(decide_without_entries(world.core(), cluster));
-}
-
 // Earlier versions wrote a record for such a transaction, in an object of the store. Here the store
 // died before it applied the transaction.
-Task<> sweep_a_log(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosDecision, LogOfEarlierVersionIsApplied, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     const auto store = co_await open_store(reactor, pool);
     const auto container = co_await store->create_container({}, {.label = "c"});
@@ -191,12 +178,6 @@ Task<> sweep_a_log(Reactor& reactor, SimRados& cluster) {
     EXPECT_TRUE(co_await has_value(*store, container->id, {small, "name", "value"}));
     co_await store->close();
     co_await cluster.close();
-}
-
-TEST(RadosDecision, LogOfEarlierVersionIsApplied) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_a_log(world.core(), cluster));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "ros2s/rados/rados_store.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -140,7 +141,8 @@ TEST(RadosFullCluster, FileIsRemovedWithStoredReplies) {
 }
 
 // The sweep makes the object that the data belongs to, and removes it again.
-Task<> sweep_a_full_cluster(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosFullCluster, SweepFreesSpace, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = co_await RadosStore::open({}, reactor, pool, pool, {}, report);
@@ -158,12 +160,6 @@ Task<> sweep_a_full_cluster(Reactor& reactor, SimRados& cluster) {
     EXPECT_EQ(cluster.objects().size(), 1U) << "the pool's record";
     co_await (*store)->close();
     co_await cluster.close();
-}
-
-TEST(RadosFullCluster, SweepFreesSpace) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_a_full_cluster(world.core(), cluster));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "ros2s/rados/sim/forwarding_pool.h"
 #include "ros2s/rados/sim/sim_rados.h"
 #include "ros2s/runtime/sim/world.h"
+#include "test_support/open_store.h"
 
 namespace ros2s::rados {
 namespace {
@@ -113,12 +114,8 @@ struct RefusedClient {
     // The data that the other client finds.
     Task<std::string> found(AkeyAddress place, size_t length) {
         std::string bytes(length, '\0');
-        object::FetchItem item{
-            .object = place.object,
-            .dkey = {place.dkey},
-            .akey = {place.akey},
-            .extent = {0, length},
-            .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+        auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0,
+                                       std::as_writable_bytes(std::span(bytes)));
         EXPECT_TRUE(co_await other->fetch({}, container, {&item, 1}));
         co_return item.status ? bytes : describe(item.status.error());
     }
@@ -266,7 +263,8 @@ TEST(RadosErrorReply, PublishedChangeIsKnownAfterOtherWrites) {
 }
 
 // A sweep does the rest of the transaction, and forgets that it was decided.
-Task<> sweep_meanwhile(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosErrorReply, CommitFinishedByASweepStands, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     RefusedClient client(cluster);
     co_await client.open(reactor);
     co_await client.make_objects();
@@ -285,14 +283,9 @@ Task<> sweep_meanwhile(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosErrorReply, CommitFinishedByASweepStands) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_meanwhile(world.core(), cluster));
-}
-
 // A named transaction that changes nothing: its record alone is the commit.
-Task<> refuse_a_record(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosErrorReply, RecordDespiteErrorStands, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     RefusedClient client(cluster);
     co_await client.open(reactor);
     Uuid name;
@@ -304,12 +297,6 @@ Task<> refuse_a_record(Reactor& reactor, SimRados& cluster) {
     EXPECT_TRUE(done) << describe(done.error());
     co_await client.close();
     co_await cluster.close();
-}
-
-TEST(RadosErrorReply, RecordDespiteErrorStands) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(refuse_a_record(world.core(), cluster));
 }
 
 // A write that is sent for the first time, and notes its reply. The other client has changed the

@@ -70,12 +70,9 @@ struct ReplyingClient {
     }
     Task<std::string> found(ContainerId container) {
         std::string bytes(4, '\0');
-        object::FetchItem item{
-            .object = written_array.object,
-            .dkey = {written_array.dkey},
-            .akey = {written_array.akey},
-            .extent = {0, bytes.size()},
-            .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+        auto item =
+            object::fetch_item(written_array.object, {written_array.dkey}, {written_array.akey}, 0,
+                               std::as_writable_bytes(std::span(bytes)));
         EXPECT_TRUE(co_await store->fetch({}, container, {&item, 1}));
         co_return item.status ? bytes.substr(0, item.size) : describe(item.status.error());
     }

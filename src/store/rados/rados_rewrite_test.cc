@@ -32,12 +32,8 @@ Task<> update(RadosStore& store, ContainerId container, Batch batch, Reactor& re
 
 Task<std::string> content(RadosStore& store, ContainerId container) {
     std::string bytes(pieces * 4096, 'x');
-    object::FetchItem item{
-        .object = place.object,
-        .dkey = {place.dkey},
-        .akey = {place.akey},
-        .extent = {0, bytes.size()},
-        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    auto item = object::fetch_item(place.object, {place.dkey}, {place.akey}, 0,
+                                   std::as_writable_bytes(std::span(bytes)));
     EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
     EXPECT_TRUE(item.status);
     co_return bytes;
@@ -123,7 +119,8 @@ Batch values(uint64_t first, uint64_t count) {
     return batch;
 }
 
-Task<> values_of_three(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosGroup, TooLargeUpdateIsMadeAlone, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
     const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
@@ -142,12 +139,6 @@ Task<> values_of_three(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosGroup, TooLargeUpdateIsMadeAlone) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(values_of_three(world.core(), cluster));
-}
-
 // The keys of bytes in the omap.
 size_t inline_runs(SimRados& cluster) {
     size_t runs = 0;
@@ -159,7 +150,8 @@ size_t inline_runs(SimRados& cluster) {
     return runs;
 }
 
-Task<> fill_and_punch(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosInlineBytes, PunchedObjectHasRoomAgain, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     const auto store = co_await open_store(reactor, pool, without_replies());
     const auto container = co_await store->create_container({}, {.label = "c"});
@@ -184,12 +176,6 @@ Task<> fill_and_punch(Reactor& reactor, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosInlineBytes, PunchedObjectHasRoomAgain) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(fill_and_punch(world.core(), cluster));
-}
-
 // Counts the reads that ask for the head alone: the rest is known.
 class CountingPool final : public ForwardingPool {
   public:
@@ -205,17 +191,14 @@ class CountingPool final : public ForwardingPool {
 // Whether the object has the value of that number.
 Task<bool> read_value(RadosStore& store, ContainerId container, uint64_t number,
                       std::string& into) {
-    object::FetchItem item{
-        .object = {1, 1},
-        .dkey = {"d"},
-        .akey = {"a" + std::to_string(number)},
-        .extent = {0, into.size()},
-        .window = object::Window::local(std::as_writable_bytes(std::span(into)))};
+    auto item = object::fetch_item({1, 1}, {"d"}, {"a" + std::to_string(number)}, 0,
+                                   std::as_writable_bytes(std::span(into)));
     EXPECT_TRUE(co_await store.fetch({}, container, {&item, 1}));
     co_return item.status.has_value();
 }
 
-Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
+CO_TEST(RadosCache, GrownValuesAreCountedAtTheirSize, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     CountingPool counting(pool);
     const auto store = co_await open_store(reactor, counting, without_replies());
@@ -238,12 +221,6 @@ Task<> read_absent_values_and_write_them(Reactor& reactor, SimRados& cluster) {
     EXPECT_LE(counting.heads, known_max);
     co_await store->close();
     co_await cluster.close();
-}
-
-TEST(RadosCache, GrownValuesAreCountedAtTheirSize) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(read_absent_values_and_write_them(world.core(), cluster));
 }
 
 }  // namespace

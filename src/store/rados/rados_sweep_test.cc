@@ -65,12 +65,8 @@ Task<> write_file(RadosStore& store, ContainerId container, std::string bytes,
 
 Task<Result<std::string>> read_file(RadosStore& store, ContainerId container, size_t length) {
     std::string bytes(length, '\0');
-    object::FetchItem item{
-        .object = file.object,
-        .dkey = {file.dkey},
-        .akey = {file.akey},
-        .extent = {0, length},
-        .window = object::Window::local(std::as_writable_bytes(std::span(bytes)))};
+    auto item = object::fetch_item(file.object, {file.dkey}, {file.akey}, 0,
+                                   std::as_writable_bytes(std::span(bytes)));
     ROS2S_CO_TRY(co_await store.fetch({}, container, {&item, 1}));
     if (!item.status) co_return fail(item.status.error());
     co_return bytes;
@@ -154,7 +150,8 @@ Task<> leave_data(sim::World& world, Pool& pool, ContainerId container,
         {.object = {space_of(container), data_name(object, id)}, .data = as_bytes(bytes)}));
 }
 
-Task<> sweep_by_itself(sim::World& world, SimRados& cluster) {
+CO_TEST(RadosSweep, StoreSweepsPeriodically, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     const auto store =
         co_await open_store(world.core(), pool, {.sweep_every = std::chrono::hours(1)});
@@ -170,13 +167,8 @@ Task<> sweep_by_itself(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, StoreSweepsPeriodically) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_by_itself(world, cluster));
-}
-
-Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
+CO_TEST(RadosSweep, DataOfADeadClientIsRemovedLater, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = co_await open_store(world.core(), pool, without_replies());
@@ -190,12 +182,6 @@ Task<> sweep_what_a_dead_client_left(sim::World& world, SimRados& cluster) {
     }
     co_await store->close();
     co_await cluster.close();
-}
-
-TEST(RadosSweep, DataOfADeadClientIsRemovedLater) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_what_a_dead_client_left(world, cluster));
 }
 
 // The keys of the object are many pages, and the other client changes it all the time.
@@ -216,8 +202,8 @@ Task<> sweep_and_note(RadosStore& store, ContainerId container, Reactor& reactor
     ended = reactor.now();
 }
 
-Task<> sweep_a_busy_object(sim::World& world, SimRados& cluster) {
-    Reactor& reactor = world.core();
+CO_TEST(RadosSweep, SweepEndsDespiteContinuousWrites, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = std::chrono::milliseconds(2), .dies_at = {}});
     const auto store = co_await open_store(reactor, pool, without_replies());
     const auto other = co_await open_store(reactor, pool, without_replies());
@@ -258,15 +244,9 @@ Task<> sweep_a_busy_object(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, SweepEndsDespiteContinuousWrites) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_a_busy_object(world, cluster));
-}
-
 // When the sweep has looked for the data and found no name, its writer publishes it.
-Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
-    Reactor& reactor = world.core();
+CO_TEST(RadosSweep, DataPublishedDuringASweepStays, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool writing(pool, reactor), sweeping(pool, reactor);
     const auto writer = co_await open_store(reactor, writing, without_replies());
@@ -298,14 +278,9 @@ Task<> publish_during_a_sweep(sim::World& world, SimRados& cluster) {
     co_await cluster.close();
 }
 
-TEST(RadosSweep, DataPublishedDuringASweepStays) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(publish_during_a_sweep(world, cluster));
-}
-
 // The object cannot be changed. The next sweep removes its data at once.
-Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) {
+CO_TEST(RadosSweep, ContendedObjectIsLeftToTheNextSweep, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     HeldPool held(pool, world.core());
     Report report;
@@ -328,14 +303,9 @@ Task<> sweep_an_object_that_others_change(sim::World& world, SimRados& cluster) 
     co_await cluster.close();
 }
 
-TEST(RadosSweep, ContendedObjectIsLeftToTheNextSweep) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_an_object_that_others_change(world, cluster));
-}
-
 // A damaged object is named; the others are swept.
-Task<> sweep_beside_a_damaged_object(sim::World& world, SimRados& cluster) {
+CO_TEST(RadosSweep, DamagedObjectIsReportedAndOthersAreSwept, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = co_await open_store(world.core(), pool, without_replies());
@@ -355,12 +325,6 @@ Task<> sweep_beside_a_damaged_object(sim::World& world, SimRados& cluster) {
     EXPECT_FALSE(cluster.objects().contains({name.space, object_name(file.object)}));
     co_await store->close();
     co_await cluster.close();
-}
-
-TEST(RadosSweep, DamagedObjectIsReportedAndOthersAreSwept) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_beside_a_damaged_object(world, cluster));
 }
 
 // What ends the sweep after a damaged object is told instead: of the object that it is of, if any.
@@ -461,7 +425,8 @@ Task<std::string> send_named(RadosStore& store, ContainerId container, UpdateNam
 }
 
 // A client makes a change. A day later its reply is gone. The reply of an active client stays.
-Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
+CO_TEST(RadosSweep, LateRepetitionAfterReplyRemovalIsRefused, RadosWorld, rig) {
+    auto& [world, reactor, cluster] = rig;
     SimPool pool(cluster, {.delay_max = {}, .dies_at = {}});
     Report report;
     const auto store = co_await open_store(world.core(), pool);
@@ -490,12 +455,6 @@ Task<> sweep_replies_of_an_idle_client(sim::World& world, SimRados& cluster) {
         << "it may have been done";
     co_await store->close();
     co_await cluster.close();
-}
-
-TEST(RadosSweep, LateRepetitionAfterReplyRemovalIsRefused) {
-    sim::World world(1);
-    SimRados cluster(world.core());
-    world.run(sweep_replies_of_an_idle_client(world, cluster));
 }
 
 }  // namespace

@@ -31,8 +31,7 @@ namespace ros2s::rados {
 class PinsAhead {
   public:
     explicit PinsAhead(object::PinTable& table) : table_(table) {}
-    PinsAhead(const PinsAhead&) = delete;
-    PinsAhead& operator=(const PinsAhead&) = delete;
+    PinsAhead& operator=(PinsAhead&&) = delete;
     ~PinsAhead() {
         for (const auto& [container, object, holder] : taken_) {
             table_.remove(container, object, holder);

@@ -11,21 +11,13 @@
 #include "ros2s/object/contract/contract.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/pki/authority.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "test_support/remote.h"
 
 namespace ros2s::remote {
 namespace {
 
 using object::contract::Needs;
-
-std::unique_ptr<OsReactor> make_reactor() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
-    ROS2S_CHECK(made);
-    return std::move(*made);
-}
 
 // Certificates for tls, in a temporary directory.
 class Certificates {
@@ -44,8 +36,7 @@ class Certificates {
                                 now, report);
         EXPECT_TRUE(made) << report.text();
     }
-    Certificates(const Certificates&) = delete;
-    Certificates& operator=(const Certificates&) = delete;
+    Certificates& operator=(Certificates&&) = delete;
     ~Certificates() { std::filesystem::remove_all(parent_); }
     [[nodiscard]] fabric::DomainOptions of(const std::string& name) const {
         return {.tls = {.identity = pki::identity_in(parent_ + "/certs", name),
@@ -63,9 +54,9 @@ class Cores final : public testing::EmptyTestEventListener {
     Cores(std::string provider, bool two) : provider_(std::move(provider)), two_(two) {}
     void open() {
         if (client_) return;
-        client_ = make_reactor();
+        client_ = made_reactor();
         if (two_) {
-            server_ = make_reactor();
+            server_ = made_reactor();
             Report report;
             const auto started = server_->start(report);
             ROS2S_CHECK(started);

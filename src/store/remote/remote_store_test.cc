@@ -133,11 +133,8 @@ Task<> large(Bench& bench) {
     }
     // 80 MiB as one item: more than a request takes.
     std::string got(2 * bytes.size() + 20000, '?');
-    FetchItem item{.object = first_object,
-                   .dkey = {"d"},
-                   .akey = {"array"},
-                   .extent = {12345 - 1000, got.size()},
-                   .window = Window::local(std::as_writable_bytes(std::span(got)))};
+    auto item = object::fetch_item(first_object, {"d"}, {"array"}, 12345 - 1000,
+                                   std::as_writable_bytes(std::span(got)));
     const uint64_t requests = bench.wired.channel().metrics().requests.value();
     EXPECT_TRUE(co_await bench.store().fetch({}, bench.container, {&item, 1}));
     EXPECT_GT(bench.wired.channel().metrics().requests.value(), requests + 1);
@@ -262,11 +259,7 @@ Task<> negative_errnos(Bench& bench) {
     NegativeErrnos false_store(bench.behind);
     co_await serve(bench, false_store);
     std::array<std::byte, 4> memory{};
-    FetchItem item{.object = first_object,
-                   .dkey = {"d"},
-                   .akey = {"a"},
-                   .extent = {0, memory.size()},
-                   .window = Window::local(Bytes(memory))};
+    auto item = object::fetch_item(first_object, {"d"}, {"a"}, 0, Bytes(memory));
     EXPECT_EQ(co_await bench.store().fetch(bench.call, bench.container, {&item, 1}),
               Result<>(fail(Code::corrupt)));
     co_await serve(bench, bench.behind);
@@ -517,11 +510,8 @@ Task<> damaged(Bench& bench) {
         if (!commit) EXPECT_EQ(commit.error().code, Code::corrupt) << describe(commit.error());
         if (!commit) ++refused;
         std::string got(length, '?');
-        FetchItem item{.object = first_object,
-                       .dkey = {place.dkey},
-                       .akey = {"a"},
-                       .extent = {0, length},
-                       .window = Window::local(std::as_writable_bytes(std::span(got)))};
+        auto item = object::fetch_item(first_object, {place.dkey}, {"a"}, 0,
+                                       std::as_writable_bytes(std::span(got)));
         Result<> fetched;
         do {
             fetched = co_await client.fetch(within_a_second(bench), bench.container, {&item, 1});

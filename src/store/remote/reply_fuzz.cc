@@ -43,6 +43,14 @@ void read_chained(size_t count, ConstBytes body) {
     same(rpc::build(twice, chained_fields, items, links), once);
 }
 
+template <class Body>
+void read_again(ConstBytes body, auto fields) {
+    Buffer buffer;
+    if (const auto it = rpc::read_body<Body>(body, fields)) {
+        same(rpc::build(buffer, fields, *it), body);
+    }
+}
+
 void read(Method method, ConstBytes body) {
     Buffer buffer;
     switch (method) {
@@ -67,31 +75,16 @@ void read(Method method, ConstBytes body) {
             }
             break;
         }
-        case Method::query:
-            if (const auto it = rpc::read_body<QueryReply>(body, queried_fields))
-                same(rpc::build(buffer, queried_fields, *it), body);
-            break;
-        case Method::create_container:
-            if (const auto it = rpc::read_body<ContainerRecord>(body, container_fields))
-                same(rpc::build(buffer, container_fields, *it), body);
-            break;
+        case Method::query: return read_again<QueryReply>(body, queried_fields);
+        case Method::create_container: return read_again<ContainerRecord>(body, container_fields);
         case Method::list_containers: {
             ContainerPage page;
             static_cast<void>(rpc::read(body, containers_fields, page.records, page.more));
             break;
         }
-        case Method::space:
-            if (const auto it = rpc::read_body<PoolSpace>(body, space_fields))
-                same(rpc::build(buffer, space_fields, *it), body);
-            break;
-        case Method::unpin:
-            if (const auto it = rpc::read_body<bool>(body, unpinned_fields))
-                same(rpc::build(buffer, unpinned_fields, *it), body);
-            break;
-        case Method::pinned_again:
-            if (const auto it = rpc::read_body<bool>(body, refused_a_punch_fields))
-                same(rpc::build(buffer, refused_a_punch_fields, *it), body);
-            break;
+        case Method::space: return read_again<PoolSpace>(body, space_fields);
+        case Method::unpin: return read_again<bool>(body, unpinned_fields);
+        case Method::pinned_again: return read_again<bool>(body, refused_a_punch_fields);
         default: break;
     }
 }

@@ -120,8 +120,7 @@ class StoreServer::Borrowed {
             server.idle_.pop_back();
         }
     }
-    Borrowed(const Borrowed&) = delete;
-    Borrowed& operator=(const Borrowed&) = delete;
+    Borrowed& operator=(Borrowed&&) = delete;
     ~Borrowed() {
         if (server_.idle_.size() < workspaces_kept_max &&
             work_->bytes() <= workspace_bytes_kept_max) {

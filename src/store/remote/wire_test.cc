@@ -91,6 +91,13 @@ class StoreWire : public testing::TestWithParam<uint64_t> {
         bytes.push_back({});
         EXPECT_FALSE(accepts(bytes));
     }
+    // `read`: gets the parts of the body.
+    template <class... Parts>
+    void expect_parts_come_back(ConstBytes body, auto fields, Parts&... read) {
+        expect_comes_back(
+            body, [&](ConstBytes bytes) { return rpc::read(bytes, fields, read...).has_value(); },
+            [&] { return rpc::build(buffer, fields, read...); });
+    }
     // For a body that is one value.
     template <class Body>
     void expect_comes_back(const Body& body, auto fields) {
@@ -123,12 +130,7 @@ TEST_P(StoreWire, FetchRequestRoundTrips) {
         EXPECT_EQ(item.window.length, item.extent.length);
         EXPECT_EQ(item.window.address, 0U);
     }
-    expect_comes_back(
-        body,
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, fetch_fields, read_container, read).has_value();
-        },
-        [&] { return rpc::build(buffer, fetch_fields, read_container, read); });
+    expect_parts_come_back(body, fetch_fields, read_container, read);
 }
 
 TEST_P(StoreWire, SealsRoundTrip) {
@@ -189,9 +191,7 @@ TEST_P(StoreWire, FetchReplyRoundTrips) {
         EXPECT_EQ(read[i].status, items[i].status);
         EXPECT_EQ(payload_bytes(read[i]), payload_bytes(items[i]));
     }
-    expect_comes_back(
-        body, [&](ConstBytes bytes) { return rpc::read(bytes, fetched_fields, read).has_value(); },
-        [&] { return rpc::build(buffer, fetched_fields, read); });
+    expect_parts_come_back(body, fetched_fields, read);
     // A reply for another number of items, or a value larger than requested.
     rpc::build(buffer, fetched_fields, items);
     read.emplace_back();
@@ -220,12 +220,7 @@ TEST_P(StoreWire, UpdateRoundTrips) {
     ASSERT_TRUE(rpc::read(body, update_fields, read_container, read));
     EXPECT_EQ(read.id, transaction.id);
     EXPECT_EQ(read.holder, transaction.holder);
-    expect_comes_back(
-        body,
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, update_fields, read_container, read).has_value();
-        },
-        [&] { return rpc::build(buffer, update_fields, read_container, read); });
+    expect_parts_come_back(body, update_fields, read_container, read);
 }
 
 TEST_P(StoreWire, PinRequestsRoundTrip) {
@@ -233,30 +228,12 @@ TEST_P(StoreWire, PinRequestsRoundTrip) {
     const FetchItem item = draw.item();
     Uuid read_holder;
     FetchItem read;
-    expect_comes_back(
-        rpc::build(buffer, pin_fields, container, holder, item),
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, pin_fields, read_container, read_holder, read).has_value();
-        },
-        [&] { return rpc::build(buffer, pin_fields, read_container, read_holder, read); });
+    expect_parts_come_back(rpc::build(buffer, pin_fields, container, holder, item), pin_fields,
+                           read_container, read_holder, read);
     ObjectId object;
-    expect_comes_back(
-        rpc::build(buffer, unpin_fields, container, holder, item.object),
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, unpin_fields, read_container, read_holder, object).has_value();
-        },
-        [&] { return rpc::build(buffer, unpin_fields, read_container, read_holder, object); });
-    for (const bool is_wanted : {false, true}) {
-        expect_comes_back(
-            rpc::build(buffer, unpinned_fields, is_wanted),
-            [](ConstBytes bytes) {
-                return rpc::read_body<bool>(bytes, unpinned_fields).has_value();
-            },
-            [&] {
-                return rpc::build(buffer, unpinned_fields,
-                                  *rpc::read_body<bool>(Buffer(buffer), unpinned_fields));
-            });
-    }
+    expect_parts_come_back(rpc::build(buffer, unpin_fields, container, holder, item.object),
+                           unpin_fields, read_container, read_holder, object);
+    for (const bool is_wanted : {false, true}) expect_comes_back(is_wanted, unpinned_fields);
 }
 
 TEST_P(StoreWire, FetchChainsRoundTrip) {
@@ -274,15 +251,8 @@ TEST_P(StoreWire, FetchChainsRoundTrip) {
     Uuid read_holder;
     std::vector<FetchItem> read(3);
     std::vector<Link> read_links;
-    expect_comes_back(
-        rpc::build(buffer, chain_fields, container, holder, items, links),
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, chain_fields, read_container, read_holder, read, read_links)
-                .has_value();
-        },
-        [&] {
-            return rpc::build(buffer, chain_fields, read_container, read_holder, read, read_links);
-        });
+    expect_parts_come_back(rpc::build(buffer, chain_fields, container, holder, items, links),
+                           chain_fields, read_container, read_holder, read, read_links);
     for (size_t i = 0; i < items.size(); ++i) {
         items[i].extent = {0, draw.random.below(1 << 17)};
         items[i].status = draw.status();
@@ -299,12 +269,7 @@ TEST_P(StoreWire, FetchChainsRoundTrip) {
     for (size_t i = 0; i < items.size(); ++i) read[i].extent = items[i].extent;
     const ConstBytes reply = rpc::build(buffer, chained_fields, items, links);
     EXPECT_LE(reply.size(), most);
-    expect_comes_back(
-        reply,
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, chained_fields, read, read_links).has_value();
-        },
-        [&] { return rpc::build(buffer, chained_fields, read, read_links); });
+    expect_parts_come_back(reply, chained_fields, read, read_links);
 }
 
 TEST_P(StoreWire, ListRequestRoundTrips) {
@@ -358,12 +323,9 @@ TEST_P(StoreWire, ListReplyRoundTripsInPages) {
 TEST_P(StoreWire, QueryAndReplyRoundTrip) {
     ObjectId object;
     Akey akey;
-    expect_comes_back(
+    expect_parts_come_back(
         rpc::build(buffer, query_fields, container, draw.object(), Akey{draw.text(key_bytes_max)}),
-        [&](ConstBytes bytes) {
-            return rpc::read(bytes, query_fields, read_container, object, akey).has_value();
-        },
-        [&] { return rpc::build(buffer, query_fields, read_container, object, akey); });
+        query_fields, read_container, object, akey);
     expect_comes_back(QueryReply{.exists = draw.flag(),
                                  .highest_dkey = {draw.text(key_bytes_max)},
                                  .size = draw.number(),

@@ -24,8 +24,7 @@ class Issuer {
     [[nodiscard]] static Task<Result<std::unique_ptr<Issuer>>> open(Environment environment,
                                                                     std::string path,
                                                                     Report& report);
-    Issuer(const Issuer&) = delete;
-    Issuer& operator=(const Issuer&) = delete;
+    Issuer& operator=(Issuer&&) = delete;
     ~Issuer() = default;
 
     // Those that verify now, the one that signs first.

@@ -28,8 +28,7 @@ class SessionGate final : public rpc::Gate, public SessionWatcher {
     // `purpose`: the purpose of admitted connections.
     SessionGate(SessionTable& sessions, Purpose purpose);
     ~SessionGate() override;
-    SessionGate(const SessionGate&) = delete;
-    SessionGate& operator=(const SessionGate&) = delete;
+    SessionGate& operator=(SessionGate&&) = delete;
 
     // A server whose connections end with their session. It is removed before it is closed.
     void add(rpc::Server& server) { servers_.push_back(&server); }

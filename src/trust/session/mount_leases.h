@@ -68,8 +68,7 @@ class MountLeases final : private fs::LeaseObserver {
 
     MountLeases(Reactor& reactor, fs::LeaseSet& leases, TenantAnswers& answers, uint64_t tenant);
     ~MountLeases() override;
-    MountLeases(const MountLeases&) = delete;
-    MountLeases& operator=(const MountLeases&) = delete;
+    MountLeases& operator=(MountLeases&&) = delete;
 
     Task<LeaseNews> listen(const Call& call, const Listening& listening);
     // Replies to the client come with leases.

@@ -250,8 +250,7 @@ class Mounts final : public SessionWatcher {
     // Watches `sessions`. All arguments outlive it.
     Mounts(Reactor& reactor, SessionTable& sessions, FileSystemSource& source, Options options);
     ~Mounts() override;  // call it after every session has ended
-    Mounts(const Mounts&) = delete;
-    Mounts& operator=(const Mounts&) = delete;
+    Mounts& operator=(Mounts&&) = delete;
 
     // Errors: busy (the session, its tenant or all sessions have too many), those of the source and
     // of SubtreeView::open().

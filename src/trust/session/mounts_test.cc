@@ -5,6 +5,7 @@
 
 #include "mount_names.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/session.h"
 
 namespace ros2s::session {
@@ -55,7 +56,7 @@ TEST(SessionMounts, MountsShareOnlyTheContainer) {
     }
 }
 
-Task<> end_while_a_block_is_written(Rig& rig) {
+CO_TEST(SessionMounts, BlockWhoseWriterHasGoneDoesNotAppear, Rig, rig) {
     const Call call;
     Report report;
     object::ContainerRecord record = (co_await rig.store.list_containers(call))->front();
@@ -78,17 +79,13 @@ Task<> end_while_a_block_is_written(Rig& rig) {
     const auto found = co_await watcher->file_system().lookup(call, fs::root_node, "half");
     EXPECT_EQ(found.error().code, Code::not_found);
 }
-TEST(SessionMounts, BlockWhoseWriterHasGoneDoesNotAppear) {
-    Rig rig;
-    rig.world.run(end_while_a_block_is_written(rig));
-}
 
 Task<> end_session(Rig& rig, SessionId id, bool& ended) {
     co_await rig.sessions.close(id);
     ended = true;
 }
 
-Task<> end_beside_hung_calls(Rig& rig) {
+CO_TEST(SessionMounts, FilesAreClosedOnThreadsOfTheirTenant, Rig, rig) {
     Report report;
     SessionId id{};
     {
@@ -113,11 +110,6 @@ Task<> end_beside_hung_calls(Rig& rig) {
         EXPECT_TRUE(ended) << "its files were closed as those of no tenant";
     }
     co_await closing.join();
-}
-
-TEST(SessionMounts, FilesAreClosedOnThreadsOfTheirTenant) {
-    Rig rig;
-    rig.world.run(end_beside_hung_calls(rig));
 }
 
 Task<> leave_everything_open(Rig& rig, uint64_t& id) {
@@ -160,7 +152,7 @@ Task<> use_a_while(Reactor& reactor, MountUse use, bool& done) {
     done = true;
 }
 
-Task<> unmount_while_in_use(Rig& rig) {
+CO_TEST(SessionMounts, UnmountWaitsForCalls, Rig, rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
@@ -181,7 +173,8 @@ Task<> mount_the_silent(Rig& rig, bool& failed) {
     failed = !co_await rig.mounts.mount(call, *session, "silent", {}, report);
 }
 
-Task<> mount_beside_the_silent(Rig& rig) {
+// Earlier, one tenant's absent engine delayed every tenant.
+CO_TEST(SessionMounts, SilentMountDelaysNobodyElse, Rig, rig) {
     bool failed = false;
     Nursery nursery(rig.world.core(), 1);
     co_await nursery.spawn(mount_the_silent(rig, failed));
@@ -204,15 +197,9 @@ Task<> mount_beside_the_silent(Rig& rig) {
     EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
 }
 
-// Earlier, one tenant's absent engine delayed every tenant.
-TEST(SessionMounts, SilentMountDelaysNobodyElse) {
-    Rig rig;
-    rig.world.run(mount_beside_the_silent(rig));
-}
-
 // A caller that waits for another caller's opening of a container waits only until its own
 // deadline.
-Task<> wait_beside_the_silent(Rig& rig) {
+CO_TEST(SessionMounts, WaitForTurnEndsAtDeadline, Rig, rig) {
     bool failed = false;
     Nursery nursery(rig.world.core(), 1);
     co_await nursery.spawn(mount_the_silent(rig, failed));
@@ -236,10 +223,6 @@ Task<> wait_beside_the_silent(Rig& rig) {
     EXPECT_TRUE(rig.mounts.in_use("pool", "silent"));
     co_await nursery.join();
     EXPECT_FALSE(rig.mounts.in_use("pool", "silent"));
-}
-TEST(SessionMounts, WaitForTurnEndsAtDeadline) {
-    Rig rig;
-    rig.world.run(wait_beside_the_silent(rig));
 }
 
 Task<> mount_and_release(Rig& rig, bool& mounted) {
@@ -268,7 +251,8 @@ TEST(SessionMounts, MountsOfOneContainerTakeTurns) {
     }
 }
 
-Task<> hold_handles(Rig& rig) {
+CO_TEST(SessionMounts, ResourcesOfOneTenantAreBounded, Rig, rig, 1,
+        {.nodes_sure = 1, .tenant = {8, 6, 6, 100}}) {
     const Call call;
     Report report;
     auto alice = *rig.sessions.open(request());
@@ -303,11 +287,6 @@ Task<> hold_handles(Rig& rig) {
     in_first->refer(fs::NodeId{3});
     EXPECT_EQ(in_first->nodes(), 4U);
     EXPECT_TRUE(co_await in_second->file_system().close(call, last));
-}
-
-TEST(SessionMounts, ResourcesOfOneTenantAreBounded) {
-    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 6, 6, 100}});
-    rig.world.run(hold_handles(rig));
 }
 
 Task<> limit_handles(Rig& rig) {
@@ -362,7 +341,8 @@ TEST(SessionMounts, HandlesOfOneTenantAreLimited) {
 }
 
 // Alice has two of the three mounts, two handles and two nodes. No client alone is at a limit.
-Task<> share_the_server(Rig& rig) {
+CO_TEST(SessionMounts, ResourcesOfAllTenantsAreBounded, Rig, rig, 1,
+        {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 4, 100}}) {
     const Call call;
     Report report;
     auto alice = *rig.sessions.open(request());
@@ -396,12 +376,7 @@ Task<> share_the_server(Rig& rig) {
     EXPECT_TRUE(co_await uses[2]->file_system().close(call, last));
 }
 
-TEST(SessionMounts, ResourcesOfAllTenantsAreBounded) {
-    Rig rig(1, {.nodes_sure = 1, .tenant = {8, 8, 8, 100}, .all = {3, 3, 4, 100}});
-    rig.world.run(share_the_server(rig));
-}
-
-Task<> stop_a_walk(Rig& rig) {
+CO_TEST(SessionMounts, StoppedWalkGivesBothNodesOrNone, Rig, rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
@@ -420,13 +395,8 @@ Task<> stop_a_walk(Rig& rig) {
     EXPECT_EQ(mount->nodes(), 2U);
 }
 
-TEST(SessionMounts, StoppedWalkGivesBothNodesOrNone) {
-    Rig rig;
-    rig.world.run(stop_a_walk(rig));
-}
-
 // A host's kernel keeps what it looked up until it needs the memory. It may go on using all of it.
-Task<> look_up_more_than_are_kept(Rig& rig) {
+CO_TEST(SessionMounts, NodesOverLimitAreForgotten, Rig, rig) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
@@ -450,11 +420,6 @@ Task<> look_up_more_than_are_kept(Rig& rig) {
     EXPECT_LE(mount->nodes(), 5U);
 }
 
-TEST(SessionMounts, NodesOverLimitAreForgotten) {
-    Rig rig;
-    rig.world.run(look_up_more_than_are_kept(rig));
-}
-
 Task<> count_turns(Reactor& core, StopToken until, uint64_t& turns) {
     while (!until.stop_requested()) {
         ++turns;
@@ -462,7 +427,7 @@ Task<> count_turns(Reactor& core, StopToken until, uint64_t& turns) {
     }
 }
 
-Task<> unmount_what_has_many_nodes(Rig& rig) {
+CO_TEST(SessionMounts, LargeUnmountYieldsTheCore, Rig, rig, 1, {}) {
     constexpr uint64_t nodes = 200'000, handles = 10'000;
     const Call call;
     Report report;
@@ -486,13 +451,8 @@ Task<> unmount_what_has_many_nodes(Rig& rig) {
     EXPECT_GE(turns, (nodes + handles) / 100);
 }
 
-TEST(SessionMounts, LargeUnmountYieldsTheCore) {
-    Rig rig(1, {});
-    rig.world.run(unmount_what_has_many_nodes(rig));
-}
-
 // Otherwise it would examine all nodes, up to a million, if all are recent.
-Task<> forget_among_recent_nodes(Rig& rig) {
+CO_TEST(SessionMounts, ForgetVisitsFewNodes, Rig, rig, 1, {.nodes_max = 1000}) {
     const Call call;
     Report report;
     auto session = *rig.sessions.open(request());
@@ -506,16 +466,6 @@ Task<> forget_among_recent_nodes(Rig& rig) {
     mount->refer(fs::NodeId{3000});
     mount->forget(fs::NodeId{1128}, 1);
     EXPECT_EQ(mount->nodes(), 1000U);
-}
-
-TEST(SessionMounts, ForgetVisitsFewNodes) {
-    Rig rig(1, {.nodes_max = 1000});
-    rig.world.run(forget_among_recent_nodes(rig));
-}
-
-TEST(SessionMounts, UnmountWaitsForCalls) {
-    Rig rig;
-    rig.world.run(unmount_while_in_use(rig));
 }
 
 }  // namespace

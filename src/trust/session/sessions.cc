@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 
 #include "ros2s/base/check.h"
 #include "ros2s/base/process_end.h"
@@ -304,18 +302,6 @@ namespace {
 
 // The process was a proxy's, or has left its connection to a child: the client connects again.
 constexpr Duration process_gone_max = std::chrono::seconds(1);
-
-// The other threads of a process may go on after its first one, which is then shown as ended.
-bool has_ended(pid_t pid) {
-    if (!is_ending(pid)) return false;
-    std::error_code failed;
-    std::filesystem::directory_iterator thread(fmt::format("/proc/{}/task", pid), failed);
-    size_t threads = 0;
-    for (; !failed && thread != std::filesystem::directory_iterator(); thread.increment(failed)) {
-        ++threads;
-    }
-    return threads <= 1;
-}
 
 }  // namespace
 

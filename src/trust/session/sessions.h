@@ -189,8 +189,7 @@ class SessionTable {
     };
     SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
     ~SessionTable();  // call close_all() first
-    SessionTable(const SessionTable&) = delete;
-    SessionTable& operator=(const SessionTable&) = delete;
+    SessionTable& operator=(SessionTable&&) = delete;
 
     // Errors: busy (the subject or its tenant has too many), no_memory (the table is full), closed
     // (draining). `why`: gets the sentence if a limit of the tenant refused it.

@@ -13,10 +13,44 @@
 
 #include "ros2s/base/process_end.h"
 #include "ros2s/runtime/nursery.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/session.h"
 
 namespace ros2s::session {
 namespace {
+
+struct Tables {
+    explicit Tables(SessionTable::Options options = {}, admission::Allowances allowances = {},
+                    Log log = {})
+        : accounts(world.core(), std::move(allowances)),
+          sessions(world.core(), tickets, with_accounts(options), std::move(log)) {}
+    ~Tables() { world.run(sessions.close_all()); }
+    Tables& operator=(Tables&&) = delete;
+
+    sim::World world{1};
+    TicketTable tickets{world.core(), {.entropy = [this] { return world.random().next(); }}};
+    admission::Accounts accounts;
+    SessionTable sessions;
+
+  private:
+    SessionTable::Options with_accounts(SessionTable::Options options) {
+        options.accounts = &accounts;
+        return options;
+    }
+};
+
+// While it exists, sessions that are over are closed.
+struct ReapingRig : Rig {
+    ReapingRig() { world.run(begin()); }
+    ~ReapingRig() {
+        stop.request_stop();
+        world.run(nursery.join());
+    }
+    Task<> begin() { co_await nursery.spawn(sessions.reap(stop.token())); }
+
+    StopSource stop;
+    Nursery nursery{world.core(), 1};
+};
 
 TEST(SessionTable, SessionOfAnotherSubjectIsStale) {
     Rig rig;
@@ -55,12 +89,10 @@ TEST(SessionTable, NumbersRevealNothingAboutOthers) {
 
 // However many subjects take as much as they can, another one finds room.
 TEST(SessionTable, SessionsOfOneSubjectLeaveRoomForOthers) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
-    SessionTable sessions(world.core(), tickets, {.sessions_max = 8, .per_subject_max = 8});
+    Tables tables({.sessions_max = 8, .per_subject_max = 8});
     const auto open_all = [&](const std::string& subject) {
         for (size_t count = 0;; ++count) {
-            const auto opened = sessions.open(request(subject));
+            const auto opened = tables.sessions.open(request(subject));
             if (!opened) return std::pair(count, opened.error().code);
         }
     };
@@ -69,34 +101,28 @@ TEST(SessionTable, SessionsOfOneSubjectLeaveRoomForOthers) {
     EXPECT_EQ(open_all("CN=carol"), std::pair(size_t{1}, Code::busy));
     EXPECT_EQ(open_all("CN=dave"), std::pair(size_t{1}, Code::busy));
     EXPECT_EQ(open_all("CN=eve"), std::pair(size_t{0}, Code::no_memory));
-    world.run(sessions.close_all());
 }
 
 // Another certificate of the tenant brings it no more.
 TEST(SessionTable, SessionsOfOneTenantLeaveRoomForOthers) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     for (int i = 0; i < 16; ++i) allowances.accounts[fmt::format("CN={}", i)] = {{"pool", "batch"}};
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.sessions_max = 16, .accounts = &accounts});
+    Tables tables({.sessions_max = 16}, allowances);
+    SessionTable& sessions = tables.sessions;
     size_t opened = 0;
     for (int i = 0; i < 16; ++i) opened += sessions.open(request(fmt::format("CN={}", i))) ? 1 : 0;
     EXPECT_EQ(opened, 8U);
     EXPECT_EQ(sessions.open(request("CN=9")).error().code, Code::busy);
-    EXPECT_EQ(accounts.open("CN=0", "pool")->metrics.refused.value(), 9U);
+    EXPECT_EQ(tables.accounts.open("CN=0", "pool")->metrics.refused.value(), 9U);
     for (int i = 0; i < 4; ++i)
         EXPECT_TRUE(sessions.open(request("CN=bob"))) << "of another tenant";
-    world.run(sessions.close_all());
 }
 
 // A delegated DPU has a session for each tenant. A flood of one of them hides no line of another.
 TEST(SessionTable, AuditLinesBelongToTenantOfCapability) {
-    sim::World world(1);
     std::vector<std::string> lines;
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
-    SessionTable sessions(world.core(), tickets, {},
-                          Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    Tables tables({}, {}, Log([&](LogLevel, std::string_view line) { lines.emplace_back(line); }));
+    SessionTable& sessions = tables.sessions;
     const auto show = [&](const std::string& tenant) {
         const auto session = sessions.open(request("CN=dpu"));
         EXPECT_TRUE(session);
@@ -125,7 +151,6 @@ TEST(SessionTable, AuditLinesBelongToTenantOfCapability) {
     const SessionId own = (*sessions.open(request("CN=dpu")))->id;
     const std::string plain = wrote(own, AuditAction::write);
     EXPECT_NE(plain.find(" tenant=\"CN=dpu\" action="), std::string::npos) << plain;
-    world.run(sessions.close_all());
 }
 
 TEST(SessionTable, SessionsOfOneSubjectShareATenant) {
@@ -136,106 +161,90 @@ TEST(SessionTable, SessionsOfOneSubjectShareATenant) {
 }
 
 TEST(SessionTable, SubjectInTwoPoolsUsesTenantOfItsPool) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
     allowances.accounts["batch"] = {{"other", "other/batch"}};
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    Tables tables({}, allowances);
+    SessionTable& sessions = tables.sessions;
     SessionRequest elsewhere = request();
     elsewhere.pool = "other";
-    {
-        const auto here = *sessions.open(request());
-        const auto there = *sessions.open(elsewhere);
-        EXPECT_EQ(here->tenant_name(), "batch");
-        EXPECT_EQ(there->tenant_name(), "guests");
-        EXPECT_NE(here->tenant, there->tenant);
-        EXPECT_EQ(sessions.account_of("CN=alice", "pool")->number, here->tenant);
-        sessions.use_account(*there, "batch");
-        EXPECT_EQ(there->tenant_name(), "other/batch");
-    }
-    world.run(sessions.close_all());
+    const auto here = *sessions.open(request());
+    const auto there = *sessions.open(elsewhere);
+    EXPECT_EQ(here->tenant_name(), "batch");
+    EXPECT_EQ(there->tenant_name(), "guests");
+    EXPECT_NE(here->tenant, there->tenant);
+    EXPECT_EQ(sessions.account_of("CN=alice", "pool")->number, here->tenant);
+    sessions.use_account(*there, "batch");
+    EXPECT_EQ(there->tenant_name(), "other/batch");
 }
 
 // Each session keeps its account, even if its subject has another one since.
 TEST(SessionTable, SessionsKeepTheirAccount) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     allowances.accounts["CN=alice"] = {{"other", "guests"}, {"pool", "batch"}};
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    Tables tables({}, allowances);
+    SessionTable& sessions = tables.sessions;
     const uint64_t first = (*sessions.open(request()))->tenant;
     SessionRequest elsewhere = request();
     elsewhere.pool = "other";
     EXPECT_TRUE(sessions.open(elsewhere));
     for (size_t i = 0; i < 2 * admission::Accounts::kept_max; ++i) {
-        (void)accounts.open(fmt::format("CN={}", i));
+        (void)tables.accounts.open(fmt::format("CN={}", i));
     }
-    EXPECT_NE(accounts.find(first), nullptr);
-    world.run(sessions.close_all());
+    EXPECT_NE(tables.accounts.find(first), nullptr);
 }
 
 TEST(SessionTable, RefusalsCountForTheirTenant) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
-    admission::Accounts accounts(world.core());
-    SessionTable sessions(world.core(), tickets, {.per_subject_max = 2, .accounts = &accounts});
+    Tables tables({.per_subject_max = 2});
+    SessionTable& sessions = tables.sessions;
     const SessionId id = (*sessions.open(request()))->id;
     EXPECT_FALSE(sessions.find(id, "CN=bob")) << "who has no account";
     EXPECT_TRUE(sessions.open(request("CN=bob")));
     EXPECT_FALSE(sessions.find(id, "CN=bob"));
     EXPECT_TRUE(sessions.open(request("CN=bob")));
     EXPECT_FALSE(sessions.open(request("CN=bob")));
-    EXPECT_EQ(accounts.open("CN=bob")->metrics.refused.value(), 2U);
-    EXPECT_EQ(accounts.open("CN=alice")->metrics.refused.value(), 0U);
-    world.run(sessions.close_all());
+    EXPECT_EQ(tables.accounts.open("CN=bob")->metrics.refused.value(), 2U);
+    EXPECT_EQ(tables.accounts.open("CN=alice")->metrics.refused.value(), 0U);
 }
 
 // A subject has an account in each pool where it has a tenant.
 TEST(SessionTable, RefusalsCountForTenantOfTheirPool) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     allowances.accounts["CN=alice"] = {{"a", "first"}, {"pool", "second"}};
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
-    const auto first = accounts.open("CN=alice", "a"), second = accounts.open("CN=alice", "pool");
+    Tables tables({}, allowances);
+    const auto first = tables.accounts.open("CN=alice", "a");
+    const auto second = tables.accounts.open("CN=alice", "pool");
     const auto refuse = [&](std::string_view pool, uint64_t tenant) {
-        sessions.refused({.subject = "CN=alice",
-                          .peer = "",
-                          .session = 0U,
-                          .action = AuditAction::call,
-                          .object = AuditObject{.pool = pool},
-                          .decision = AuditDecision::refused,
-                          .reason = Error{.code = Code::busy},
-                          .text = ""},
-                         tenant);
+        tables.sessions.refused({.subject = "CN=alice",
+                                 .peer = "",
+                                 .session = 0U,
+                                 .action = AuditAction::call,
+                                 .object = AuditObject{.pool = pool},
+                                 .decision = AuditDecision::refused,
+                                 .reason = Error{.code = Code::busy},
+                                 .text = ""},
+                                tenant);
     };
     refuse("pool", 0);
     EXPECT_EQ(second->metrics.refused.value(), 1U);
     refuse("", second->number);
     EXPECT_EQ(second->metrics.refused.value(), 2U);
     EXPECT_EQ(first->metrics.refused.value(), 0U);
-    world.run(sessions.close_all());
 }
 
 TEST(SessionTable, SessionsOfTenantAreLimited) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     for (const char* subject : {"CN=alice", "CN=alice-2"}) {
         allowances.accounts[subject] = {{"pool", "batch"}};
     }
     allowances.by_account["batch"].sessions = 2;
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    Tables tables({}, allowances);
+    SessionTable& sessions = tables.sessions;
     const auto limit = [&](uint32_t most) {
         allowances.by_account["batch"].sessions = most;
-        accounts.set(allowances);
+        tables.accounts.set(allowances);
     };
-    const auto account = accounts.open("CN=alice", "pool");
+    const auto account = tables.accounts.open("CN=alice", "pool");
     EXPECT_TRUE(sessions.open(request()));
     EXPECT_TRUE(sessions.open(request("CN=alice-2")));
     std::string why;
@@ -249,34 +258,32 @@ TEST(SessionTable, SessionsOfTenantAreLimited) {
     // A lower limit ends no session.
     limit(1);
     EXPECT_EQ(account->metrics.sessions.value(), 2U);
-    world.run(sessions.close(sessions.all().front()->id));
-    world.run(sessions.close(sessions.all().front()->id));
+    tables.world.run(sessions.close(sessions.all().front()->id));
+    tables.world.run(sessions.close(sessions.all().front()->id));
     limit(3);
     while (account->metrics.sessions.value() < 3) ASSERT_TRUE(sessions.open(request()));
     EXPECT_FALSE(sessions.open(request()));
     limit(0);
     EXPECT_TRUE(sessions.open(request()));
-    world.run(sessions.close_all());
+    tables.world.run(sessions.close_all());
     EXPECT_EQ(account->metrics.sessions.value(), 0U);
 }
 
 // Sessions that a DPU opens for a tenant's hosts belong to the tenant. The DPU enforces the
 // tenant's limit.
 TEST(SessionTable, DelegatedSessionsAreNotLimitedByTenant) {
-    sim::World world(1);
-    TicketTable tickets(world.core(), {.entropy = [&world] { return world.random().next(); }});
     admission::Allowances allowances;
     allowances.accounts["batch"] = allowances.accounts["CN=alice"] = {{"pool", "batch"}};
     allowances.by_account["batch"].sessions = 1;
-    admission::Accounts accounts(world.core(), allowances);
-    SessionTable sessions(world.core(), tickets, {.accounts = &accounts});
+    Tables tables({}, allowances);
+    SessionTable& sessions = tables.sessions;
     for (int i = 0; i < 2; ++i) sessions.use_account(**sessions.open(request("CN=dpu")), "batch");
-    EXPECT_EQ(accounts.open("CN=dpu")->metrics.sessions.value(), 0U);
-    EXPECT_EQ(accounts.open("CN=alice", "pool")->metrics.sessions.value(), 2U);
+    EXPECT_EQ(tables.accounts.open("CN=dpu")->metrics.sessions.value(), 0U);
+    EXPECT_EQ(tables.accounts.open("CN=alice", "pool")->metrics.sessions.value(), 2U);
     EXPECT_TRUE(sessions.open(request())) << "the tenant's own";
     EXPECT_FALSE(sessions.open(request()));
-    world.run(sessions.close_all());
-    EXPECT_EQ(accounts.open("CN=alice", "pool")->metrics.sessions.value(), 0U);
+    tables.world.run(sessions.close_all());
+    EXPECT_EQ(tables.accounts.open("CN=alice", "pool")->metrics.sessions.value(), 0U);
 }
 
 TEST(SessionTable, SessionsAreBounded) {
@@ -334,7 +341,8 @@ TEST(SessionTable, TicketAdmitsConnectionUntilSessionEnds) {
 }
 
 // A call that began before the end may ask for a ticket after it.
-Task<> ticket_of_an_ending_session(Rig& rig, SessionId id) {
+CO_TEST(SessionTable, EndingSessionGetsNoTicket, Rig, rig) {
+    const SessionId id = (*rig.sessions.open(request()))->id;
     Nursery nursery(rig.world.core(), 1);
     auto use = rig.sessions.find(id, "CN=alice");
     co_await nursery.spawn(rig.sessions.close(id));
@@ -342,12 +350,6 @@ Task<> ticket_of_an_ending_session(Rig& rig, SessionId id) {
     EXPECT_EQ(rig.sessions.issue_ticket(**use).error().code, Code::stale);
     use = fail(Code::stale);
     co_await nursery.join();
-}
-
-TEST(SessionTable, EndingSessionGetsNoTicket) {
-    Rig rig;
-    const SessionId id = (*rig.sessions.open(request()))->id;
-    rig.world.run(ticket_of_an_ending_session(rig, id));
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{id.value});
 }
 
@@ -358,7 +360,8 @@ Task<> hold(Reactor& reactor, SessionTable& sessions, SessionId id, bool& done) 
     done = true;
 }
 
-Task<> close_while_in_use(Rig& rig, SessionId id) {
+CO_TEST(SessionTable, CloseWaitsForCalls, Rig, rig) {
+    const SessionId id = (*rig.sessions.open(request()))->id;
     bool done = false;
     Nursery nursery(rig.world.core(), 4);
     co_await nursery.spawn(hold(rig.world.core(), rig.sessions, id, done));
@@ -371,16 +374,7 @@ Task<> close_while_in_use(Rig& rig, SessionId id) {
     co_await nursery.join();
 }
 
-TEST(SessionTable, CloseWaitsForCalls) {
-    Rig rig;
-    const SessionId id = (*rig.sessions.open(request()))->id;
-    rig.world.run(close_while_in_use(rig, id));
-}
-
-Task<> reap_a_while(Rig& rig) {
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+CO_TEST(SessionTable, UnusedSessionsEnd, ReapingRig, rig) {
     const SessionId quiet = (*rig.sessions.open(request()))->id;
     const SessionId used = (*rig.sessions.open(request()))->id;
     const SessionId attached = (*rig.sessions.open(request()))->id;
@@ -398,20 +392,10 @@ Task<> reap_a_while(Rig& rig) {
     rig.sessions.detach(attached);
     co_await sleep_for(rig.world.core(), 100s);
     EXPECT_EQ(rig.sessions.metrics().live.value(), 0u);
-    stop.request_stop();
-    co_await nursery.join();
-}
-
-TEST(SessionTable, UnusedSessionsEnd) {
-    Rig rig;
-    rig.world.run(reap_a_while(rig));
 }
 
 // A session ends with its certificate, even while it has a connection.
-Task<> outlive_a_certificate(Rig& rig) {
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+CO_TEST(SessionTable, SessionEndsWithItsCertificate, ReapingRig, rig) {
     const SessionId brief = (*rig.sessions.open(request()))->id;
     const SessionId renewed = (*rig.sessions.open(request()))->id;
     for (const SessionId each : {brief, renewed}) {
@@ -427,22 +411,11 @@ Task<> outlive_a_certificate(Rig& rig) {
     co_await sleep_for(rig.world.core(), 10s);
     EXPECT_EQ(rig.recorder.ended, std::vector<uint64_t>{brief.value});
     EXPECT_FALSE(rig.sessions.attach(waiting->ticket, {.purpose = Purpose::link}, Uuid{{1}}));
-    stop.request_stop();
-    co_await nursery.join();
     rig.sessions.detach(renewed);
-    co_await rig.sessions.close_all();
-}
-
-TEST(SessionTable, SessionEndsWithItsCertificate) {
-    Rig rig;
-    rig.world.run(outlive_a_certificate(rig));
 }
 
 // The time is just after a pass of a reaper with a period of 1.25 s.
-Task<> outlive_by_a_moment(Rig& rig) {
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+CO_TEST(SessionTable, ExpiryTakesEffectWithinASecond, ReapingRig, rig) {
     const WallTime until = rig.world.core().wall_time() + 1300ms;
     const SessionId certified = (*rig.sessions.open(request()))->id;
     const SessionId showing = (*rig.sessions.open(request()))->id;
@@ -459,20 +432,10 @@ Task<> outlive_by_a_moment(Rig& rig) {
     for (const SessionId each : {certified, showing}) {
         EXPECT_FALSE(rig.sessions.find(each, "CN=alice"));
     }
-    stop.request_stop();
-    co_await nursery.join();
-    co_await rig.sessions.close_all();
 }
 
-TEST(SessionTable, ExpiryTakesEffectWithinASecond) {
-    Rig rig;
-    rig.world.run(outlive_by_a_moment(rig));
-}
-
-Task<> set_the_clock_back(Rig& rig) {
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+// Otherwise it would live for a day and five minutes.
+CO_TEST(SessionTable, FutureCapabilityEndsAfterClockIsSetBack, ReapingRig, rig) {
     const SessionId showing = (*rig.sessions.open(request()))->id;
     auto shown = std::make_shared<rights::VerifiedCapability>();
     shown->last.not_before = rig.world.core().wall_time();
@@ -484,23 +447,11 @@ Task<> set_the_clock_back(Rig& rig) {
     rig.world.step_clock(-24h);
     co_await sleep_for(rig.world.core(), 1s);
     EXPECT_FALSE(rig.sessions.find(showing, "CN=alice"));
-    stop.request_stop();
-    co_await nursery.join();
-    co_await rig.sessions.close_all();
-}
-
-// Otherwise it would live for a day and five minutes.
-TEST(SessionTable, FutureCapabilityEndsAfterClockIsSetBack) {
-    Rig rig;
-    rig.world.run(set_the_clock_back(rig));
 }
 
 // The session of a dead client ends within seconds. A living client that lost its connection keeps
 // it by its calls to reconnect.
-Task<> desert(Rig& rig) {
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
+CO_TEST(SessionTable, SessionOfDeadClientEndsSoon, ReapingRig, rig) {
     const SessionId dead = (*rig.sessions.open(request()))->id;
     const SessionId alive = (*rig.sessions.open(request()))->id;
     const auto enter = [&](SessionId id) {
@@ -524,14 +475,7 @@ Task<> desert(Rig& rig) {
     enter(alive);
     co_await sleep_for(rig.world.core(), 100s);
     EXPECT_EQ(rig.sessions.metrics().live.value(), 1u);
-    stop.request_stop();
-    co_await nursery.join();
     rig.sessions.detach(alive);
-}
-
-TEST(SessionTable, SessionOfDeadClientEndsSoon) {
-    Rig rig;
-    rig.world.run(desert(rig));
 }
 
 // A process for some seconds, without its first thread.
@@ -547,14 +491,11 @@ pid_t fork_without_first_thread() {
 }
 
 // One is behind a proxy that starts again, the process of another lives without its first thread.
-Task<> lose_processes(Rig& rig) {
+CO_TEST(SessionTable, SessionOutlivesItsProcessByASecond, ReapingRig, rig) {
     const pid_t ended = ::fork();
     if (ended == 0) ::_exit(0);
     EXPECT_EQ(::waitpid(ended, nullptr, 0), ended);
     const pid_t lives = fork_without_first_thread();
-    StopSource stop;
-    Nursery nursery(rig.world.core(), 1);
-    co_await nursery.spawn(rig.sessions.reap(stop.token()));
     std::vector<SessionId> ids;
     for (const pid_t pid : {ended, lives}) {
         ids.push_back((*rig.sessions.open(request()))->id);
@@ -573,13 +514,6 @@ Task<> lose_processes(Rig& rig) {
     EXPECT_EQ(::waitpid(lives, nullptr, 0), lives);
     co_await sleep_for(rig.world.core(), 3s);
     EXPECT_EQ(rig.sessions.metrics().live.value(), 0U);
-    stop.request_stop();
-    co_await nursery.join();
-}
-
-TEST(SessionTable, SessionOutlivesItsProcessByASecond) {
-    Rig rig;
-    rig.world.run(lose_processes(rig));
 }
 
 }  // namespace

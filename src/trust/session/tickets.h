@@ -102,8 +102,7 @@ class TicketTable {
         std::function<uint64_t()> entropy = random_seed;
     };
     TicketTable(Reactor& reactor, Options options);
-    TicketTable(const TicketTable&) = delete;
-    TicketTable& operator=(const TicketTable&) = delete;
+    TicketTable& operator=(TicketTable&&) = delete;
 
     // Errors: busy (the subject or its tenant has as many unredeemed tickets as it may), no_memory
     // (the table is full).

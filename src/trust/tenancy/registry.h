@@ -44,8 +44,7 @@ class TenantRegistry {
                                                                             std::string path,
                                                                             Report& report);
     ~TenantRegistry() = default;
-    TenantRegistry(const TenantRegistry&) = delete;
-    TenantRegistry& operator=(const TenantRegistry&) = delete;
+    TenantRegistry& operator=(TenantRegistry&&) = delete;
     Task<> stop();
 
     [[nodiscard]] const TenantsByName& tenants() const { return pool_.tenants; }

@@ -28,8 +28,7 @@ class World {
   public:
     explicit World(uint64_t seed, size_t cores = 1);
     ~World();
-    World(const World&) = delete;
-    World& operator=(const World&) = delete;
+    World& operator=(World&&) = delete;
 
     [[nodiscard]] Reactor& core(size_t index = 0);
     [[nodiscard]] BlockingPool& blocking();

@@ -58,8 +58,7 @@ class CheckedDfs final : public fs::contract::Subject {
             world_.core(),
             world_.run(fs::contract::new_dfs(counting_, world_.core(), owner_of_root)));
     }
-    CheckedDfs(const CheckedDfs&) = delete;
-    CheckedDfs& operator=(const CheckedDfs&) = delete;
+    CheckedDfs& operator=(CheckedDfs&&) = delete;
     ~CheckedDfs() override {
         world_.run(checked_->close_all());
     }  // ends its work in the background

@@ -225,8 +225,7 @@ class KernelTree {
         EXPECT_EQ(::chmod(path_.c_str(), 0755), 0);
         root_ = ::open(path_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
     }
-    KernelTree(const KernelTree&) = delete;
-    KernelTree& operator=(const KernelTree&) = delete;
+    KernelTree& operator=(KernelTree&&) = delete;
     ~KernelTree() {
         (void)::close(root_);
         std::error_code ignored;

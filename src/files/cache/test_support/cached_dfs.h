@@ -23,8 +23,7 @@ class OneDfs {
         dfs = made.get();
         checked = std::make_unique<access::CheckedFileSystem>(world.core(), std::move(made));
     }
-    OneDfs(const OneDfs&) = delete;
-    OneDfs& operator=(const OneDfs&) = delete;
+    OneDfs& operator=(OneDfs&&) = delete;
     ~OneDfs() { world.run(checked->close_all()); }
 
     sim::World world;

@@ -42,7 +42,6 @@ constexpr Case append_table[] = {
          co_await f.write(handle, "+2", 1000);  // the offset is ignored
          EXPECT_EQ(co_await f.contents(node), "start+1+2");
          EXPECT_EQ(co_await f.read(handle, 5, 100), "+1+2");
-         co_await f.close(handle);
      }},
     {"AppendToAnEmptyFileStartsAtZero",
      [](Fixture& f) -> Task<> {
@@ -50,7 +49,6 @@ constexpr Case append_table[] = {
          const FileHandle handle = co_await f.open(node, f.appending);
          co_await f.write(handle, "x", 77);
          EXPECT_EQ(co_await f.contents(node), "x");
-         co_await f.close(handle);
      }},
     {"AppendFollowsWritesOfOtherHandles",
      [](Fixture& f) -> Task<> {
@@ -62,8 +60,6 @@ constexpr Case append_table[] = {
          co_await f.write(any, "4", 3);
          co_await f.write(end, "5", 0);
          EXPECT_EQ(co_await f.contents(node), "12345");
-         co_await f.close(end);
-         co_await f.close(any);
      }},
     {"AppendAfterTruncationUsesTheNewEnd",
      [](Fixture& f) -> Task<> {
@@ -74,7 +70,6 @@ constexpr Case append_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = 5}));
          co_await f.write(handle, "y", 0);
          EXPECT_EQ(co_await f.contents(node), string("12x\0\0y", 6));
-         co_await f.close(handle);
      }},
     {"AppendsAcrossChunksAreContiguous",
      [](Fixture& f) -> Task<> {
@@ -89,7 +84,6 @@ constexpr Case append_table[] = {
              co_await f.write(handle, part, 0);
          }
          EXPECT_TRUE(co_await f.contents(node) == wanted);
-         co_await f.close(handle);
      }},
     {"ConcurrentAppendsLoseNothing",
      [](Fixture& f) -> Task<> {

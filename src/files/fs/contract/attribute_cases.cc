@@ -172,7 +172,6 @@ constexpr Case attribute_table[] = {
              co_await f.write(handle, "x", 0);
              EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode & 0777u);
          }
-         co_await f.close(handle);
      }},
     {"SetIdBitsAreClearedAsInLinux",
      [](Fixture& f) -> Task<> {
@@ -237,7 +236,6 @@ constexpr Case attribute_table[] = {
          EXPECT_NE((co_await f.stat(file)).modified, at(20));
          EXPECT_OK(co_await f.fs.set_attributes(f.call, file, {.modified = at(30)}));
          EXPECT_EQ((co_await f.stat(file)).modified, at(30)) << "set again, below the write's";
-         co_await f.close(handle);
      }},
     {"SizeAndTimeAreSetInOneCall",
      [](Fixture& f) -> Task<> {
@@ -379,8 +377,7 @@ constexpr Case attribute_table[] = {
          EXPECT_EPERM(co_await f.fs.punch_hole(f.call, handle, 0, 2));
          co_await f.close(handle);
          EXPECT_EQ(co_await f.contents(log), "one two");
-         const FileHandle reader = co_await f.open(log, f.reading);
-         co_await f.close(reader);
+         co_await f.open(log, f.reading);
      }},
     {"RootAttributesCanBeChanged",
      [](Fixture& f) -> Task<> {

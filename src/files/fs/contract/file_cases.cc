@@ -109,7 +109,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 5), "hello");
          EXPECT_EQ(co_await f.read(handle, 1, 3), "ell");
          EXPECT_EQ((co_await f.stat(node)).size, 5u);
-         co_await f.close(handle);
      }},
     {"ReadBeyondTheEndIsShort",
      [](Fixture& f) -> Task<> {
@@ -119,7 +118,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 5, 100), "");
          EXPECT_EQ(co_await f.read(handle, 1'000'000'000, 100), "");
          EXPECT_EQ(co_await f.read(handle, 0, 0), "");
-         co_await f.close(handle);
      }},
     {"EmptyWriteKeepsTheFileEmpty",
      [](Fixture& f) -> Task<> {
@@ -130,7 +128,6 @@ constexpr Case file_table[] = {
          co_await f.write(handle, "", 0);
          co_await f.write(handle, "", 100);
          EXPECT_EQ((co_await f.stat(node)).size, 0u) << "writing nothing changes nothing";
-         co_await f.close(handle);
      }},
     {"OverwriteReplacesOnlyItsRange",
      [](Fixture& f) -> Task<> {
@@ -139,7 +136,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 100), "aaaBBaaa");
          co_await f.write(handle, "CCCC", 6);
          EXPECT_EQ(co_await f.read(handle, 0, 100), "aaaBBaCCCC");
-         co_await f.close(handle);
      }},
     {"HoleReadsAsZeros",
      [](Fixture& f) -> Task<> {
@@ -149,7 +145,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 10'000), string(10'000, '\0'));
          EXPECT_EQ(co_await f.read(handle, 9'998, 10), string("\0\0end", 5));
          EXPECT_EQ((co_await f.stat(node)).size, 10'003u);
-         co_await f.close(handle);
      }},
     {"HoleOfManyChunksReadsAsZeros",
      [](Fixture& f) -> Task<> {
@@ -165,7 +160,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(all.size(), 5 * chunk + 20);
          EXPECT_EQ(all.substr(5 * chunk + 17), "end");
          EXPECT_EQ(std::ranges::count(all, '\0'), static_cast<long>(all.size() - 8));
-         co_await f.close(handle);
      }},
     {"BytesThatDifferFromTheirChecksumAreRefused",
      [](Fixture& f) -> Task<> {
@@ -197,7 +191,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ((co_await f.stat(node)).size, far + 3);
          EXPECT_EQ(co_await f.read(handle, far - 1, 10), string("\0far", 4));
          EXPECT_LT((co_await f.stat(node)).bytes_used, 1u << 20);
-         co_await f.close(handle);
      }},
     {"OffsetAboveTheMaximumIsRefused",
      [](Fixture& f) -> Task<> {
@@ -216,7 +209,6 @@ constexpr Case file_table[] = {
                  co_await f.fs.pread(f.call, handle, Window::local(Bytes(into)), offset);
              EXPECT_EQ(read.value_or(0), 0u) << offset;
          }
-         co_await f.close(handle);
      }},
     {"TransfersAcrossChunkBordersAreExact",
      [](Fixture& f) -> Task<> {
@@ -236,7 +228,6 @@ constexpr Case file_table[] = {
                  co_await twin.check_part(at, length);
              }
          }
-         co_await f.close(handle);
      }},
     {"WriteOfManyChunksIsReadBack",
      [](Fixture& f) -> Task<> {
@@ -248,7 +239,6 @@ constexpr Case file_table[] = {
          co_await twin.check();
          co_await twin.write(3, f.random_bytes(length));
          co_await twin.check();
-         co_await f.close(handle);
      }},
     {"UnalignedWritesAreReadBack",
      [](Fixture& f) -> Task<> {
@@ -260,7 +250,6 @@ constexpr Case file_table[] = {
              co_await twin.write(twin.size() / 2, f.random_bytes(size / 3 + 1));
              co_await twin.check();
          }
-         co_await f.close(handle);
      }},
     {"RandomChangesAgreeWithACopy",
      [](Fixture& f) -> Task<> {
@@ -279,7 +268,6 @@ constexpr Case file_table[] = {
              co_await twin.check_part(f.random.below(span), 1 + f.random.below(span));
          }
          co_await twin.check();
-         co_await f.close(handle);
      }},
     {"ShrinkingKeepsTheRemainingBytes",
      [](Fixture& f) -> Task<> {
@@ -294,7 +282,6 @@ constexpr Case file_table[] = {
              co_await twin.truncate(size);
              co_await twin.check();
          }
-         co_await f.close(handle);
      }},
     {"GrowingAddsZeros",
      [](Fixture& f) -> Task<> {
@@ -310,7 +297,6 @@ constexpr Case file_table[] = {
          }
          co_await twin.write(2 * chunk - 1, "xyz");
          co_await twin.check();
-         co_await f.close(handle);
      }},
     {"GrowingAfterShrinkingAddsZeros",
      [](Fixture& f) -> Task<> {
@@ -326,7 +312,6 @@ constexpr Case file_table[] = {
          }
          co_await twin.write(2 * chunk, "y");
          co_await twin.check();
-         co_await f.close(handle);
      }},
     {"TruncationToTheSameSizeKeepsBytes",
      [](Fixture& f) -> Task<> {
@@ -349,7 +334,6 @@ constexpr Case file_table[] = {
          EXPECT_EQ(co_await f.read(handle, 0, 100), "1234");
          co_await f.write(handle, "X", 8);
          EXPECT_EQ(co_await f.read(handle, 0, 100), string("1234\0\0\0\0X", 9));
-         co_await f.close(handle);
      }},
     {"PunchedRangesReadAsZeros",
      [](Fixture& f) -> Task<> {
@@ -366,7 +350,6 @@ constexpr Case file_table[] = {
              co_await twin.punch(offset, length);
              co_await twin.check();
          }
-         co_await f.close(handle);
      }},
     {"PunchFreesSpace",
      [](Fixture& f) -> Task<> {
@@ -377,7 +360,6 @@ constexpr Case file_table[] = {
          EXPECT_OK(co_await f.fs.punch_hole(f.call, handle, 0, 1 << 19));
          EXPECT_LE((co_await f.stat(node)).bytes_used, before - (1 << 19));
          EXPECT_EQ((co_await f.stat(node)).size, 1u << 20);
-         co_await f.close(handle);
      }},
     {"AllocatedRangesReadAsBefore",
      [](Fixture& f) -> Task<> {
@@ -399,7 +381,6 @@ constexpr Case file_table[] = {
                  co_await twin.check();
              }
          }
-         co_await f.close(handle);
      }},
     {"AllocatedRangeHasSpace",
      [](Fixture& f) -> Task<> {
@@ -415,7 +396,6 @@ constexpr Case file_table[] = {
          EXPECT_GE(used, 2 * mib);
          EXPECT_LT(used, 3 * mib);
          co_await twin.check();
-         co_await f.close(handle);
      }},
     {"AllocationTakesNoWriteBack",
      [](Fixture& f) -> Task<> {
@@ -435,7 +415,6 @@ constexpr Case file_table[] = {
          }
          done = true;
          co_await nursery.join();
-         co_await f.close(handle);
      }},
     {"InvalidAllocationIsRefused",
      [](Fixture& f) -> Task<> {
@@ -449,8 +428,6 @@ constexpr Case file_table[] = {
          const FileHandle reader = co_await f.open(node, f.reading);
          EXPECT_FAILS(denied, co_await f.fs.allocate(f.call, reader, 0, 1, false));
          EXPECT_EQ(co_await f.read(handle, 0, 10), "abc");
-         co_await f.close(handle);
-         co_await f.close(reader);
      }},
     // A file system may call a part of a hole data, but never the opposite.
     {"SeekFindsAllData",
@@ -494,14 +471,12 @@ constexpr Case file_table[] = {
          }
          EXPECT_GE(data_bytes, 3 * mib + 100);
          if (f.traits.finds_holes) EXPECT_LE(data_bytes, 8 * mib);
-         co_await f.close(handle);
      }},
     {"EmptyPunchIsRefused",
      [](Fixture& f) -> Task<> {
          const FileHandle handle = co_await f.open(co_await f.file(root_node, "file", "abc"));
          EXPECT_FAILS(invalid, co_await f.fs.punch_hole(f.call, handle, 0, 0));
          EXPECT_EQ(co_await f.read(handle, 0, 10), "abc");
-         co_await f.close(handle);
      }},
     {"OnlyWrittenBytesUseSpace",
      [](Fixture& f) -> Task<> {
@@ -512,7 +487,6 @@ constexpr Case file_table[] = {
          const FileHandle handle = co_await f.open(node);
          co_await f.write(handle, f.random_bytes(65536), 0);
          EXPECT_GE((co_await f.stat(node)).bytes_used, 65536u);
-         co_await f.close(handle);
      }},
     {"ConcurrentWritesAllTakeEffect",
      [](Fixture& f) -> Task<> {
@@ -526,7 +500,6 @@ constexpr Case file_table[] = {
          }
          co_await nursery.join();
          EXPECT_EQ(co_await f.read(handle, 0, 1 << 20), wanted);
-         co_await f.close(handle);
      }},
     {"OverlappingWritesAreAtomic",
      [](Fixture& f) -> Task<> {
@@ -544,7 +517,6 @@ constexpr Case file_table[] = {
              co_await nursery.join();
          }
          EXPECT_FALSE(torn);
-         co_await f.close(handle);
      }},
     {"ReadOfAGrowingFileSeesNoFalseZeros",
      [](Fixture& f) -> Task<> {
@@ -560,7 +532,6 @@ constexpr Case file_table[] = {
              co_await nursery.join();
          }
          EXPECT_FALSE(torn);
-         co_await f.close(handle);
      }},
     {"FsyncSucceedsUntilClose",
      [](Fixture& f) -> Task<> {
@@ -589,7 +560,6 @@ constexpr Case file_table[] = {
              EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = size}));
              EXPECT_GT((co_await f.stat(node)).modified, last.modified) << "truncate to " << size;
          }
-         co_await f.close(handle);
      }},
     {"PathReportCountsTransfers",
      [](Fixture& f) -> Task<> {

@@ -189,7 +189,6 @@ constexpr Case link_table[] = {
          EXPECT_EQ(attributes.size, text.size() + 4);
          EXPECT_OK(co_await f.fs.set_attributes(f.call, node, {.size = 2}));
          EXPECT_EQ(co_await f.read(handle, 0, 10), text.substr(0, 2));
-         co_await f.close(handle);
      }},
     {"UnlinkedFileEndsWithItsLastHandle",
      [](Fixture& f) -> Task<> {
@@ -227,10 +226,9 @@ constexpr Case link_table[] = {
     {"LinkToAnUnlinkedFileIsRefused",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file");
-         const FileHandle handle = co_await f.open(node);
+         co_await f.open(node);
          EXPECT_OK(co_await f.fs.unlink(f.call, root_node, "file"));
          EXPECT_FAILS(not_found, co_await f.fs.link(f.call, node, root_node, "again"));
-         co_await f.close(handle);
      }},
     {"RemovedNodeIsStale",
      [](Fixture& f) -> Task<> {

@@ -101,8 +101,6 @@ constexpr Case open_table[] = {
          EXPECT_FAILS(denied,
                       co_await f.fs.pread(f.call, writer, Window::local(Bytes(&byte, 1)), 0));
          EXPECT_EQ(co_await f.contents(node), "12345");
-         co_await f.close(reader);
-         co_await f.close(writer);
      }},
     {"DirectoryOpensOnlyForReading",
      [](Fixture& f) -> Task<> {
@@ -217,7 +215,6 @@ constexpr Case open_table[] = {
          std::byte byte{};
          EXPECT_FAILS(stale, co_await f.fs.pread(f.call, first, Window::local(Bytes(&byte, 1)), 0));
          EXPECT_EQ(co_await f.read(second, 0, 5), "x");
-         co_await f.close(second);
      }},
     {"UnknownHandleIsStale",
      [](Fixture& f) -> Task<> {

@@ -196,7 +196,6 @@ constexpr Case rename_table[] = {
          co_await f.write(handle, "OLD", 3);
          EXPECT_EQ(co_await f.read(handle, 0, 10), "oldOLD");
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "a")), "new");
-         co_await f.close(handle);
      }},
     {"RenamedOpenFileIsUsable",
      [](Fixture& f) -> Task<> {
@@ -204,7 +203,6 @@ constexpr Case rename_table[] = {
          EXPECT_OK(co_await f.fs.rename(f.call, root_node, "a", root_node, "b", {}));
          co_await f.write(handle, "yz", 1);
          EXPECT_EQ(co_await f.contents(co_await f.node_of(root_node, "b")), "xyz");
-         co_await f.close(handle);
      }},
     {"MovedDirectoryKeepsItsTree",
      [](Fixture& f) -> Task<> {

@@ -23,6 +23,7 @@ class CaseTest : public testing::Test {
         ASSERT_NE(subject, nullptr);
         Fixture fixture(*subject, traits_, seed);
         subject->world().run(case_.run(fixture));
+        subject->world().run(fixture.close_opened());
         subject->world().run(subject->file_system().close_all());
     }
 
@@ -91,10 +92,18 @@ Task<NodeId> Fixture::symlink(NodeId parent, std::string name, std::string targe
 Task<FileHandle> Fixture::open(NodeId node, OpenFlags flags) {
     const auto opened = co_await fs.open(call, node, flags);
     EXPECT_OK(opened) << "open node " << node.value;
+    if (opened) opened_.push_back(opened->handle);
     co_return opened ? opened->handle : FileHandle{};
 }
 
-Task<> Fixture::close(FileHandle handle) { EXPECT_OK(co_await fs.close(call, handle)) << "close"; }
+Task<> Fixture::close(FileHandle handle) {
+    std::erase(opened_, handle);
+    EXPECT_OK(co_await fs.close(call, handle)) << "close";
+}
+
+Task<> Fixture::close_opened() {
+    while (!opened_.empty()) co_await close(opened_.front());
+}
 
 Task<> Fixture::write(FileHandle handle, std::string contents, uint64_t offset) {
     const auto wrote = co_await fs.pwrite(call, handle, Window::local(as_bytes(contents)), offset);

@@ -4,6 +4,7 @@
 
 #include <ostream>
 #include <span>
+#include <vector>
 
 #include "contract.h"
 #include "ros2s/runtime/nursery.h"
@@ -75,6 +76,8 @@ class Fixture {
     // An open handle. If opening fails, the handle is stale.
     Task<FileHandle> open(NodeId node, OpenFlags flags = writing);
     Task<> close(FileHandle handle);
+    // Closes what is still open. The end of each case does it.
+    Task<> close_opened();
     Task<> write(FileHandle handle, std::string contents, uint64_t offset);
     // The existing bytes of [offset, offset + length).
     Task<std::string> read(FileHandle handle, uint64_t offset, uint64_t length);
@@ -93,6 +96,9 @@ class Fixture {
         co_await sleep_for(reactor, std::chrono::milliseconds(20));
     }
     std::string random_bytes(size_t count);
+
+  private:
+    std::vector<FileHandle> opened_;
 };
 
 struct Case {

@@ -12,9 +12,9 @@
 namespace ros2s::fabric::contract {
 
 OsSetup::OsSetup(OpenDomain open, bool two_cores, std::string another)
-    : open_(std::move(open)), another_(std::move(another)), client_(make_reactor()) {
+    : open_(std::move(open)), another_(std::move(another)), client_(made_reactor()) {
     if (!two_cores) return;
-    server_ = make_reactor();
+    server_ = made_reactor();
     Report report;
     const auto started = server_->start(report);
     ROS2S_CHECK(started);

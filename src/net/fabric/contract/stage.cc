@@ -7,21 +7,13 @@
 
 namespace ros2s::fabric::contract {
 
-std::unique_ptr<OsReactor> make_reactor() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
-    ROS2S_CHECK(made);
-    return std::move(*made);
-}
-
 Stage::Stage(OpenDomain open, ListenOptions listening, std::string address,
              ConnectOptions connecting)
     : open_(std::move(open)),
       listening_(listening),
       address_(std::move(address)),
       connecting_(std::move(connecting)),
-      reactor_(make_reactor()) {}
+      reactor_(made_reactor()) {}
 
 Task<> Stage::perform(std::function<Task<>()> test) {
     Report report;

@@ -11,7 +11,7 @@
 #include "ros2s/fabric/domain.h"
 #include "ros2s/fabric/hello.h"
 #include "ros2s/fabric/socket/socket.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric::contract {
 
@@ -45,8 +45,6 @@ class Stage {
     ConnectOptions connecting_;
     std::unique_ptr<OsReactor> reactor_;
 };
-
-[[nodiscard]] std::unique_ptr<OsReactor> make_reactor();
 
 // The server's answer to a hello, and what it appended.
 struct Welcome {

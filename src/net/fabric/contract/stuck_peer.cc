@@ -32,7 +32,7 @@ Task<> grant_and_stop(Reactor& core, OpenDomain open, std::string address) {
 [[noreturn]] void stuck_peer(const OpenDomain& open, int pipe) {
     std::array<char, 64> address{};
     if (read(pipe, address.data(), address.size() - 1) <= 0) _exit(1);
-    const auto reactor = make_reactor();
+    const auto reactor = made_reactor();
     reactor->run(grant_and_stop(*reactor, open, address.data()));
     _exit(9);
 }

@@ -6,7 +6,7 @@
 
 #include "ros2s/fabric/lanes/greeting.h"
 #include "ros2s/fabric/socket/socket_listener.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "test_support/silent_worker.h"
 
 namespace ros2s::fabric::lanes {
@@ -40,10 +40,8 @@ Task<> connect_to_a_full_one(Reactor& reactor) {
     co_await server->close();
 }
 TEST(LaneDomain, FullListenerAnswersOutOfMemory) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    (*reactor)->run(connect_to_a_full_one(**reactor));
+    const auto reactor = made_reactor();
+    reactor->run(connect_to_a_full_one(*reactor));
 }
 
 // Counts the connections that it is asked for.
@@ -120,10 +118,8 @@ Task<> strangers_say_where_they_are(Reactor& reactor) {
     co_await server->close();
 }
 TEST(LaneDomain, PeerWithoutTicketNeverReachesLibrary) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    (*reactor)->run(strangers_say_where_they_are(**reactor));
+    const auto reactor = made_reactor();
+    reactor->run(strangers_say_where_they_are(*reactor));
 }
 
 }  // namespace

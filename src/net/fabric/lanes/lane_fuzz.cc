@@ -10,7 +10,7 @@
 #include "lane_wire.h"
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/packet/test_support/fuzzed_peer.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "test_support/silent_worker.h"
 
 using namespace ros2s;
@@ -121,10 +121,7 @@ class Trial {
 
 struct Base {
     Base() {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        ROS2S_CHECK(made);
-        reactor = std::move(*made);
+        reactor = made_reactor();
         worker = std::make_unique<FuzzedWorker>(*reactor, counters);
     }
     std::unique_ptr<OsReactor> reactor;

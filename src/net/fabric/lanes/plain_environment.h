@@ -20,8 +20,7 @@ class PlainEnvironment {
     // thread's getenv() may still read them. So must the `settings` ("NAME=value").
     PlainEnvironment(std::string_view prefix, std::vector<char*>& plain,
                      std::span<std::string> settings = {});
-    PlainEnvironment(const PlainEnvironment&) = delete;
-    PlainEnvironment& operator=(const PlainEnvironment&) = delete;
+    PlainEnvironment& operator=(PlainEnvironment&&) = delete;
     ~PlainEnvironment();
 
   private:
@@ -42,8 +41,7 @@ class ForkedUse {
     [[nodiscard]] static Result<> check(std::string_view provider, Report& report);
 
     explicit ForkedUse(std::string_view provider) noexcept;
-    ForkedUse(const ForkedUse&) = delete;
-    ForkedUse& operator=(const ForkedUse&) = delete;
+    ForkedUse& operator=(ForkedUse&&) = delete;
     ~ForkedUse();
 
   private:

@@ -69,8 +69,7 @@ struct Ends {
 class Worker : public Poller {
   public:
     Worker(Reactor& reactor, Counters& counters);
-    Worker(const Worker&) = delete;
-    Worker& operator=(const Worker&) = delete;
+    Worker& operator=(Worker&&) = delete;
     ~Worker() override;
     // After its wires are closed. Gives lanes that wind up some time to send what they have.
     Task<> close();

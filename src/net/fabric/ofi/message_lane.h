@@ -21,8 +21,7 @@ class MessageLane final : public lanes::Lane {
   public:
     // Connects, or waits for the peer to connect; connect() and accept() say when to begin.
     MessageLane(MessageWorker& worker, const lanes::Ends& ends, lanes::LaneUser& user);
-    MessageLane(const MessageLane&) = delete;
-    MessageLane& operator=(const MessageLane&) = delete;
+    MessageLane& operator=(MessageLane&&) = delete;
     ~MessageLane() override;
     // Errors: unsupported (no way to this address), no_memory.
     [[nodiscard]] Result<> connect(ConstBytes address);

@@ -33,8 +33,7 @@ struct Move {
 class MessageTransfers final : public OneSided {
   public:
     MessageTransfers(MessageWorker& worker, MessageLane& lane) : worker_(worker), lane_(lane) {}
-    MessageTransfers(const MessageTransfers&) = delete;
-    MessageTransfers& operator=(const MessageTransfers&) = delete;
+    MessageTransfers& operator=(MessageTransfers&&) = delete;
     ~MessageTransfers();
 
     Result<Exposed> expose(Bytes memory, Rights rights) override;

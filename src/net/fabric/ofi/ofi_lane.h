@@ -28,8 +28,7 @@ struct Sending : Transfer {
 class OfiLane final : public lanes::Lane {
   public:
     OfiLane(OfiWorker& worker, Peer& peer, uint64_t channel, lanes::LaneUser& user);
-    OfiLane(const OfiLane&) = delete;
-    OfiLane& operator=(const OfiLane&) = delete;
+    OfiLane& operator=(OfiLane&&) = delete;
     ~OfiLane() override;
 
     void send(Frame* frame) noexcept override;

@@ -6,7 +6,7 @@
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
 #include "ros2s/fabric/packet/wire.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -79,9 +79,7 @@ std::vector<std::byte> grant_and_revocation(uint32_t generation) {
 }
 
 TEST(PacketEndpoint, UnreadNoticesEndOverBudget) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     Counters counters;
     Flusher flusher;
     WireUser* user = nullptr;
@@ -89,7 +87,7 @@ TEST(PacketEndpoint, UnreadNoticesEndOverBudget) {
                       .message_bytes_max = 20'000,
                       .incoming_bytes_max = 40'000,
                       .operations_max = 4};
-    PacketEndpoint endpoint(**reactor, counters, flusher, Limits{.regions_max = 4},
+    PacketEndpoint endpoint(*reactor, counters, flusher, Limits{.regions_max = 4},
                             PacketConnection{.provider = "stuck",
                                              .domain = domain,
                                              .session = session,
@@ -106,7 +104,7 @@ TEST(PacketEndpoint, UnreadNoticesEndOverBudget) {
     }
     EXPECT_LE(generation, frames_hold + 5);
     EXPECT_EQ(counters.of(End::over_budget).value(), 1U);
-    (*reactor)->run(endpoint.close());
+    reactor->run(endpoint.close());
 }
 
 // The memory is the caller's when revoke() returns: the adapter's key is withdrawn before.
@@ -124,9 +122,7 @@ Task<> revoke_without_an_answer(PacketEndpoint& endpoint, const IdleAdapter& ada
     co_await endpoint.close();
 }
 TEST(PacketEndpoint, KeysOfSilentPeerDieAtRevocation) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     Counters counters;
     Flusher flusher;
     WireUser* user = nullptr;
@@ -136,7 +132,7 @@ TEST(PacketEndpoint, KeysOfSilentPeerDieAtRevocation) {
                       .message_bytes_max = 20'000,
                       .incoming_bytes_max = 40'000,
                       .operations_max = 4};
-    PacketEndpoint endpoint(**reactor, counters, flusher,
+    PacketEndpoint endpoint(*reactor, counters, flusher,
                             Limits{.answer_within = std::chrono::milliseconds(5)},
                             PacketConnection{.provider = "stuck",
                                              .domain = domain,
@@ -145,7 +141,7 @@ TEST(PacketEndpoint, KeysOfSilentPeerDieAtRevocation) {
                                              .peer_name = "peer",
                                              .initiates = false},
                             std::move(wire));
-    (*reactor)->run(revoke_without_an_answer(endpoint, adapter));
+    reactor->run(revoke_without_an_answer(endpoint, adapter));
 }
 
 }  // namespace

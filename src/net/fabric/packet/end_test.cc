@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ros2s/fabric/packet/packet_endpoint.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -53,9 +53,7 @@ Task<> receive_all(PacketEndpoint& endpoint, int count) {
 // The peer begins a get, does not read, and sends puts that are refused, until one more reply does
 // not fit. That reply is for the rest of the get, whose key has been revoked.
 TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     Counters counters;
     Flusher flusher;
     Written written;
@@ -68,7 +66,7 @@ TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
                         .operations_max = 4,
                         .regions_max = 4};
     std::vector<std::byte> memory(4 * PacketEndpoint::frames_max * frame_bytes);
-    PacketEndpoint endpoint(**reactor, counters, flusher, limits,
+    PacketEndpoint endpoint(*reactor, counters, flusher, limits,
                             PacketConnection{.provider = "slow",
                                              .domain = our_domain,
                                              .session = its_session,
@@ -92,13 +90,13 @@ TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
                                            .operation = 2 + i},
                                           object_bytes(senseless)));
     }
-    (*reactor)->run(region->revoke());
+    reactor->run(region->revoke());
     const std::vector<std::byte> text(9000);
     for (int i = 0; i < 2; ++i) {
         written.user->frame_came(
             frame_of({.type = Packet::Type::message, .length = 9000, .operation = 9000}, text));
     }
-    (*reactor)->run(receive_all(endpoint, 2));
+    reactor->run(receive_all(endpoint, 2));
     ASSERT_TRUE(endpoint.alive());
     Frame& first = *written.frames.front();
     written.frames.erase(written.frames.begin());
@@ -106,7 +104,7 @@ TEST(PacketEndpoint, SessionMayEndDuringGetReply) {
     flusher.flush();
     EXPECT_EQ(endpoint.ended(), End::over_budget);
     EXPECT_EQ(written.after_the_end, 0U);
-    (*reactor)->run(endpoint.close());
+    reactor->run(endpoint.close());
 }
 
 }  // namespace

@@ -35,9 +35,7 @@ class PacketEndpoint;
 // from its Poller.
 class Flusher {
   public:
-    Flusher() = default;
-    Flusher(const Flusher&) = delete;
-    Flusher& operator=(const Flusher&) = delete;
+    Flusher& operator=(Flusher&&) = delete;
     ~Flusher();
     void add(PacketEndpoint& endpoint);
     void remove(PacketEndpoint& endpoint) noexcept;

@@ -12,7 +12,7 @@
 #include "ros2s/fabric/providers/providers.h"
 #include "ros2s/pki/authority.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -20,18 +20,11 @@ namespace {
 constexpr uint64_t small_bytes = 4096, large_bytes = uint64_t{1} << 20;
 constexpr int64_t requests = 8192, transfers = 256;  // of one iteration
 
-std::unique_ptr<OsReactor> make_core() {
-    Report report;
-    auto made = OsReactor::create({}, report);
-    ROS2S_CHECK(made);
-    return std::move(*made);
-}
-
 // An endpoint on each of two cores.
 class Pair {
   public:
     explicit Pair(std::string provider)
-        : provider_(std::move(provider)), client_(make_core()), server_(make_core()) {
+        : provider_(std::move(provider)), client_(made_reactor()), server_(made_reactor()) {
         char name[] = "/tmp/ros2store-bench-XXXXXX";
         directory_ = ::mkdtemp(name);
         Report report;
@@ -46,8 +39,7 @@ class Pair {
         ROS2S_CHECK(server_->start(report));
         client_->run(open());
     }
-    Pair(const Pair&) = delete;
-    Pair& operator=(const Pair&) = delete;
+    Pair& operator=(Pair&&) = delete;
     ~Pair() {
         client_->run(close());
         server_->stop();

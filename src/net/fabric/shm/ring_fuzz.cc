@@ -13,7 +13,7 @@
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/test_support/fuzz_script.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "shm_endpoint.h"
 
 using namespace ros2s;
@@ -257,10 +257,7 @@ class Trial {
 
 struct Base {
     Base() {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        ROS2S_CHECK(made);
-        reactor = std::move(*made);
+        reactor = made_reactor();
         connections = std::make_unique<ShmConnections>(*reactor);
     }
     std::unique_ptr<OsReactor> reactor;

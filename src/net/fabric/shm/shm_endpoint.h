@@ -74,8 +74,7 @@ class ShmConnections final : public Poller {
           serving_(reactor, 1) {
         reactor_.attach(*this);
     }
-    ShmConnections(const ShmConnections&) = delete;
-    ShmConnections& operator=(const ShmConnections&) = delete;
+    ShmConnections& operator=(ShmConnections&&) = delete;
     ~ShmConnections();
     Task<> close();
     void add(ShmEndpoint& endpoint) { all_.push_back(&endpoint); }

@@ -170,8 +170,7 @@ Task<Result<>> ShmEndpoint::move(RemoteKey key, uint64_t offset, Bytes memory, R
         Mark(ShmEndpoint& endpoint, uint32_t slot) noexcept : self(endpoint), place(slot) {
             self.mark(place);
         }
-        Mark(const Mark&) = delete;
-        Mark& operator=(const Mark&) = delete;
+        Mark& operator=(Mark&&) = delete;
         ~Mark() { self.unmark(place); }
         ShmEndpoint& self;
         const uint32_t place;

@@ -42,8 +42,7 @@ class SimListener;
 class Network {
   public:
     explicit Network(Random& random, LinkModel model = {}) : random_(random), model_(model) {}
-    Network(const Network&) = delete;
-    Network& operator=(const Network&) = delete;
+    Network& operator=(Network&&) = delete;
     ~Network();
 
     // `process` names the opener, for faults; `provider` is the name that it claims. Addresses are

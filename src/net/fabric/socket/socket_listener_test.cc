@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric {
 namespace {
@@ -87,10 +87,8 @@ Task<> fill(Reactor& reactor, std::string address) {
 TEST(SocketListener, PendingPeerDoesNotDisplaceAdmittedPeer) {
     std::string directory = std::filesystem::temp_directory_path() / "ros2store-listener-XXXXXX";
     ASSERT_NE(::mkdtemp(directory.data()), nullptr);
-    Report report;
-    const auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    (*reactor)->run(fill(**reactor, directory + "/socket"));
+    const auto reactor = made_reactor();
+    reactor->run(fill(*reactor, directory + "/socket"));
     std::filesystem::remove_all(directory);
 }
 

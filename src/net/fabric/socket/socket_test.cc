@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "ros2s/runtime/time.h"
 #include "socket_listener.h"
 
@@ -86,11 +86,9 @@ Task<> listen_where_somebody_did(Reactor& reactor, bool lets_go) {
     co_await nursery.join();
 }
 TEST(TcpSocket, AddressOfDeadServerIsAwaited) {
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
+    const auto reactor = made_reactor();
     for (const bool lets_go : {true, false}) {
-        (*reactor)->run(listen_where_somebody_did(**reactor, lets_go));
+        reactor->run(listen_where_somebody_did(*reactor, lets_go));
     }
 }
 
@@ -164,10 +162,8 @@ Task<> two_users(Reactor& reactor) {
 }
 TEST(SocketListener, CrowdOfOneUserLeavesRoomForOthers) {
     if (::getuid() != 0) GTEST_SKIP() << "root alone can be another user";
-    Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    (*reactor)->run(two_users(**reactor));
+    const auto reactor = made_reactor();
+    reactor->run(two_users(*reactor));
 }
 
 }  // namespace

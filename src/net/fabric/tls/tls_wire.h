@@ -31,8 +31,7 @@ class Sockets final : public Poller {
   public:
     // Errors: those of errno (no descriptors).
     [[nodiscard]] static Result<std::unique_ptr<Sockets>> open(Reactor& reactor);
-    Sockets(const Sockets&) = delete;
-    Sockets& operator=(const Sockets&) = delete;
+    Sockets& operator=(Sockets&&) = delete;
     ~Sockets() override;
     // After its wires are closed.
     Task<> close();

@@ -7,7 +7,7 @@
 
 #include "ros2s/base/check.h"
 #include "ros2s/fabric/packet/test_support/fuzzed_peer.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "tls_wire.h"
 
 using namespace ros2s;
@@ -119,10 +119,7 @@ class Trial {
 
 struct Base {
     Base() {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        ROS2S_CHECK(made);
-        reactor = std::move(*made);
+        reactor = made_reactor();
         sockets = std::move(*Sockets::open(*reactor));
     }
     std::unique_ptr<OsReactor> reactor;

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::fabric::tls {
 namespace {
@@ -51,10 +51,7 @@ struct EndsAt final : WireUser {
 class TlsWireTurns : public testing::Test {
   protected:
     void run(Task<> (*test)(TlsWireTurns&)) {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        ASSERT_TRUE(made) << report.text();
-        reactor = std::move(*made);
+        reactor = made_reactor();
         sockets = std::move(*Sockets::open(*reactor));
         reactor->run(around(*this, test));
     }

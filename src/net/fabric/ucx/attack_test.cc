@@ -138,8 +138,7 @@ class OneSided {
         EXPECT_EQ(raw_.ucx().ucp_ep_rkey_unpack(endpoint_, packed, &key_), UCS_OK);
         raw_.ucx().ucp_rkey_buffer_release(packed);
     }
-    OneSided(const OneSided&) = delete;
-    OneSided& operator=(const OneSided&) = delete;
+    OneSided& operator=(OneSided&&) = delete;
     // After its endpoint is closed, which ends unanswered operations.
     ~OneSided() {
         for (void* request : requests_) {

@@ -26,8 +26,7 @@ class UcxLane final : public Lane {
     [[nodiscard]] static Result<std::unique_ptr<Lane>> open(const Context& context,
                                                             const PeerAddress& peer,
                                                             LaneUser& user);
-    UcxLane(const UcxLane&) = delete;
-    UcxLane& operator=(const UcxLane&) = delete;
+    UcxLane& operator=(UcxLane&&) = delete;
     ~UcxLane() override;
 
     void send(Frame* frame) noexcept override;

@@ -83,8 +83,7 @@ class Instances {
             }
             table_.key_released_.notify_all();
         }
-        KeyLock(const KeyLock&) = delete;
-        KeyLock& operator=(const KeyLock&) = delete;
+        KeyLock& operator=(KeyLock&&) = delete;
 
       private:
         Instances& table_;

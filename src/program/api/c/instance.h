@@ -56,8 +56,7 @@ class Instance {
     Instance(std::string key, std::unique_ptr<OsReactor> reactor, Log log)
         : key_(std::move(key)), reactor_(std::move(reactor)), log_(std::move(log)) {}
     ~Instance();
-    Instance(const Instance&) = delete;
-    Instance& operator=(const Instance&) = delete;
+    Instance& operator=(Instance&&) = delete;
 
     // Before anything else. Errors: those of ThreadPool::start().
     [[nodiscard]] Result<> start(Report& report) { return blocking_.start(report); }

@@ -23,8 +23,7 @@ struct NodeAndName {
 class Walk {
   public:
     Walk(fs::FileSystem& file_system, const Call& call) : fs_(file_system), call_(call) {}
-    Walk(const Walk&) = delete;
-    Walk& operator=(const Walk&) = delete;
+    Walk& operator=(Walk&&) = delete;
     ~Walk();
 
     using Last = fs::LastLink;

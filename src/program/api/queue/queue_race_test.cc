@@ -11,6 +11,7 @@
 #include "ros2s/fs/dfs.h"
 #include "ros2s/object/test_support/memory_store.h"
 #include "ros2s/runtime/run_blocking.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::api {
 namespace {
@@ -22,9 +23,7 @@ class QueueRaces : public testing::Test {
   protected:
     void SetUp() override {
         Report report;
-        auto made = OsReactor::create({.ring = RingChoice::threads, .callers_lead = true}, report);
-        ASSERT_TRUE(made) << report.text();
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.ring = RingChoice::threads, .callers_lead = true});
         ASSERT_TRUE(reactor_->start(report)) << report.text();
         store_ = std::make_unique<object::MemoryStore>(
             *reactor_, object::MemoryStore::Options{.delay_max = std::chrono::microseconds(30)});

@@ -27,8 +27,7 @@ class ControlHelper {
   public:
     // `program`: the path of the helper's program.
     explicit ControlHelper(std::string program) : program_(std::move(program)) {}
-    ControlHelper(const ControlHelper&) = delete;
-    ControlHelper& operator=(const ControlHelper&) = delete;
+    ControlHelper& operator=(ControlHelper&&) = delete;
 
     // From now on a fork of this process starts the helper, unless it runs.
     void start_at_forks();

@@ -23,12 +23,6 @@ void make_absolute(std::string& path) {
     if (!failed && !path.empty()) path = whole.string();
 }
 
-Result<GivenTicket> ticket_of(const HelperReply& reply, Report& report) {
-    const auto ticket = session::Ticket::parse(reply.ticket);
-    if (!ticket) return report.fail(Code::corrupt, "the control helper's reply has no ticket");
-    return GivenTicket{*ticket, Duration(reply.ticket_ns)};
-}
-
 }  // namespace
 
 HelperClient::HelperClient(Reactor& reactor, ClientOptions options, ControlHelper& helper)
@@ -85,13 +79,7 @@ Task<Result<OpenedSession>> HelperClient::open_session(const Call& call, Session
         auto reply,
         co_await ask(call, {.what = HelperCall::open_session, .wanted = std::move(wanted)},
                      report));
-    ROS2S_CO_TRY_ASSIGN(const auto ticket, ticket_of(reply, report));
-    co_return OpenedSession{.id = reply.session,
-                            .ticket = ticket,
-                            .nonce = std::move(reply.nonce),
-                            .provider = std::move(reply.provider),
-                            .address = std::move(reply.address),
-                            .idle_max = Duration(reply.period_ns)};
+    co_return std::move(reply.session);
 }
 
 Task<Result<Duration>> HelperClient::keep_alive(const Call& call, session::SessionId id,
@@ -99,7 +87,7 @@ Task<Result<Duration>> HelperClient::keep_alive(const Call& call, session::Sessi
     ROS2S_CO_TRY_ASSIGN(
         const auto reply,
         co_await ask(call, {.what = HelperCall::keep_alive, .session = id}, report));
-    co_return Duration(reply.period_ns);
+    co_return reply.session.idle_max;
 }
 
 Task<Result<GivenTicket>> HelperClient::issue_ticket(const Call& call, session::SessionId id,
@@ -107,7 +95,7 @@ Task<Result<GivenTicket>> HelperClient::issue_ticket(const Call& call, session::
     ROS2S_CO_TRY_ASSIGN(
         const auto reply,
         co_await ask(call, {.what = HelperCall::issue_ticket, .session = id}, report));
-    co_return ticket_of(reply, report);
+    co_return reply.session.ticket;
 }
 
 Task<Result<ShownReply>> HelperClient::show_capability(const Call&, session::SessionId,
@@ -126,8 +114,8 @@ Task<Result<std::optional<Duration>>> HelperClient::delegate(const Call& call, s
     HelperRequest request{.what = HelperCall::delegate, .use = std::move(use)};
     request.wanted.pool = std::move(pool);
     ROS2S_CO_TRY_ASSIGN(const auto reply, co_await ask(call, std::move(request), report));
-    if (reply.period_ns < 0) co_return std::nullopt;
-    co_return Duration(reply.period_ns);
+    if (reply.delegate_after < Duration{}) co_return std::nullopt;
+    co_return reply.delegate_after;
 }
 
 Task<Result<MountedAt>> HelperClient::mount(const Call& call, session::SessionId id,
@@ -138,11 +126,7 @@ Task<Result<MountedAt>> HelperClient::mount(const Call& call, session::SessionId
                                                   .container = std::move(container),
                                                   .how = how},
                                                  report));
-    co_return MountedAt{.id = reply.mount,
-                        .storage = std::move(reply.storage),
-                        .lends_leases = reply.lends_leases,
-                        .squashes_root = reply.squashes_root,
-                        .is_deferred = reply.is_deferred};
+    co_return std::move(reply.mount);
 }
 
 Task<Result<>> HelperClient::unmount(const Call& call, session::SessionId id,

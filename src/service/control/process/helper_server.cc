@@ -104,32 +104,20 @@ Result<HelperServer::Client> HelperServer::client_for(const ClientOptions& serve
 Task<Result<>> HelperServer::perform(const Call& call, HelperRequest request, HelperReply& reply,
                                      Report& report) {
     ROS2S_CO_TRY_ASSIGN(const Client client, client_for(request.server, report));
-    const auto take = [&reply](const GivenTicket& given) {
-        reply.ticket = given.ticket.view();
-        reply.ticket_ns = given.lifetime.count();
-    };
     switch (request.what) {
         case HelperCall::open_session: {
-            ROS2S_CO_TRY_ASSIGN(auto opened,
+            ROS2S_CO_TRY_ASSIGN(reply.session,
                                 co_await client->open_session(call, request.wanted, report));
-            take(opened.ticket);
-            reply.session = opened.id;
-            reply.nonce = std::move(opened.nonce);
-            reply.provider = std::move(opened.provider);
-            reply.address = std::move(opened.address);
-            reply.period_ns = opened.idle_max.count();
             break;
         }
         case HelperCall::keep_alive: {
-            ROS2S_CO_TRY_ASSIGN(const auto period,
+            ROS2S_CO_TRY_ASSIGN(reply.session.idle_max,
                                 co_await client->keep_alive(call, request.session, report));
-            reply.period_ns = period.count();
             break;
         }
         case HelperCall::issue_ticket: {
-            ROS2S_CO_TRY_ASSIGN(const auto given,
+            ROS2S_CO_TRY_ASSIGN(reply.session.ticket,
                                 co_await client->issue_ticket(call, request.session, report));
-            take(given);
             break;
         }
         case HelperCall::close_session:
@@ -138,18 +126,13 @@ Task<Result<>> HelperServer::perform(const Call& call, HelperRequest request, He
             ROS2S_CO_TRY_ASSIGN(const auto after,
                                 co_await client->delegate(call, std::move(request.wanted.pool),
                                                           std::move(request.use), report));
-            if (after) reply.period_ns = after->count();
+            if (after) reply.delegate_after = *after;
             break;
         }
         case HelperCall::mount: {
-            ROS2S_CO_TRY_ASSIGN(auto mounted, co_await client->mount(call, request.session,
-                                                                     std::move(request.container),
-                                                                     request.how, report));
-            reply.mount = mounted.id;
-            reply.storage = std::move(mounted.storage);
-            reply.lends_leases = mounted.lends_leases;
-            reply.squashes_root = mounted.squashes_root;
-            reply.is_deferred = mounted.is_deferred;
+            ROS2S_CO_TRY_ASSIGN(reply.mount, co_await client->mount(call, request.session,
+                                                                    std::move(request.container),
+                                                                    request.how, report));
             break;
         }
         case HelperCall::unmount:

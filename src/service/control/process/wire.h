@@ -38,13 +38,10 @@ struct HelperRequest {
 
 struct HelperReply {
     Result<> status;
-    std::string text;  // the sentence of an error
-    session::SessionId session{};
-    std::string ticket, nonce, provider, address, storage;
-    int64_t ticket_ns = 0;   // its lifetime
-    int64_t period_ns = -1;  // idle_max, keep_alive's and delegate's result; -1: none
-    session::MountId mount{};
-    bool lends_leases = false, squashes_root = false, is_deferred = false;
+    std::string text;             // the sentence of an error
+    OpenedSession session;        // issue_ticket: its ticket; keep_alive: its idle_max
+    Duration delegate_after{-1};  // negative: never
+    MountedAt mount;
 };
 
 inline constexpr size_t helper_text_max = 16 << 10;
@@ -79,21 +76,28 @@ inline constexpr auto helper_request_fields = [](auto& io, auto& request) {
     io.text("containers of the rights", request.use.container.text, helper_text_max);
 };
 
+inline constexpr auto duration_fields = []<class Io>(Io& io, auto& duration) {
+    int64_t nanoseconds = duration.count();
+    io("nanoseconds", nanoseconds);
+    if constexpr (Io::reads) duration = Duration(nanoseconds);
+};
+
 inline constexpr auto helper_reply_fields = [](auto& io, auto& reply) {
     io.part("status", reply.status, rpc::status_fields);
     io.text("sentence", reply.text, helper_text_max);
-    io("session", reply.session.value);
-    io.text("ticket", reply.ticket, helper_text_max);
-    io.text("nonce", reply.nonce, helper_text_max);
-    io.text("provider", reply.provider, helper_text_max);
-    io.text("address", reply.address, helper_text_max);
-    io.text("storage", reply.storage, helper_text_max);
-    io("lends leases", reply.lends_leases);
-    io("squashes root", reply.squashes_root);
-    io("deferred", reply.is_deferred);
-    io("lifetime of the ticket in nanoseconds", reply.ticket_ns);
-    io("period in nanoseconds", reply.period_ns);
-    io("mount", reply.mount.value);
+    io("session", reply.session.id.value);
+    io.bytes("ticket", reply.session.ticket.ticket.bytes);
+    io.part("lifetime of the ticket", reply.session.ticket.lifetime, duration_fields);
+    io.text("nonce", reply.session.nonce, helper_text_max);
+    io.text("provider", reply.session.provider, helper_text_max);
+    io.text("address", reply.session.address, helper_text_max);
+    io.part("idle time of the session", reply.session.idle_max, duration_fields);
+    io.part("time of the next delegation", reply.delegate_after, duration_fields);
+    io("mount", reply.mount.id.value);
+    io.text("storage", reply.mount.storage, helper_text_max);
+    io("lends leases", reply.mount.lends_leases);
+    io("squashes root", reply.mount.squashes_root);
+    io("deferred", reply.mount.is_deferred);
 };
 
 }  // namespace ros2s::control

@@ -34,8 +34,7 @@ class RemoteNamespace final : public fs::Namespace {
 
     // `instance`: the client instance of the session. The locator outlives this object.
     RemoteNamespace(ControlClient& client, session::MountLocator& locator, Uuid instance);
-    RemoteNamespace(const RemoteNamespace&) = delete;
-    RemoteNamespace& operator=(const RemoteNamespace&) = delete;
+    RemoteNamespace& operator=(RemoteNamespace&&) = delete;
 
     using NodeId = fs::NodeId;
     using AttributesTask = Task<Result<fs::Attributes>>;

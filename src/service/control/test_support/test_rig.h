@@ -58,8 +58,7 @@ template <class F>
 class TemporaryDirectory {
   public:
     TemporaryDirectory();
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     ~TemporaryDirectory();
     [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -137,8 +136,7 @@ struct RigOptions {
 class Rig {
   public:
     explicit Rig(RigOptions options = {});
-    Rig(const Rig&) = delete;
-    Rig& operator=(const Rig&) = delete;
+    Rig& operator=(Rig&&) = delete;
     ~Rig();
 
     // Runs on the client's or the server's core and waits.

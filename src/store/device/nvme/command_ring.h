@@ -44,8 +44,7 @@ class CommandRing final : Poller {
                                                                      Abilities abilities,
                                                                      Report& report);
     ~CommandRing() override;
-    CommandRing(const CommandRing&) = delete;
-    CommandRing& operator=(const CommandRing&) = delete;
+    CommandRing& operator=(CommandRing&&) = delete;
 
     // co_await ring.execute(fd, command): 0, an NVMe status (positive), or -errno. `fd` is a
     // namespace's character device.

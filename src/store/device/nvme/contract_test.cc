@@ -7,7 +7,7 @@
 
 #include "ros2s/device/contract/contract.h"
 #include "ros2s/device/nvme/nvme_device.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::device {
 namespace {
@@ -15,13 +15,7 @@ namespace {
 class NamespaceSetup final : public contract::Setup {
   public:
     explicit NamespaceSetup(std::string path) : path_(std::move(path)) {
-        Report report;
-        auto made = OsReactor::create({.ring = RingChoice::io_uring}, report);
-        if (!made) {
-            std::fprintf(stderr, "%s\n", report.text().c_str());
-            std::abort();
-        }
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.ring = RingChoice::io_uring});
     }
     Reactor& reactor() override { return *reactor_; }
     void run(Task<> task) override { reactor_->run(std::move(task)); }

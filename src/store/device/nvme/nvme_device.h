@@ -50,8 +50,7 @@ class NvmeDevice final : public CountedDevice {
                                                                          std::string path, Log log,
                                                                          Report& report);
     ~NvmeDevice() override;
-    NvmeDevice(const NvmeDevice&) = delete;
-    NvmeDevice& operator=(const NvmeDevice&) = delete;
+    NvmeDevice& operator=(NvmeDevice&&) = delete;
 
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;

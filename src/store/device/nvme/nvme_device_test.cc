@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "namespace.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "status.h"
 
 namespace ros2s::device {
@@ -193,19 +193,17 @@ TEST(NvmeDevice, OtherPathIsRefused) {
     EXPECT_FALSE(nvme_bytes("/dev/there-is-none"));
     EXPECT_FALSE(nvme_bytes("/"));
     Report report;
-    auto reactor = OsReactor::create({}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    if ((*reactor)->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "no io_uring here";
-    const auto opened = (*reactor)->run(NvmeDevice::open(**reactor, "/dev/null", {}, report));
+    const auto reactor = made_reactor();
+    if (reactor->ring()->kind() != Ring::Kind::io_uring) GTEST_SKIP() << "no io_uring here";
+    const auto opened = reactor->run(NvmeDevice::open(*reactor, "/dev/null", {}, report));
     EXPECT_EQ(opened.error().code, Code::invalid);
     EXPECT_THAT(report.text(), HasSubstr("/dev/null: is not an NVMe namespace"));
 }
 
 TEST(NvmeDevice, RingWithoutIoUringIsRefused) {
     Report report;
-    auto reactor = OsReactor::create({.ring = RingChoice::threads}, report);
-    ASSERT_TRUE(reactor) << report.text();
-    const auto opened = (*reactor)->run(NvmeDevice::open(**reactor, "/dev/ng0n1", {}, report));
+    const auto reactor = made_reactor({.ring = RingChoice::threads});
+    const auto opened = reactor->run(NvmeDevice::open(*reactor, "/dev/ng0n1", {}, report));
     EXPECT_EQ(opened.error().code, Code::unsupported);
     EXPECT_THAT(report.text(), HasSubstr("needs io_uring"));
 }

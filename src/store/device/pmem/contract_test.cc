@@ -7,7 +7,7 @@
 
 #include "ros2s/device/contract/contract.h"
 #include "ros2s/device/pmem/pmem_device.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::device {
 namespace {
@@ -15,13 +15,7 @@ namespace {
 class PmemSetup final : public contract::Setup {
   public:
     PmemSetup(const std::string& where, PmemDeviceOptions options) : options_(options) {
-        Report report;
-        auto made = OsReactor::create({.ring = RingChoice::threads}, report);
-        if (!made) {
-            std::fprintf(stderr, "%s\n", report.text().c_str());
-            std::abort();
-        }
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.ring = RingChoice::threads});
         if (std::filesystem::is_directory(where)) {
             std::string name = where + "/ros2store-test-XXXXXX";
             directory_ = mkdtemp(name.data());

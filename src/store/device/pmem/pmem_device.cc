@@ -43,8 +43,7 @@ struct PmemDevice::Mapping {
     Mapping(std::string name, const LibPmem& functions)
         : path(std::move(name)), libpmem(functions) {}
     ~Mapping();
-    Mapping(const Mapping&) = delete;
-    Mapping& operator=(const Mapping&) = delete;
+    Mapping& operator=(Mapping&&) = delete;
 
     // Copies from it. Errors: io (memory that has lost its contents, a truncated file).
     [[nodiscard]] Result<> load(uint64_t offset, Bytes into) const;

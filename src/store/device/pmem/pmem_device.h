@@ -49,8 +49,7 @@ class PmemDevice final : public CountedDevice {
                                                                          PmemDeviceOptions options,
                                                                          Report& report);
     ~PmemDevice() override;
-    PmemDevice(const PmemDevice&) = delete;
-    PmemDevice& operator=(const PmemDevice&) = delete;
+    PmemDevice& operator=(PmemDevice&&) = delete;
 
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;

@@ -17,8 +17,7 @@ class SimDevice final : public CountedDevice {
                                                                          Report& report);
     SimDevice(Reactor& reactor, SimDisk& disk, bool is_first = true);
     ~SimDevice() override;
-    SimDevice(const SimDevice&) = delete;
-    SimDevice& operator=(const SimDevice&) = delete;
+    SimDevice& operator=(SimDevice&&) = delete;
 
     [[nodiscard]] const std::string& name() const noexcept override;
     [[nodiscard]] std::string path() const override;

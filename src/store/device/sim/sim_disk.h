@@ -84,8 +84,7 @@ class SimDisk {
     using Hook = std::function<SimFault(const SimOperation&)>;
 
     SimDisk(Random& random, SimDiskOptions options, std::string name = "sim 0");
-    SimDisk(const SimDisk&) = delete;
-    SimDisk& operator=(const SimDisk&) = delete;
+    SimDisk& operator=(SimDisk&&) = delete;
     ~SimDisk();
 
     void set_hook(Hook hook) { hook_ = std::move(hook); }

@@ -5,7 +5,7 @@
 
 #include "ros2s/device/sim/sim_device.h"
 #include "ros2s/runtime/nursery.h"
-#include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::device {
 namespace {
@@ -254,7 +254,13 @@ TEST(SimDisk, SecondFlushDoesNotRepairAFailedOne) {
     EXPECT_GT(lost, 0U);
 }
 
-Task<> crash_in_the_hook(Reactor& reactor, SimDisk& disk) {
+CO_TEST(SimDisk, CrashHappensAtTheChosenOperation, sim::World, world, 3) {
+    SimDisk disk(world.random(), {});
+    disk.set_hook([&](const SimOperation& operation) {
+        if (operation.index == 3) disk.power_loss();
+        return SimFault::none;
+    });
+    Reactor& reactor = world.core();
     auto device = co_await open(reactor, disk);
     for (uint64_t i = 0; i < 5; ++i) {
         Result<> result;
@@ -267,20 +273,13 @@ Task<> crash_in_the_hook(Reactor& reactor, SimDisk& disk) {
     auto block = filled(0);
     EXPECT_TRUE(co_await again->read(0, block.bytes()));
     co_await again->close();
-}
-TEST(SimDisk, CrashHappensAtTheChosenOperation) {
-    sim::World world(3);
-    SimDisk disk(world.random(), {});
-    disk.set_hook([&](const SimOperation& operation) {
-        if (operation.index == 3) disk.power_loss();
-        return SimFault::none;
-    });
-    world.run(crash_in_the_hook(world.core(), disk));
     // Frozen operations are not counted: 4 writes and the read.
     EXPECT_EQ(disk.operations(), 5U);
 }
 
-Task<> opened_twice(Reactor& reactor, SimDisk& disk) {
+CO_TEST(SimDevice, SecondOpeningIsRefused, sim::World, world, 1) {
+    SimDisk disk(world.random(), {});
+    Reactor& reactor = world.core();
     auto device = co_await open(reactor, disk);
     Report report;
     const auto second = co_await SimDevice::open(reactor, disk, report);
@@ -288,11 +287,6 @@ Task<> opened_twice(Reactor& reactor, SimDisk& disk) {
     co_await device->close();
     auto third = co_await open(reactor, disk);
     co_await third->close();
-}
-TEST(SimDevice, SecondOpeningIsRefused) {
-    sim::World world(1);
-    SimDisk disk(world.random(), {});
-    world.run(opened_twice(world.core(), disk));
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "ros2s/device/contract/contract.h"
 #include "ros2s/device/uring/file_device.h"
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 
 namespace ros2s::device {
 namespace {
@@ -16,13 +16,7 @@ class FileSetup final : public contract::Setup {
     // `place`: by default the working directory, because /tmp may not be on a disk.
     FileSetup(RingChoice ring, FileDeviceOptions options, const std::string& place = {})
         : options_(options), directory_(place + "ros2store-test-XXXXXX") {
-        Report report;
-        auto made = OsReactor::create({.ring = ring}, report);
-        if (!made) {
-            std::fprintf(stderr, "%s\n", report.text().c_str());
-            std::abort();
-        }
-        reactor_ = std::move(*made);
+        reactor_ = made_reactor({.ring = ring});
         if (mkdtemp(directory_.data()) == nullptr) std::abort();
         reactor_->run(create());
     }

@@ -54,8 +54,7 @@ class FileDevice final : public CountedDevice {
                                                                          FileDeviceOptions options,
                                                                          Report& report);
     ~FileDevice() override;
-    FileDevice(const FileDevice&) = delete;
-    FileDevice& operator=(const FileDevice&) = delete;
+    FileDevice& operator=(FileDevice&&) = delete;
 
     [[nodiscard]] const std::string& name() const noexcept override { return path_; }
     [[nodiscard]] std::string path() const override;

@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "ros2s/runtime/os_reactor.h"
+#include "ros2s/runtime/test_support/made_reactor.h"
 #include "write_cache.h"
 
 namespace ros2s::device {
@@ -29,16 +29,10 @@ class FileDeviceTest : public testing::Test {
         char name[] = "ros2store-test-XXXXXX";
         directory_ = mkdtemp(name);
         path_ = directory_ + "/device-0";
-        reactor_ = new_reactor();
+        reactor_ = made_reactor();
     }
     ~FileDeviceTest() override { std::filesystem::remove_all(directory_); }
 
-    static std::unique_ptr<OsReactor> new_reactor() {
-        Report report;
-        auto made = OsReactor::create({}, report);
-        EXPECT_TRUE(made) << report.text();
-        return std::move(*made);
-    }
     Result<> create(uint64_t size, Progress progress = {}, StopToken stop = {}) {
         report_ = {};
         return reactor_->run(
@@ -228,7 +222,7 @@ TEST_F(FileDeviceTest, BusyDeviceNamesItsOwner) {
     ASSERT_TRUE(create(mebibyte));
     Child owner([this] {
         // The child has a reactor of its own; ours does not work there.
-        auto reactor = new_reactor();
+        auto reactor = made_reactor();
         Report report;
         auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
         if (!device) _exit(1);
@@ -251,7 +245,7 @@ TEST_F(FileDeviceTest, ForkedChildDoesNotHoldTheLock) {
     ASSERT_EQ(pipe(child_pid_pipe), 0);
     // The owner opens the device, forks a child that stays alive, and is killed.
     Child owner([&] {
-        auto reactor = new_reactor();
+        auto reactor = made_reactor();
         Report report;
         auto device = reactor->run(FileDevice::open(*reactor, path_, {}, report));
         if (!device) _exit(1);
@@ -280,7 +274,7 @@ TEST_F(FileDeviceTest, HandleOnAnotherCoreSharesFileAndLock) {
     ASSERT_TRUE(create(mebibyte));
     auto first = open();
     ASSERT_TRUE(first) << report_.text();
-    const auto other = new_reactor();
+    const auto other = made_reactor();
     auto handle = (*first)->handle_on(*other);
     ASSERT_TRUE(handle);
     EXPECT_EQ((*handle)->name(), path_);

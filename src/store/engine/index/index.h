@@ -132,9 +132,7 @@ struct IndexPage {
 class Index {
   public:
     virtual ~Index() = default;
-    Index() = default;
-    Index(const Index&) = delete;
-    Index& operator=(const Index&) = delete;
+    Index& operator=(Index&&) = delete;
 
     // Errors of get and scan: io, corrupt, no_memory (the cache's budget), closed.
     [[nodiscard]] virtual Result<std::optional<std::string>> get(std::string_view key) = 0;

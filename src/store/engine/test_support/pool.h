@@ -2,6 +2,7 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include "ros2s/object/test_support/batch.h"
 #include "test_support/engine.h"
 
 namespace ros2s::engine {
@@ -33,11 +34,8 @@ struct PoolBench : Bench {
     }
     Task<Result<>> expect(uint64_t dkey, uint64_t blocks, uint8_t fill) {
         const AlignedBuffer buffer(blocks * block_bytes);
-        object::FetchItem item{.object = {1, 1},
-                               .dkey = object::Dkey::integer(dkey),
-                               .akey = {"a"},
-                               .extent = {0, buffer.size()},
-                               .window = object::Window::local(buffer.bytes())};
+        auto item =
+            object::fetch_item({1, 1}, object::Dkey::integer(dkey), {"a"}, 0, buffer.bytes());
         ROS2S_CO_TRY(co_await store->fetch(call, container, {&item, 1}));
         if (!item.status) co_return item.status;
         for (const std::byte b : buffer.bytes()) {

@@ -5,6 +5,7 @@
 #include "probe.h"
 #include "ros2s/object/lease_wait.h"
 #include "ros2s/object/leases.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::object::contract {
@@ -35,11 +36,7 @@ Task<LeaseNews> news_of(Probe& probe, Holder holder, std::vector<Lease> given_ba
 // Reads a value of the object with a lease. Returns its number.
 Task<uint64_t> read_leased(Probe& probe, Holder holder, ObjectId object = one) {
     std::byte value{};
-    FetchItem item{.object = object,
-                   .dkey = {"d"},
-                   .akey = {"a"},
-                   .extent = {0, 1},
-                   .window = Window::local(Bytes(&value, 1))};
+    auto item = object::fetch_item(object, {"d"}, {"a"}, 0, Bytes(&value, 1));
     Link link{.wants_lease = true};
     const auto done = co_await probe.store().fetch_chain(probe.call(), probe.container(), holder,
                                                          {&item, 1}, {&link, 1});
@@ -340,11 +337,7 @@ class CachingClient {
         Cached& kept = kept_[object];
         const auto before = std::pair(kept.changes, drops_);
         std::array<std::byte, 8> value{};
-        FetchItem item{.object = object_of(object),
-                       .dkey = {"d"},
-                       .akey = {"a"},
-                       .extent = {0, value.size()},
-                       .window = Window::local(Bytes(value))};
+        auto item = object::fetch_item(object_of(object), {"d"}, {"a"}, 0, Bytes(value));
         Link link{.wants_lease = true};
         const auto done = co_await probe_.store().fetch_chain(probe_.call(), probe_.container(),
                                                               self_, {&item, 1}, {&link, 1});

@@ -1,6 +1,7 @@
 // Pins: other holders cannot punch a pinned object under the condition `unpinned`. Only a holder
 // that has pinned an object can write to it under `pinned`.
 #include "probe.h"
+#include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::object::contract {
@@ -19,11 +20,8 @@ Holder holder(uint8_t number, uint64_t session = 0) {
 
 Task<Result<>> pin(Probe& probe, Holder by, AkeyAddress address) {
     std::string bytes(8, '?');
-    FetchItem item{.object = address.object,
-                   .dkey = {address.dkey},
-                   .akey = {address.akey},
-                   .extent = {0, bytes.size()},
-                   .window = Window::local(std::as_writable_bytes(std::span(bytes)))};
+    auto item = object::fetch_item(address.object, {address.dkey}, {address.akey}, 0,
+                                   std::as_writable_bytes(std::span(bytes)));
     ROS2S_CO_TRY(co_await probe.store().pin(probe.call(), probe.container(), by, item));
     if (item.status) EXPECT_EQ(bytes.substr(0, item.size), "record");
     co_return item.status;

@@ -20,6 +20,15 @@ struct AkeyAddress {
     friend auto operator<=>(const AkeyAddress&, const AkeyAddress&) = default;
 };
 
+// Fills the buffer from `offset` on.
+inline FetchItem fetch_item(ObjectId object, Dkey dkey, Akey akey, uint64_t offset, Bytes into) {
+    return {.object = object,
+            .dkey = std::move(dkey),
+            .akey = std::move(akey),
+            .extent = {offset, into.size()},
+            .window = Window::local(into)};
+}
+
 class Batch {
   public:
     Batch() = default;

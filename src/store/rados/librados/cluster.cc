@@ -78,8 +78,7 @@ class [[nodiscard]] Operation {
   public:
     Operation(const Librados& rados, ForeignPosts& posts, Submit submit)
         : rados_(rados), posts_(posts), submit_(std::move(submit)) {}
-    Operation(const Operation&) = delete;
-    Operation& operator=(const Operation&) = delete;
+    Operation& operator=(Operation&&) = delete;
     ~Operation() {
         if (completion_ != nullptr) rados_.aio_release(completion_);
     }

@@ -1,10 +1,18 @@
-// Opens a store on a simulated cluster.
+// A simulated cluster, and stores on it.
 #pragma once
 #include <gtest/gtest.h>
 
 #include "rados_store.h"
+#include "ros2s/rados/sim/sim_rados.h"
+#include "ros2s/runtime/sim/co_test.h"
 
 namespace ros2s::rados {
+
+struct RadosWorld {
+    sim::World world{1};
+    Reactor& reactor = world.core();
+    SimRados cluster{reactor};
+};
 
 inline RadosOptions without_replies() { return {.keeps_replies = false}; }
 

@@ -92,8 +92,7 @@ struct Rig {
         EXPECT_TRUE(world.run(source.prepare()));
     }
     ~Rig() { world.run(sessions.close_all()); }
-    Rig(const Rig&) = delete;
-    Rig& operator=(const Rig&) = delete;
+    Rig& operator=(Rig&&) = delete;
 
     sim::World world;
     object::MemoryStore store;

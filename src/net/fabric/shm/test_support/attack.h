@@ -42,9 +42,7 @@ struct Attacker {
     Bytes payload;
     std::unique_ptr<Endpoint> victim;
 
-    Attacker() = default;
-    Attacker(const Attacker&) = delete;
-    Attacker& operator=(const Attacker&) = delete;
+    Attacker& operator=(Attacker&&) = delete;
     ~Attacker();
     [[nodiscard]] ControlPage& page() const {
         return *reinterpret_cast<ControlPage*>(control.data());

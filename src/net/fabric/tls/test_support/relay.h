@@ -23,8 +23,7 @@ class Relay {
         if (listening) listening_ = std::move(*listening);
         EXPECT_TRUE(nursery_.try_spawn(run(*this)));
     }
-    Relay(const Relay&) = delete;
-    Relay& operator=(const Relay&) = delete;
+    Relay& operator=(Relay&&) = delete;
     [[nodiscard]] const std::string& address() const { return address_; }
     [[nodiscard]] const std::string& seen() const { return seen_; }
     Task<> close() {

@@ -33,8 +33,7 @@ class TestAuthority {
         if (!made) std::fprintf(stderr, "%s\n", report.text().c_str());
         ROS2S_CHECK(made);
     }
-    TestAuthority(const TestAuthority&) = delete;
-    TestAuthority& operator=(const TestAuthority&) = delete;
+    TestAuthority& operator=(TestAuthority&&) = delete;
     ~TestAuthority() { std::filesystem::remove_all(parent_); }
 
     [[nodiscard]] const std::string& directory() const { return directory_; }

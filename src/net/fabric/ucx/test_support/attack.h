@@ -54,8 +54,7 @@ struct AllUcx : UcxLibrary {
 class RawUcx {
   public:
     RawUcx();
-    RawUcx(const RawUcx&) = delete;
-    RawUcx& operator=(const RawUcx&) = delete;
+    RawUcx& operator=(RawUcx&&) = delete;
     ~RawUcx();
     [[nodiscard]] const AllUcx& ucx() const { return ucx_; }
     [[nodiscard]] ucp_context_h context() const { return context_; }

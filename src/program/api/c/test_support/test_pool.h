@@ -43,8 +43,7 @@ class Helper {
         if (pid_ > 0) wait();
         close(output_);
     }
-    Helper(const Helper&) = delete;
-    Helper& operator=(const Helper&) = delete;
+    Helper& operator=(Helper&&) = delete;
     [[nodiscard]] pid_t pid() const { return pid_; }
     // Up to the end of a line.
     [[nodiscard]] std::string read_line() const {
@@ -78,8 +77,7 @@ class TestPool {
         EXPECT_EQ(helper.wait(), 0);
     }
     ~TestPool() { std::filesystem::remove_all(parent_); }
-    TestPool(const TestPool&) = delete;
-    TestPool& operator=(const TestPool&) = delete;
+    TestPool& operator=(TestPool&&) = delete;
 
     [[nodiscard]] const std::string& directory() const { return directory_; }
     [[nodiscard]] std::string uri(const std::string& path = "") const {

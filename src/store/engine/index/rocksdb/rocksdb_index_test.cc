@@ -26,8 +26,7 @@ class TemporaryDirectory {
         ROS2S_CHECK(mkdtemp(name.data()) != nullptr);
         path_ = name;
     }
-    TemporaryDirectory(const TemporaryDirectory&) = delete;
-    TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+    TemporaryDirectory& operator=(TemporaryDirectory&&) = delete;
     ~TemporaryDirectory() { stdfs::remove_all(path_); }
     const stdfs::path& path() const { return path_; }
 

@@ -26,9 +26,7 @@ namespace ros2s::engine {
 
 class OrderedMapMedium {
   public:
-    OrderedMapMedium() = default;
-    OrderedMapMedium(const OrderedMapMedium&) = delete;
-    OrderedMapMedium& operator=(const OrderedMapMedium&) = delete;
+    OrderedMapMedium& operator=(OrderedMapMedium&&) = delete;
 
     // An index over the surviving state. The medium must outlive it.
     [[nodiscard]] std::unique_ptr<Index> open();

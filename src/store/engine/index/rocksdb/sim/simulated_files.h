@@ -42,8 +42,7 @@ class SimulatedFiles {
   public:
     SimulatedFiles();
     ~SimulatedFiles();
-    SimulatedFiles(const SimulatedFiles&) = delete;
-    SimulatedFiles& operator=(const SimulatedFiles&) = delete;
+    SimulatedFiles& operator=(SimulatedFiles&&) = delete;
 
     // The file system as it is now, with the directory "/" and everything in it. The Env may
     // outlive a crash, and this object.
