@@ -1,6 +1,6 @@
 // The contract of FileSystem over the host link, on the simulated network. Chunks and windows are
-// small, so payload goes both inline and through windows. Behind it is a Dfs, or a directory of
-// this machine.
+// small, so payload goes both inline and through windows. Behind it is a Dfs, in memory or on an
+// engine, or a directory of this machine.
 #include "ros2s/fs/contract/contract.h"
 
 #include <poll.h>
@@ -9,7 +9,7 @@
 
 #include "ros2s/cache/cached_file_system.h"
 #include "ros2s/foreign/local_fs.h"
-#include "test_support/link.h"
+#include "test_support/engine.h"
 
 namespace ros2s::hostlink {
 namespace {
@@ -41,8 +41,9 @@ class DirectorySource final : public session::FileSystemSource {
 
 constexpr uint64_t chunk_bytes = 64 << 10;
 
-// leased: a Dfs that lends leases to a cache at the host.
-enum class Behind : uint8_t { dfs, directory, leased };
+// leased: a Dfs that lends leases to a cache at the host. engine: a Dfs on an engine; small reads
+// go straight.
+enum class Behind : uint8_t { dfs, directory, leased, engine };
 
 class LinkSubject final : public fs::contract::Subject {
   public:
@@ -66,9 +67,11 @@ class LinkSubject final : public fs::contract::Subject {
   private:
     std::unique_ptr<session::FileSystemSource> source() {
         if (behind_ == Behind::directory) return std::make_unique<DirectorySource>(world_);
+        if (behind_ == Behind::engine) return std::make_unique<EngineSource>(engine_, chunk_bytes);
         return std::make_unique<DfsSource>(world_.core(), chunk_bytes, behind_ == Behind::leased);
     }
     Task<> start() {
+        if (behind_ == Behind::engine) co_await engine_.start();
         co_await dpu_.start();
         session::MountScope scope{.wants_leases = behind_ == Behind::leased};
         scope.users.may_make_devices = scope.users.may_set_ids = true;
@@ -85,10 +88,12 @@ class LinkSubject final : public fs::contract::Subject {
         cached_.reset();
         co_await host_.stop();
         co_await dpu_.stop();
+        if (behind_ == Behind::engine) co_await engine_.stop();
     }
     sim::World world_;
     fabric::sim::Network network_;
     const Behind behind_;
+    Engine engine_{world_, network_};
     Dpu dpu_;
     Host host_{dpu_, 1};
     std::unique_ptr<cache::CachedFileSystem> cached_;
@@ -97,6 +102,13 @@ class LinkSubject final : public fs::contract::Subject {
 const bool registered = fs::contract::register_contract(
     "HostLink", {.chunk_bytes = chunk_bytes, .property_runs = 10},
     [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::dfs); });
+
+const bool engine_registered = fs::contract::register_contract(
+    "StraightHostLink",
+    {.chunk_bytes = chunk_bytes,
+     .suites = {"Append", "Files", "Open", "Property"},
+     .property_runs = 10},
+    [](uint64_t seed) { return std::make_unique<LinkSubject>(seed, Behind::engine); });
 
 const bool leased_registered = fs::contract::register_contract(
     "LeasedHostLink", {.chunk_bytes = chunk_bytes, .property_runs = 10},

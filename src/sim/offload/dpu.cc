@@ -18,6 +18,13 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().fetch(call, container, items);
     }
+    bool post_fetch(const Call& call, ContainerId container, FetchItem& item,
+                    PostedFetch& fetch) override {
+        if (!dpu_.up_ || !dpu_.is_straight_) return false;
+        const bool is_posted = below().post_fetch(call, container, item, fetch);
+        if (is_posted) ++dpu_.straight_reads_;
+        return is_posted;
+    }
     Task<Result<Commit>> update(const Call& call, ContainerId container,
                                 const Transaction& transaction) override {
         if (!dpu_.up_) co_return fail(Code::closed);
@@ -82,6 +89,7 @@ Dpu::Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uin
       options_(options),
       process_(fmt::format("dpu {}", options.number)),
       client_process_(process_ + ", as a client"),
+      is_straight_(seed % 2 == 0),
       struck_(core_) {}
 Dpu::~Dpu() = default;
 
@@ -121,6 +129,7 @@ Task<> Dpu::serve() {
     ROS2S_CHECK(listening);
     server_ = std::move(*listening);
     gate_->add(*server_);
+    is_straight_ = !is_straight_;
     up_ = true;
 }
 

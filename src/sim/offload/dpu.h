@@ -57,6 +57,7 @@ class Dpu final : public session::FileSystemSource {
     [[nodiscard]] uint64_t strikes() const { return strikes_; }
     // Includes strikes.
     [[nodiscard]] uint64_t kills() const { return kills_; }
+    [[nodiscard]] uint64_t straight_reads() const { return straight_reads_; }
     [[nodiscard]] bool is_up() const { return up_; }
     [[nodiscard]] bool lends() const { return options_.lends; }
 
@@ -94,10 +95,12 @@ class Dpu final : public session::FileSystemSource {
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Server> server_;
     bool up_ = false;
+    bool is_straight_;  // small reads go straight: in every second life
     bool over_ = false;
     uint64_t strikes_ = 0;
     uint64_t kills_ = 0;
-    uint64_t until_strike_ = 0;  // updates until the next kill; 0: none is planned
+    uint64_t straight_reads_ = 0;  // that were begun
+    uint64_t until_strike_ = 0;    // updates until the next kill; 0: none is planned
     Event struck_;
 };
 

@@ -223,6 +223,7 @@ Task<> OffloadTrial::end() {
     for (const auto& dpu : dpus_) {
         dpu->stop();
         report_.dpu_kills += dpu->kills();
+        report_.straight_reads += dpu->straight_reads();
     }
     while (std::ranges::any_of(dpus_, [](const auto& dpu) { return dpu->is_up(); })) {
         co_await sleep_for(world_.core(), std::chrono::milliseconds(1));

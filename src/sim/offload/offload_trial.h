@@ -42,6 +42,7 @@ struct OffloadReport {
     uint64_t storage_strikes = 0;       // kills between commit and reply
     uint64_t device_errors = 0;         // that ended the storage server
     uint64_t dpu_kills = 0;
+    uint64_t straight_reads = 0;  // that were begun, in every second life of a DPU
     uint64_t clock_steps = 0;
     NetworkTrouble::Totals trouble;
     uint64_t requests_repeated = 0;  // sent again by a host's channel

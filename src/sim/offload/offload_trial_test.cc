@@ -32,7 +32,7 @@ class OffloadTrial : public testing::TestWithParam<size_t> {};  // number of DPU
 INSTANTIATE_TEST_SUITE_P(Dpus, OffloadTrial, testing::Values(1, 2));
 
 TEST_P(OffloadTrial, PathWithoutBugsPasses) {
-    uint64_t points = 0, kills = 0, clock_steps = 0, replayed = 0, trouble = 0;
+    uint64_t points = 0, kills = 0, clock_steps = 0, replayed = 0, trouble = 0, straight = 0;
     for (uint64_t seed = 1; seed <= 4; ++seed) {
         const OffloadReport report = run(seed, {.dpus = GetParam()}).report;
         for (const std::string& text : report.problems)
@@ -42,12 +42,14 @@ TEST_P(OffloadTrial, PathWithoutBugsPasses) {
         clock_steps += report.clock_steps;
         replayed += report.replayed;
         trouble += report.trouble.all();
+        straight += report.straight_reads;
     }
     EXPECT_GE(points, 48U);
     EXPECT_GT(kills, 4U);
     EXPECT_GT(clock_steps, 4U);
     EXPECT_GT(replayed, 0U);
     EXPECT_GT(trouble, 20U);
+    EXPECT_GT(straight, 4U);
 }
 
 TEST_P(OffloadTrial, HostsWithLeasesSeeNothingOld) {

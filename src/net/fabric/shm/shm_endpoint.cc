@@ -17,6 +17,9 @@ namespace {
 // Messages that one connection may receive in one turn of the loop. They are few, because their
 // requests begin only at the end of the turn.
 constexpr uint32_t messages_per_turn = 8;
+// A peer that sleeps within this time after a wake-up does not poll for as long as it could.
+constexpr Duration polls_at_least = std::chrono::microseconds(500);
+constexpr uint32_t gathered_turns_most = 4;
 
 // The rings follow the control page: to the server, to the client.
 Bytes ring_of(const Segment& control, const ShmHello& layout, bool to_server) {
@@ -288,6 +291,7 @@ bool ShmEndpoint::poll() noexcept {
         return true;
     }
     bool found = in_.available() > 0 && take(messages_per_turn, false);
+    const bool gathers = found && gathers_wakes() && ++gathered_turns_ < gathered_turns_most;
     if (alive() && (first() != nullptr || wants_answer_room())) {
         if (!out_.refresh()) {
             end(End::violation);
@@ -299,7 +303,7 @@ bool ShmEndpoint::poll() noexcept {
         }
     }
     found |= look_for_releases();
-    wake_peer();
+    if (!gathers) wake_peer();
     quiet_looks_ = found ? 0 : quiet_looks_ + 1;
     if (quiet_looks_ >= looks_until_armed) armed_ = arm();
     return found;
@@ -342,11 +346,16 @@ void ShmEndpoint::wrote_entry() noexcept {
     wrote_ = true;
     connections_.used();
     disarm();  // a reply may come soon
-    if (woken_early_) return;
+    if (woken_early_ || gathers_wakes()) return;
     const uint64_t wants = shared(peer_wants_.value).load(std::memory_order_relaxed);
     if ((wants & wants_entries) == 0) return;
     woken_early_ = true;
     wake_peer();
+}
+
+// Only a server: its loop goes on by itself.
+bool ShmEndpoint::gathers_wakes() const noexcept {
+    return initiates() && reactor_.turn_time() - woke_peer_at_ < polls_at_least;
 }
 
 // At most one byte for each sleep of the peer. A full socket has enough bytes to wake it.
@@ -357,8 +366,10 @@ void ShmEndpoint::wake_peer() noexcept {
     if ((wants & wake_for_) != 0) {
         shared(peer_wants_.value).store(0, std::memory_order_seq_cst);
         send_byte(wake_byte);
+        woke_peer_at_ = reactor_.turn_time();
     }
     wake_for_ = 0;
+    gathered_turns_ = 0;
 }
 
 void ShmEndpoint::on_end() noexcept {

@@ -13,6 +13,11 @@
 // which has a fence. It does so once in a turn, so that a peer that sleeps again after each entry
 // costs at most two wake-ups a turn.
 //
+// On a machine whose cores are busy, a peer sleeps again after a few entries instead of polling.
+// Each wake-up then costs both sides more than the entries do. A server notices such a peer: the
+// flag is up again soon after a wake-up. Then it gathers: it wakes the peer at the end of the turn,
+// or after four turns in which requests came.
+//
 //     writer                              sleeper
 //     entry, tail                         flag = entries
 //     flag up? wake_peer()                tail moved? does not sleep
@@ -22,9 +27,9 @@
 //
 // No wake-up is lost, whatever the load without a fence returns: it can only cause an early
 // wake_peer(). After every entry without a wake_peer(), wake_for_ is not 0, so poll() calls
-// wake_peer() in the next turn, and a core polls before it sleeps. There the store of the tail
-// precedes the fence and the load of the flag. The sleeper stores the flag and then loads the tail,
-// sequentially consistent. So one of the two sees the other.
+// wake_peer() in the next turn without new requests, and a core sleeps only after such a turn.
+// There the store of the tail precedes the fence and the load of the flag. The sleeper stores the
+// flag and then loads the tail, sequentially consistent. So one of the two sees the other.
 #pragma once
 #include <array>
 #include <expected>
@@ -278,6 +283,7 @@ class ShmEndpoint final : public MessageEndpoint {
     void disarm() noexcept;
     void hung_up() noexcept;
     void wrote_entry() noexcept;
+    [[nodiscard]] bool gathers_wakes() const noexcept;
     void wake_peer() noexcept;
     [[nodiscard]] ControlPage& page() const noexcept;
     [[nodiscard]] SharedWord& own(SharedWord& server, SharedWord& client) const noexcept {
@@ -296,6 +302,8 @@ class ShmEndpoint final : public MessageEndpoint {
     SharedWord& peer_wants_;
     uint64_t wake_for_ = 0;     // the events for the peer since wake_peer()
     bool woken_early_ = false;  // by wrote_entry(), in this turn
+    Time woke_peer_at_{};
+    uint32_t gathered_turns_ = 0;  // since wake_peer(): with requests, and without a wake-up
     // A connection without work in this many looks is armed instead: its peer wakes us.
     static constexpr uint32_t looks_until_armed = 4096;
     uint32_t quiet_looks_ = 0;

@@ -1,4 +1,5 @@
-// When a peer is woken: by the first entry after it went to sleep, once, and always.
+// When a peer is woken: by the first entry after it went to sleep, or at the end of the turn if it
+// was woken shortly before. Once, and always.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
@@ -17,6 +18,10 @@ size_t wake_ups(const Attacker& peer) {
 }
 SharedWord& peers_flag(const Attacker& peer) { return peer.page().client_wants; }
 void go_to_sleep(const Attacker& peer) { shared(peers_flag(peer).value).store(wants_entries); }
+// So long that it may have polled since it was woken.
+Task<> stay_awake(Stage& stage) {
+    (void)co_await sleep_for(stage.core(), std::chrono::milliseconds(1));
+}
 bool is_asleep(const Attacker& peer) { return shared(peers_flag(peer).value).load() != 0; }
 
 // A turn is the time between two yields: nothing else here suspends while there is room.
@@ -27,7 +32,7 @@ Task<> woken_by_the_first_entry(Stage& stage) {
     EXPECT_TRUE(co_await peer.victim->send(as_bytes("awake")));
     EXPECT_EQ(wake_ups(peer), 0U);
     for (int turns = 0; turns < 3; ++turns) {
-        co_await yield(stage.core());
+        co_await stay_awake(stage);
         go_to_sleep(peer);
         EXPECT_TRUE(co_await peer.victim->send(as_bytes("first")));
         EXPECT_EQ(wake_ups(peer), 1U);
@@ -48,6 +53,7 @@ Task<> woken_by_the_first_entry(Stage& stage) {
                      64);
     auto request = co_await peer.victim->receive();
     EXPECT_TRUE(request);
+    co_await stay_awake(stage);
     go_to_sleep(peer);
     EXPECT_TRUE(peer.victim->reply(*request, as_bytes("y")));
     EXPECT_EQ(wake_ups(peer), 1U);
@@ -56,6 +62,44 @@ Task<> woken_by_the_first_entry(Stage& stage) {
     co_await peer.victim->close();
 }
 TEST(ShmWake, FirstEntryWakesSleepingPeer) { Stage().run(woken_by_the_first_entry); }
+
+// The number of wake-ups by an entry in the turn after one that woke the peer.
+Task<size_t> wakes_by_entry_soon_after(Stage& stage, Attacker& peer) {
+    co_await stay_awake(stage);
+    go_to_sleep(peer);
+    EXPECT_TRUE(co_await peer.victim->send(as_bytes("first")));
+    EXPECT_EQ(wake_ups(peer), 1U);
+    co_await yield(stage.core());
+    go_to_sleep(peer);
+    EXPECT_TRUE(co_await peer.victim->send(as_bytes("soon after")));
+    co_return wake_ups(peer);
+}
+
+Task<> sleeps_again_at_once(Stage& stage) {
+    Attacker peer;
+    co_await attack(stage, peer, *stage.honest);
+    if (!peer.victim) co_return;
+    // On a busy machine the two turns may be far apart.
+    for (int tries = 0; co_await wakes_by_entry_soon_after(stage, peer) > 0; ++tries) {
+        EXPECT_LT(tries, 1000);
+        if (tries == 1000) break;
+    }
+    co_await yield(stage.core());
+    EXPECT_EQ(wake_ups(peer), 1U);
+
+    // Requests that come in each turn delay it only so long.
+    EXPECT_TRUE(co_await peer.victim->send(as_bytes("awake")));
+    go_to_sleep(peer);
+    for (int turn = 0; turn < 4; ++turn) {
+        peer.write_entry({.type = Packet::Type::message, .length = 1, .operation = 1},
+                         as_bytes("x"), 64);
+        co_await yield(stage.core());
+    }
+    EXPECT_EQ(wake_ups(peer), 1U);
+    peer.socket.reset();
+    co_await peer.victim->close();
+}
+TEST(ShmWake, PeerThatSleepsAgainAtOnceIsWokenAtTurnEnd) { Stage().run(sleeps_again_at_once); }
 
 // The writer's load without a fence may come too early to see the flag: the turn's end sees it.
 Task<> woken_at_the_end_of_the_turn(Stage& stage) {
