@@ -98,9 +98,13 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     }
     NodeLocks& locks = *state.locks;
     if (unlocks && is_whole(lock)) locks.lost.erase(owner);
-    if (unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty()) {
-        co_return std::nullopt;
-    }
+    const auto has_nothing = [&] {
+        return unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty();
+    };
+    if (unlocks) ++locks.unlocks;
+    const uint64_t unlocks_before = locks.unlocks;
+    // A call that locks may be under way, for a caller that has given it up.
+    if (has_nothing() && locks.turn.available() > 0) co_return std::nullopt;
     if (!unlocks && locks.lost.contains(owner)) co_return fail(Code::io);
     ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
     std::optional<SemaphoreHold> turn(std::in_place, locks.turn);
@@ -109,7 +113,10 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
         ROS2S_CO_TRY(co_await check_held(call, state));
         ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
         turn.emplace(locks.turn);
+        // It must not lock after an unlock that came later.
+        if (!unlocks && locks.unlocks != unlocks_before) co_return fail(Code::busy);
     }
+    if (has_nothing()) co_return std::nullopt;
     ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
     auto other = conflict(locks, lock);
