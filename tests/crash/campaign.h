@@ -2,6 +2,7 @@
 // enough of each kind, and the command that repeats a failed trial.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -44,6 +45,16 @@ class Distribution {
 
 // Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
 void say_on_abort(const std::string& replay);
+
+struct Detection {
+    uint64_t seed = 0;
+    std::string seen;
+};
+// Returns the first problem of a trial; empty: none.
+using RunTrial = std::function<std::string(uint64_t seed)>;
+// The first trial that fails. In a child process: what lacks a rule may well fail a CHECK.
+[[nodiscard]] std::optional<Detection> search_in_child(uint64_t from, uint64_t trials,
+                                                       const RunTrial& run);
 
 // The kernel need not zero buffers of a few hundred KiB each time. For disks of 128 MiB, of which
 // little is written, it should.

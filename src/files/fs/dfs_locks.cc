@@ -8,6 +8,7 @@
 #include "file_use.h"
 #include "lock_wait.h"
 #include "ros2s/object/locks.h"
+#include "ros2s/object/sharing_rules.h"
 
 namespace ros2s::fs {
 namespace {
@@ -178,6 +179,7 @@ Task<Result<>> DfsMount::restore_locks(const Call& call, NodeState& state) {
 
 // Without room for it, the next lock of the node restores.
 void DfsMount::restore_later(NodeState& state) {
+    if (!object::sharing_rules.restore_unknown) return state.locks->uncertain.clear();
     if (std::exchange(state.locks->restores, true)) return;
     ++state.pins;
     if (letting_go_.try_spawn(restore_in_time(*this, state))) return;
@@ -208,6 +210,7 @@ Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
 
 Task<> DfsMount::release_locks(OpenFile& file) {
     const auto owners = file.lock_owners;
+    if (!object::sharing_rules.end_with_handle) co_return;
     for (const LockOwner& owner : owners) {
         (void)co_await lock_file({.deadline = unpin_until_}, file, unlocked_by(owner),
                                  LockHow::now);
@@ -253,7 +256,7 @@ Task<Result<>> DfsMount::lose_locks(const Call& call, NodeState& state, LockOwne
 
 bool DfsMount::has_lost_lock(const OpenFile& file) {
     const NodeLocks* const locks = file.node.locks.get();
-    return locks != nullptr && !locks->lost.empty() &&
+    return locks != nullptr && !locks->lost.empty() && object::sharing_rules.fence_lost &&
            std::ranges::any_of(file.lock_owners,
                                [&](const LockOwner& owner) { return locks->lost.contains(owner); });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/base/quota.h"
+#include "sharing_rules.h"
 
 namespace ros2s::object {
 namespace {
@@ -106,8 +107,10 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             move(key, name, holder.session, now);
             return std::nullopt;
         }
-        if (!pins_.awaits(container, holder, now)) return fail(Code::stale);
-    } else if (request.lock.mode != LockMode::none &&
+        if (!pins_.awaits(container, holder, now) && sharing_rules.refuse_late_claims) {
+            return fail(Code::stale);
+        }
+    } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
                pins_.awaits_another(container, holder, now)) {
         return fail(Code::busy);
     }
@@ -135,7 +138,8 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
         }
     }
     drop_ended_of(key, [&](const Held& held) {
-        return !held.is_of(name, request.lock) && exclude_each_other(held.lock, request.lock);
+        return !held.is_of(name, request.lock) && exclude_each_other(held.lock, request.lock) &&
+               sharing_rules.forget_overtaken;
     });
     replace(key, holder, request.lock, own);
     return std::nullopt;
@@ -205,6 +209,7 @@ void LockTable::session_ended(uint64_t ended, Time now, Time until) {
     drop_ended(now);
     const auto session = sessions_.find(ended);
     if (session == sessions_.end() || session->second.until != Time::max()) return;
+    if (!sharing_rules.end_with_session) return;
     session->second.until = until;
     ended_.emplace(until, ended);
     drop_ended(now);
