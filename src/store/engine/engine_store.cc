@@ -307,7 +307,6 @@ Task<Result<uint64_t>> EngineStore::lease(const Call& call, object::ContainerId 
 void EngineStore::session_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
     const Time until = now + pool_->base->options.pin_grace;
-    pool_->locks.session_ended(session, now, until);
     pool_->pins.session_ended(session, now, until);
     pool_->holders.session_ended(session, now, until);
 }

@@ -107,7 +107,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             move(key, name, holder.session, now);
             return std::nullopt;
         }
-        if (!pins_.awaits(container, holder, now) && sharing_rules.refuse_late_claims) {
+        if (!pins_.may_claim(container, holder, now) && sharing_rules.refuse_late_claims) {
             return fail(Code::stale);
         }
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&

@@ -79,7 +79,7 @@ TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
     PinTable pins;
     LockTable locks(pins);
     const HolderName awaited[] = {name_of(here, mount(1))};
-    pins.await(awaited, start + 10s);
+    pins.await(awaited, {}, start + 10s);
     const Lock wanted = lock_of(LockMode::exclusive, 1, 0, 9);
     const auto ask = [&](uint8_t who, How how, Time now) {
         return locks.lock(here, mount(who), {.object = file, .lock = wanted, .how = how}, now);
@@ -95,7 +95,7 @@ TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
     PinTable pins;
     LockTable locks(pins);
     const HolderName awaited[] = {name_of(here, mount(1))};
-    pins.await(awaited, start + 10s);
+    pins.await(awaited, {}, start + 10s);
     const LockRequest claim{
         .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = How::claim};
     EXPECT_EQ(locks.lock(here, mount(1), claim, start + 10s), Answer(fail(Code::stale)));
