@@ -35,7 +35,6 @@ constexpr std::array named_rules = std::to_array<NamedRule>({
     {"holder-stops-first", &SharingRules::holder_stops_first},
     {"drop-before-answer", &SharingRules::drop_before_answer},
     {"no-grant-amid-change", &SharingRules::no_grant_amid_change},
-    {"await-former-holders", &SharingRules::await_former_holders},
     {"end-with-session", &SharingRules::end_with_session},
     {"end-with-handle", &SharingRules::end_with_handle},
     {"lose-with-server", &SharingRules::lose_with_server},

@@ -256,9 +256,7 @@ bool LeaseTable::awaits_another(ContainerId container, const Holder& holder) con
 }
 
 Result<> LeaseTable::admit(ContainerId container, const Transaction& transaction) {
-    if (sharing_rules.await_former_holders && awaits_another(container, transaction.holder)) {
-        return fail(Code::leased);
-    }
+    if (awaits_another(container, transaction.holder)) return fail(Code::leased);
     return ask(container, transaction);
 }
 

@@ -20,8 +20,6 @@ struct SharingRules {
     bool drop_before_answer = true;
     // No lease is granted while a change is between its check and its visibility.
     bool no_grant_amid_change = true;
-    // A store that was just opened admits no change while former holders may use leases.
-    bool await_former_holders = true;
 
     // ---- locks
     // Locks end with the session of their holder ...
