@@ -112,6 +112,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
         }
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
                pins_.awaits_another(container, holder, now)) {
+        counters_.held_off.add();
         return fail(Code::busy);
     }
     std::vector<Lock> own;
@@ -120,6 +121,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     }
     if (auto other = conflict(locks, name, request.lock)) {
         // Two that share the lock and both want it alone would wait for each other for ever.
+        if (request.how != LockRequest::How::test) counters_.refused.add();
         const bool ends = request.how == LockRequest::How::set && is_upgrade(own, request.lock);
         if (ends) replace(key, holder, request.lock, {});
         return other;
@@ -133,6 +135,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             drop_ended_of(key, [&](const Held& held) { return held.holder != name; });
         }
         if (const auto room = check_room(locks, holder, own.size() - had); !room) {
+            counters_.bounded.add();
             if (locks.empty()) objects_.erase(key);
             return fail(room.error());
         }

@@ -89,6 +89,8 @@ TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
     EXPECT_EQ(ask(1, How::claim, start), Answer());
     (void)pins.pinned_again(here, mount(1));
     EXPECT_TRUE(ask(2, How::set, start)->has_value());
+    EXPECT_EQ(locks.counters().held_off.value(), 1U);
+    EXPECT_EQ(locks.counters().refused.value(), 1U);
 }
 
 TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
@@ -176,6 +178,7 @@ TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {
     const size_t first = fill(1);
     EXPECT_LE(first, LockTable::locks_max / 2 + 1);
     EXPECT_GE(fill(2) - first, LockTable::locks_max / 4 - 1);
+    EXPECT_GT(locks.counters().bounded.value(), 0U);
 }
 
 }  // namespace
