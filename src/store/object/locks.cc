@@ -198,13 +198,16 @@ void LockTable::count(const Held& held, const Key& key, size_t locks) {
 void LockTable::discount(const Held& held, const Key& key, size_t locks) {
     const auto session = sessions_.find(held.session);
     const auto object = session->second.objects.find(key);
-    if ((object->second -= locks) == 0) session->second.objects.erase(object);
-    if ((session->second.locks -= locks) == 0) {
+    object->second -= locks;
+    if (object->second == 0) session->second.objects.erase(object);
+    session->second.locks -= locks;
+    if (session->second.locks == 0) {
         ended_.erase({session->second.until, session->first});
         sessions_.erase(session);
     }
     const auto owner = owners_.find(held.holder.owner);
-    if ((owner->second -= locks) == 0) owners_.erase(owner);
+    owner->second -= locks;
+    if (owner->second == 0) owners_.erase(owner);
     count_ -= locks;
 }
 
