@@ -9,7 +9,7 @@
 
 #include "lock_work.h"
 #include "network_trouble.h"
-#include "ros2s/sim/rig.h"
+#include "ros2s/sim/trial.h"
 
 namespace ros2s::sim {
 
