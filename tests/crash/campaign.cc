@@ -1,8 +1,10 @@
 #include "campaign.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <malloc.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -95,14 +97,13 @@ void say_seed(int) {
     (void)!write(STDERR_FILENO, aborted_at, std::strlen(aborted_at));
     _exit(134);
 }
+}  // namespace
 
-// Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
 void say_on_abort(const std::string& replay) {
     const auto end = fmt::format_to_n(aborted_at, sizeof aborted_at - 1, "replay: {}\n", replay);
     *end.out = '\0';
     signal(SIGABRT, say_seed);
 }
-}  // namespace
 
 Campaign::Campaign(std::string program, std::string usage, std::vector<Option> options)
     : program_(std::move(program)), usage_(std::move(usage)) {
@@ -166,6 +167,58 @@ int Campaign::finish(const std::vector<std::string>& lacking) const {
 void keep_memory() {
     mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
+namespace {
+// Runs in the child: prints each seed before its trial, and ends with the first trial that fails.
+[[noreturn]] void search_here(int out, uint64_t from, uint64_t trials, const RunTrial& run) {
+    dup2(out, STDERR_FILENO);  // where a failed CHECK says what it has found
+    for (uint64_t seed = from; seed < from + trials; ++seed) {
+        fmt::print(stderr, "\n{} ", seed);
+        const std::string problem = run(seed);
+        if (problem.empty()) continue;
+        fmt::print(stderr, "{}", problem);
+        _exit(0);
+    }
+    fmt::print(stderr, "\n");
+    _exit(0);
+}
+}  // namespace
+
+std::optional<Detection> search_in_child(uint64_t from, uint64_t trials, const RunTrial& run) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+    std::fflush(nullptr);
+    const pid_t child = fork();
+    if (child == 0) search_here(ends[1], from, trials, run);
+    close(ends[1]);
+    // "
+    // <seed> " for each trial. The output of the last trial follows its seed.
+    std::string said;
+    char buffer[4096];
+    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
+        said.append(buffer, static_cast<size_t>(n));
+    }
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    // A failed CHECK adds lines after the first.
+    const size_t please = said.find("\nThis is a bug");
+    if (please != std::string::npos) said.resize(please);
+    const size_t last = said.rfind('\n');
+    if (last == std::string::npos) return std::nullopt;
+    Detection found;
+    const char* begin = said.data() + last + 1;
+    const auto parsed = std::from_chars(begin, said.data() + said.size(), found.seed);
+    if (parsed.ec != std::errc()) return std::nullopt;
+    found.seen = said.substr(static_cast<size_t>(parsed.ptr + 1 - said.data()));
+    if (found.seen.empty()) found.seen = fmt::format("ended with status {}", status);
+    // A unity build has absolute paths.
+    if (found.seen.starts_with('/') || found.seen.starts_with('.')) {
+        const size_t path = found.seen.rfind("/src/");
+        if (path != std::string::npos) found.seen.erase(0, path + 1);
+    }
+    return found;
 }
 
 }  // namespace ros2s::sim

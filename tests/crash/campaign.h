@@ -60,6 +60,9 @@ class Distribution {
 // The value of an option; nothing if it is not a number.
 [[nodiscard]] std::optional<uint64_t> number(const std::string& text);
 
+// Prints how to repeat the trial if a failed CHECK ends the process. Valid until the next call.
+void say_on_abort(const std::string& replay);
+
 // An option of a campaign's command line, `--name value`.
 struct Option {
     std::string name;
@@ -124,6 +127,16 @@ class Campaign {
     std::vector<Option> options_{numeric("points", points_), numeric("seed", first_seed_, 0)};
     std::chrono::duration<double> duration_{};
 };
+
+struct Detection {
+    uint64_t seed = 0;
+    std::string seen;
+};
+// Returns the first problem of a trial; empty: none.
+using RunTrial = std::function<std::string(uint64_t seed)>;
+// The first trial that fails. In a child process: what lacks a rule may well fail a CHECK.
+[[nodiscard]] std::optional<Detection> search_in_child(uint64_t from, uint64_t trials,
+                                                       const RunTrial& run);
 
 // The kernel need not zero buffers of a few hundred KiB each time. For disks of 128 MiB, of which
 // little is written, it should.

@@ -4,13 +4,7 @@
 //     crash_rules --write docs/crash-rules.md   searches, and writes the table
 //     crash_rules --check docs/crash-rules.md   each rule is noticed, the intact engine is clean,
 //                                               and the table is of this engine, row by row
-//
-// The trials without a rule run in a child process: an engine without its rules may well fail a
-// CHECK.
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -49,61 +43,12 @@ std::string to_string(const SetUp& in) {
                        in.errors ? ", errors" : "", in.deferred ? ", deferred" : "");
 }
 
-struct Detection {
-    uint64_t seed = 0;
-    std::string seen;
-};
-
-// Runs in the child: prints each seed before its trial, and ends with the first trial that fails.
-[[noreturn]] void search_here(int out, const NamedRule& rule, const SetUp& in, uint64_t from,
-                              uint64_t trials) {
-    dup2(out, STDERR_FILENO);  // where a failed CHECK says what it has found
-    for (uint64_t seed = from; seed < from + trials; ++seed) {
-        fmt::print(stderr, "\n{} ", seed);
-        const TrialReport report = run(seed, in, &rule);
-        if (report.problems.empty()) continue;
-        fmt::print(stderr, "{}", report.problems.front());
-        _exit(0);
-    }
-    fmt::print(stderr, "\n");
-    _exit(0);
-}
-
 std::optional<Detection> search(const NamedRule& rule, const SetUp& in, uint64_t from,
                                 uint64_t trials) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
-    std::fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0) search_here(ends[1], rule, in, from, trials);
-    close(ends[1]);
-    // "
-    // <seed> " for each trial. The output of the last trial follows its seed.
-    std::string said;
-    char buffer[4096];
-    for (ssize_t n; (n = read(ends[0], buffer, sizeof buffer)) > 0;) {
-        said.append(buffer, static_cast<size_t>(n));
-    }
-    close(ends[0]);
-    int status = 0;
-    waitpid(child, &status, 0);
-    // A failed CHECK adds lines after the first.
-    const size_t please = said.find("\nThis is a bug");
-    if (please != std::string::npos) said.resize(please);
-    const size_t last = said.rfind('\n');
-    if (last == std::string::npos) return std::nullopt;
-    Detection found;
-    const char* begin = said.data() + last + 1;
-    const auto parsed = std::from_chars(begin, said.data() + said.size(), found.seed);
-    if (parsed.ec != std::errc()) return std::nullopt;
-    found.seen = said.substr(static_cast<size_t>(parsed.ptr + 1 - said.data()));
-    if (found.seen.empty()) found.seen = fmt::format("ended with status {}", status);
-    // A unity build has absolute paths.
-    if (found.seen.starts_with('/') || found.seen.starts_with('.')) {
-        const size_t path = found.seen.rfind("/src/");
-        if (path != std::string::npos) found.seen.erase(0, path + 1);
-    }
-    return found;
+    return search_in_child(from, trials, [&](uint64_t seed) {
+        const TrialReport report = run(seed, in, &rule);
+        return report.problems.empty() ? std::string() : report.problems.front();
+    });
 }
 
 // ---- the table -----------------------------------------------------------------------------

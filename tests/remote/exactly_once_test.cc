@@ -60,8 +60,9 @@ Task<Outcome> trial(sim::World& world, uint64_t seed, const Kind& kind,
     std::vector<Client> clients(hosts);
     for (uint64_t i = 0; i < hosts; ++i) {
         Client& one = clients[i];
-        one.host = std::make_unique<sim::StoreClient>(
-            world, network, server, fmt::format("host {}", i), Uuid::make(Secrets(random)));
+        one.host = std::make_unique<sim::StoreClient>(world, world.core(), network, server,
+                                                      fmt::format("host {}", i),
+                                                      Uuid::make(Secrets(random)));
         ROS2S_CHECK(co_await one.host->connect());
         one.verified = std::make_unique<client::VerifyingStore>(world.core(), one.host->store());
         Report report;

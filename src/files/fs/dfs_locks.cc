@@ -8,6 +8,7 @@
 #include "file_use.h"
 #include "lock_wait.h"
 #include "ros2s/object/locks.h"
+#include "ros2s/object/sharing_rules.h"
 
 namespace ros2s::fs {
 namespace {
@@ -98,9 +99,13 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     }
     NodeLocks& locks = *state.locks;
     if (unlocks && is_whole(lock)) locks.lost.erase(owner);
-    if (unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty()) {
-        co_return std::nullopt;
-    }
+    const auto has_nothing = [&] {
+        return unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty();
+    };
+    if (unlocks) ++locks.unlocks;
+    const uint64_t unlocks_before = locks.unlocks;
+    // A call that locks may be under way, for a caller that has given it up.
+    if (has_nothing() && locks.turn.available() > 0) co_return std::nullopt;
     if (!unlocks && locks.lost.contains(owner)) co_return fail(Code::io);
     ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
     std::optional<SemaphoreHold> turn(std::in_place, locks.turn);
@@ -109,7 +114,10 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
         ROS2S_CO_TRY(co_await check_held(call, state));
         ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
         turn.emplace(locks.turn);
+        // It must not lock after an unlock that came later.
+        if (!unlocks && locks.unlocks != unlocks_before) co_return fail(Code::busy);
     }
+    if (has_nothing()) co_return std::nullopt;
     ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
     auto other = conflict(locks, lock);
@@ -171,6 +179,7 @@ Task<Result<>> DfsMount::restore_locks(const Call& call, NodeState& state) {
 
 // Without room for it, the next lock of the node restores.
 void DfsMount::restore_later(NodeState& state) {
+    if (!object::sharing_rules.restore_unknown) return state.locks->uncertain.clear();
     if (std::exchange(state.locks->restores, true)) return;
     ++state.pins;
     if (letting_go_.try_spawn(restore_in_time(*this, state))) return;
@@ -201,6 +210,7 @@ Task<> DfsMount::restore_in_time(DfsMount& self, NodeState& state) {
 
 Task<> DfsMount::release_locks(OpenFile& file) {
     const auto owners = file.lock_owners;
+    if (!object::sharing_rules.end_with_handle) co_return;
     for (const LockOwner& owner : owners) {
         (void)co_await lock_file({.deadline = unpin_until_}, file, unlocked_by(owner),
                                  LockHow::now);
@@ -246,7 +256,7 @@ Task<Result<>> DfsMount::lose_locks(const Call& call, NodeState& state, LockOwne
 
 bool DfsMount::has_lost_lock(const OpenFile& file) {
     const NodeLocks* const locks = file.node.locks.get();
-    return locks != nullptr && !locks->lost.empty() &&
+    return locks != nullptr && !locks->lost.empty() && object::sharing_rules.fence_lost &&
            std::ranges::any_of(file.lock_owners,
                                [&](const LockOwner& owner) { return locks->lost.contains(owner); });
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ros2s/object/sharing_rules.h"
 #include "ros2s/runtime/nursery.h"
 
 namespace ros2s::fs {
@@ -58,7 +59,9 @@ void LeaseSet::make_room(uint64_t node) {
 }
 
 bool LeaseSet::take(uint64_t era, const Leased& lease) {
-    if (era == 0 || era != era_ || lease.number <= recalled_[bucket_of(lease.node)]) return false;
+    const bool is_older = lease.number <= recalled_[bucket_of(lease.node)];
+    if (era == 0 || era != era_) return false;
+    if (is_older && object::sharing_rules.drop_older_grants) return false;
     if (held_.size() >= leases_max && !held_.contains(lease.node)) make_room(lease.node);
     uint64_t& number = held_[lease.node];
     number = std::max(number, lease.number);
@@ -72,6 +75,7 @@ Task<> LeaseSet::recall(std::vector<Leased> leases) {
         const auto found = held_.find(each.node);
         if (found != held_.end() && found->second <= each.number) held_.erase(found);
     }
+    if (!object::sharing_rules.drop_before_answer) co_return;
     co_await tell(reactor_, observers_, &leases);
 }
 
@@ -104,7 +108,9 @@ Task<> LeaseSet::listen(LeaseServer& server, StopToken stop) {
         pause = shortest;
         if (begins) co_await begin(++beginnings);
         begins = false;
-        extend(beginnings, news.until);
+        const Duration took = reactor_.now() - sent;
+        extend(beginnings,
+               object::sharing_rules.count_from_sending ? news.until : news.until + took);
         if (!news.recalled.empty()) {
             co_await recall(std::move(news.recalled));
         } else {

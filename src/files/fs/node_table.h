@@ -36,6 +36,7 @@ struct NodeLocks {
     std::map<LockOwner, std::vector<object::Lock>> by_owner;
     std::vector<object::Lock> uncertain;  // it is unknown whether the store did these
     bool restores = false;                // restore_in_time() runs
+    uint64_t unlocks = 0;                 // calls that unlock, so far
     std::set<LockOwner> lost;             // those that have lost locks
     uint64_t losses = 0;
 };

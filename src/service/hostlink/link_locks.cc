@@ -6,6 +6,7 @@
 #include "link_ask.h"
 #include "ros2s/fs/lock_wait.h"
 #include "ros2s/object/locks.h"
+#include "ros2s/object/sharing_rules.h"
 
 namespace ros2s::hostlink {
 
@@ -53,7 +54,9 @@ Task<Result<std::optional<Lock>>> LinkClient::lock_once(const Call& call, fs::Fi
     if (!done && !opened(handle)) co_return done;
     end_refused_upgrade(node, lock, done);
     if (!done && fs::may_be_done(done.error())) {
-        (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
+        if (object::sharing_rules.restore_unknown) {
+            (void)closers_.try_spawn(restore_lock(*this, handle, node, lock));
+        }
     } else if (!done) {
         for (const Lock& each : before) set_own(node, each);
     }
@@ -126,7 +129,9 @@ void LinkClient::end_locks(const Open& file, bool are_lost) {
     if (!file.lock_owners.empty()) lock_waits_.lock_ends(file.node);
     for (const LockOwner& owner : file.lock_owners) {
         const bool had = locked_.erase({file.node, owner}) > 0;
-        if (had && are_lost) lost_.insert({file.node, owner});
+        if (had && are_lost && object::sharing_rules.lose_with_server) {
+            lost_.insert({file.node, owner});
+        }
         if (!are_lost) lost_.erase({file.node, owner});
     }
 }

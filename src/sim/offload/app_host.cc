@@ -4,8 +4,10 @@
 
 namespace ros2s::sim {
 
-AppHost::AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number)
-    : core_(world.core()),
+AppHost::AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number,
+                 int64_t clock_percent)
+    : world_(world),
+      core_(world.core(), clock_percent),
       network_(network),
       dpu_(dpu),
       process_(fmt::format("host {}", number)),
@@ -17,23 +19,48 @@ AppHost::AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t 
 AppHost::~AppHost() = default;
 
 Task<Result<std::string>> AppHost::take(Report& /*report*/) {
+    if (is_killed_) co_return fail(Code::denied);
+    if (network_.is_stalled(process_)) co_return fail(Code::disconnected);
     if (!dpu_.has(session_)) {
         ROS2S_CO_TRY_ASSIGN(session_, dpu_.open_session(client_));
     }
     co_return dpu_.issue_ticket(session_);
 }
 
+Task<> AppHost::reach_dpu() {
+    constexpr Duration pause = std::chrono::milliseconds(10);
+    // Faults may follow each other.
+    constexpr Duration patience = std::chrono::minutes(5);
+    while (!channel_) {
+        Report report;
+        auto channel = co_await rpc::Channel::open(
+            core_, *domain_, dpu_.process(), *this,
+            {.service = hostlink::file_service, .client = client_, .patience = patience}, report);
+        if (channel) channel_ = std::move(*channel);
+        if (!channel) co_await sleep_for(core_, pause);
+    }
+    while (true) {
+        if (const auto opened = dpu_.has(session_) ? session_ : dpu_.open_session(client_)) {
+            session_ = *opened;
+            const auto mounted = co_await dpu_.mount(*opened);
+            place_ = {.session = *opened, .mount = mounted.value_or(session::MountId{})};
+            if (mounted) co_return;
+        }
+        co_await sleep_for(core_, pause);
+    }
+}
+
+void AppHost::kill() {
+    is_killed_ = leaving_ = true;
+    network_.kill(process_);
+}
+
 Task<> AppHost::connect() {
-    Report report;
-    domain_ = network_.open_domain(core_, process_);
-    auto channel =
-        co_await rpc::Channel::open(core_, *domain_, dpu_.process(), *this,
-                                    {.service = hostlink::file_service, .client = client_}, report);
-    ROS2S_CHECK(channel);
-    channel_ = std::move(*channel);
-    const auto mounted = co_await dpu_.mount(session_);
-    ROS2S_CHECK(mounted);
-    place_ = {.session = session_, .mount = *mounted};
+    is_killed_ = leaving_ = false;
+    ++client_.bytes[1];
+    session_ = {};
+    domain_ = network_.open_domain(world_.core(), process_);
+    co_await reach_dpu();
     link_ = std::make_unique<hostlink::LinkClient>(
         core_, *channel_, *this,
         hostlink::LinkClient::Options{

@@ -15,11 +15,17 @@ namespace ros2s::sim {
 class AppHost final : public rpc::TicketSource, public session::MountLocator {
   public:
     // `number` is unique among all hosts.
-    AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number);
+    AppHost(World& world, fabric::sim::Network& network, Dpu& dpu, uint8_t number,
+            int64_t clock_percent = 100);
     ~AppHost() override;
-    // The DPU must be up, and the network must lose nothing meanwhile.
+    // Each time as another process. Returns when the DPU has mounted the container.
     Task<> connect();
     Task<> disconnect();
+    // Its process ends: nothing of it reaches the DPU any more. Its calls fail. disconnect()
+    // follows.
+    void kill();
+    [[nodiscard]] bool is_killed() const { return is_killed_; }
+    [[nodiscard]] Reactor& core() { return core_; }
     [[nodiscard]] fs::FileSystem& files() {
         return cached_ ? *cached_ : static_cast<fs::FileSystem&>(*link_);
     }
@@ -36,7 +42,9 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     [[nodiscard]] session::MountLocation location() const override { return place_; }
     Task<Result<>> moved(const Call& call, session::MountLocation from) override;
     static Task<> follow(AppHost& self);
+    Task<> reach_dpu();
 
+    World& world_;
     OwnClock core_;
     fabric::sim::Network& network_;
     Dpu& dpu_;
@@ -45,6 +53,7 @@ class AppHost final : public rpc::TicketSource, public session::MountLocator {
     session::SessionId session_{};
     session::MountLocation place_;
     bool leaving_ = false;
+    bool is_killed_ = false;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;
     std::unique_ptr<hostlink::LinkClient> link_;

@@ -52,7 +52,9 @@ class Dpu::Struck final : public ForwardingStore {
     Task<Result<>> fetch_chain(const Call& call, ContainerId container, const Holder& holder,
                                std::span<FetchItem> items, std::span<Link> links) override {
         if (!dpu_.up_) co_return fail(Code::closed);
-        co_return co_await below().fetch_chain(call, container, holder, items, links);
+        const auto done = co_await below().fetch_chain(call, container, holder, items, links);
+        co_await dpu_.be_late();
+        co_return done;
     }
     Task<Result<>> pin(const Call& call, ContainerId container, const Holder& holder,
                        FetchItem& item) override {
@@ -69,6 +71,14 @@ class Dpu::Struck final : public ForwardingStore {
         if (!dpu_.up_) co_return fail(Code::closed);
         co_return co_await below().listen(call, container, holder, listening);
     }
+    Task<Result<std::optional<Lock>>> lock(const Call& call, ContainerId container,
+                                           const Holder& holder,
+                                           const LockRequest& request) override {
+        if (!dpu_.up_) co_return fail(Code::denied);  // final: it does not ask again
+        auto done = co_await below().lock(call, container, holder, request);
+        co_await dpu_.be_late();
+        co_return done;
+    }
     Task<Result<bool>> pinned_again(const Call& call, ContainerId container,
                                     const Holder& holder) override {
         if (!dpu_.up_) co_return fail(Code::closed);
@@ -82,13 +92,14 @@ class Dpu::Struck final : public ForwardingStore {
 Dpu::Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
          DpuOptions options)
     : world_(world),
-      core_(world.core()),
+      core_(world.core(), options.clock_percent),
       network_(network),
       storage_(server),
       random_(seed),
       options_(options),
       process_(fmt::format("dpu {}", options.number)),
       client_process_(process_ + ", as a client"),
+      reaping_(core_, 1),
       is_straight_(seed % 2 == 0),
       struck_(core_) {}
 Dpu::~Dpu() = default;
@@ -96,7 +107,7 @@ Dpu::~Dpu() = default;
 // Each process is a new client instance.
 Task<bool> Dpu::reach_store() {
     while (!over_) {
-        engine_ = std::make_unique<StoreClient>(world_, network_, storage_, client_process_,
+        engine_ = std::make_unique<StoreClient>(world_, core_, network_, storage_, client_process_,
                                                 Uuid::make(Secrets(random_)));
         if (co_await engine_->connect()) co_return true;
         engine_.reset();
@@ -123,14 +134,35 @@ Task<> Dpu::serve() {
         std::make_unique<session::Mounts>(core_, *sessions_, *this, session::Mounts::Options{});
     gate_ = std::make_unique<session::SessionGate>(*sessions_, session::Purpose::link);
     link_ = std::make_unique<hostlink::LinkServer>(core_, *sessions_, *mounts_);
-    domain_ = network_.open_domain(core_, process_);
+    domain_ = network_.open_domain(world_.core(), process_);
     auto listening =
         co_await rpc::Server::listen(core_, *domain_, process_, *link_, *gate_, {}, report);
     ROS2S_CHECK(listening);
     server_ = std::move(*listening);
     gate_->add(*server_);
     is_straight_ = !is_straight_;
+    sessions_->watch(*this);
+    reaping_stop_.emplace();
+    if (options_.ends_sessions) co_await reaping_.spawn(sessions_->reap(reaping_stop_->token()));
     up_ = true;
+}
+
+Task<> Dpu::session_ending(session::Session& session) {
+    ++ends_[session.request.client];
+    co_return;
+}
+
+uint64_t Dpu::ends_of(const Uuid& host) const {
+    const auto found = ends_.find(host);
+    const uint64_t sessions = found == ends_.end() ? 0 : found->second;
+    const uint64_t at_storage = engine_ ? storage_.ends_of(engine_->client()) : 0;
+    return (kills_ << 32) + sessions + at_storage;
+}
+
+Task<> Dpu::be_late() {
+    if (options_.late_most == Duration{} || !random_.one_in(4)) co_return;
+    const auto most = static_cast<uint64_t>(options_.late_most.count());
+    co_await sleep_for(core_, Duration(random_.below(most)));
 }
 
 // Nothing of a killed DPU reaches the engine: its store and its connection are closed.
@@ -138,7 +170,10 @@ Task<> Dpu::halt() {
     up_ = false;
     engine_->refuse();
     network_.kill(client_process_);
+    reaping_stop_->request_stop();
+    co_await reaping_.join();
     co_await sessions_->close_all();
+    sessions_->unwatch(*this);
     gate_->remove(*server_);
     co_await server_->close();
     server_.reset();

@@ -5,7 +5,9 @@
 //
 // Plain calls replace the control plane; a killed DPU does not answer them.
 #pragma once
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "own_clock.h"
@@ -21,11 +23,15 @@ struct DpuOptions {
     uint64_t strikes = 15;                             // after this many it is left alone
     uint64_t strike_within = 8;                        // within this many updates
     Duration orphan_grace = std::chrono::seconds(60);  // fs::DfsOptions
-    bool passes_names = true;  // false: the store does not get the hosts' names of updates
-    bool lends = false;        // leases to its hosts
+    bool passes_names = true;    // false: the store does not get the hosts' names of updates
+    bool lends = false;          // leases to its hosts
+    bool ends_sessions = false;  // of hosts that have been away for long
+    int64_t clock_percent = 100;
+    // Some answers of the store come later by up to this, after others that were sent later.
+    Duration late_most{};
 };
 
-class Dpu final : public session::FileSystemSource {
+class Dpu final : public session::FileSystemSource, private session::SessionWatcher {
   public:
     Dpu(World& world, fabric::sim::Network& network, StorageServer& server, uint64_t seed,
         DpuOptions options);
@@ -60,6 +66,9 @@ class Dpu final : public session::FileSystemSource {
     [[nodiscard]] uint64_t straight_reads() const { return straight_reads_; }
     [[nodiscard]] bool is_up() const { return up_; }
     [[nodiscard]] bool lends() const { return options_.lends; }
+    // Changes when what a host had here ends without it: with the DPU, with the host's session, or
+    // with the DPU's session at the storage server.
+    [[nodiscard]] uint64_t ends_of(const Uuid& host) const;
 
   private:
     class Struck;
@@ -70,6 +79,8 @@ class Dpu final : public session::FileSystemSource {
     enum class Moment : uint8_t { none, before, after };
     Moment next_moment();
     void strike();
+    Task<> session_ending(session::Session& session) override;
+    Task<> be_late();
     Task<Result<std::unique_ptr<fs::FileSystem>>> open(const Call& call,
                                                        const session::MountedContainer& which,
                                                        Report& report) override;
@@ -94,6 +105,9 @@ class Dpu final : public session::FileSystemSource {
     std::unique_ptr<hostlink::LinkServer> link_;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Server> server_;
+    std::optional<StopSource> reaping_stop_;
+    Nursery reaping_;
+    std::map<Uuid, uint64_t> ends_;  // of sessions, by host
     bool up_ = false;
     bool is_straight_;  // small reads go straight: in every second life
     bool over_ = false;

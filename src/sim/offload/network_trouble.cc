@@ -8,6 +8,8 @@ NetworkTrouble::Totals& NetworkTrouble::Totals::operator+=(const Totals& other) 
     stalled += other.stalled;
     lossy += other.lossy;
     slow += other.slow;
+    late += other.late;
+    flapping += other.flapping;
     return *this;
 }
 
@@ -24,6 +26,7 @@ Task<> NetworkTrouble::pass(Duration most) {
 
 Task<> NetworkTrouble::make_one() {
     const std::string& process = processes_[random_.below(processes_.size())];
+    if (latest_ > Duration{} && random_.one_in(2)) co_return co_await make_worse(process);
     switch (random_.below(5)) {
         case 0:
             ++totals_.lost;
@@ -52,6 +55,23 @@ Task<> NetworkTrouble::make_one() {
             co_await pass(longest_);
             network_.set_model({});
             break;
+    }
+}
+
+Task<> NetworkTrouble::make_worse(const std::string& process) {
+    const Time until = reactor_.now() + Duration(random_.below(2 * longest_.count()));
+    if (random_.one_in(4)) {
+        ++totals_.late;
+        network_.set_model({.delay_most = latest_});
+        co_await sleep_until(reactor_, until);
+        co_return network_.set_model({});
+    }
+    ++totals_.flapping;
+    while (reactor_.now() < until) {
+        network_.stall(process, true);
+        co_await pass(2 * latest_);
+        network_.stall(process, false);
+        co_await sleep_for(reactor_, std::chrono::milliseconds(1));
     }
 }
 

@@ -292,7 +292,8 @@ Task<> OffloadTrial::client(OffloadTrial& self, size_t number, Random random) {
     while (done && !self.over_ && !self.is_condemned()) {
         co_await pause(self, random, self.pace_.operations);
         if (self.options_.leases && !random.one_in(4)) {
-            done = co_await self.versioned_.step(files, random);
+            done =
+                co_await self.versioned_.step(files, random.below(VersionedFiles::count), random);
             self.note(number, "versioned", done);
         } else if (random.one_in(2)) {
             done = co_await directory.step();

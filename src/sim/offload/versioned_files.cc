@@ -29,9 +29,12 @@ Task<Result<>> VersionedFiles::prepare(fs::FileSystem& files) {
     co_return Result<>{};
 }
 
-Task<Result<>> VersionedFiles::step(fs::FileSystem& files, Random& random) {
-    const size_t index = random.below(files_.size());
+Task<Result<>> VersionedFiles::step(fs::FileSystem& files, size_t index, Random& random) {
     if (random.one_in(5)) co_return co_await change(files, index);
+    co_return co_await look_often(files, index, random);
+}
+
+Task<Result<>> VersionedFiles::look_often(fs::FileSystem& files, size_t index, Random& random) {
     for (size_t i = 0; i < looks_in_a_row; ++i) {
         ROS2S_CO_TRY(co_await look(files, index));
         co_await sleep_for(reactor_,

@@ -20,8 +20,10 @@ class VersionedFiles {
     explicit VersionedFiles(Reactor& reactor) : reactor_(reactor) {}
     // Makes the files, before any client works.
     Task<Result<>> prepare(fs::FileSystem& files);
+    static constexpr size_t count = 8;
     // A change, or some looks. Errors: those of the file system.
-    Task<Result<>> step(fs::FileSystem& files, Random& random);
+    Task<Result<>> step(fs::FileSystem& files, size_t index, Random& random);
+    Task<Result<>> look_often(fs::FileSystem& files, size_t index, Random& random);
     [[nodiscard]] const std::vector<std::string>& problems() const { return problems_; }
     [[nodiscard]] uint64_t looks() const { return looks_; }
 
@@ -46,7 +48,7 @@ class VersionedFiles {
     }
 
     Reactor& reactor_;
-    std::array<File, 4> files_;
+    std::array<File, count> files_;
     uint64_t looks_ = 0;
     std::vector<std::string> problems_;
 };

@@ -74,6 +74,7 @@ StorageServer::StorageServer(World& world, fabric::sim::Network& network, Rig& r
       rig_(rig),
       random_(seed),
       options_(std::move(options)),
+      reaping_(world.core(), 1),
       struck_(world.core()) {
     rig_.on_crash([this] { fall(); });
 }
@@ -130,6 +131,7 @@ Task<bool> StorageServer::open_rig() {
 
 Task<bool> StorageServer::start() {
     if (!co_await open_rig()) co_return false;
+    starts_.push_back(world_.now());
     co_await serve();
     arm_rig(false);
     co_return true;
@@ -151,12 +153,25 @@ Task<> StorageServer::serve() {
     ROS2S_CHECK(listening);
     server_ = std::move(*listening);
     gate_->add(*server_);
+    sessions_->watch(*this);
+    reaping_stop_.emplace();
+    if (options_.ends_sessions) co_await reaping_.spawn(sessions_->reap(reaping_stop_->token()));
     up_ = true;
+}
+
+// A store that is killed does not hear of it.
+Task<> StorageServer::session_ending(session::Session& session) {
+    if (!up_) co_return;
+    ++ends_[session.request.client];
+    service_->session_ended(session.id.value);
 }
 
 Task<> StorageServer::halt() {
     up_ = false;
+    reaping_stop_->request_stop();
+    co_await reaping_.join();
     co_await sessions_->close_all();
+    sessions_->unwatch(*this);
     gate_->remove(*server_);
     co_await server_->close();
     server_.reset();
@@ -207,13 +222,18 @@ void StorageServer::committed() {
     strike();
 }
 
+void StorageServer::kill() {
+    if (!up_) return;
+    striking_ = true;
+    rig_.crash(random_.one_in(2) ? CrashKind::power : CrashKind::process);
+    striking_ = false;
+}
+
 // No client learns of the error.
 void StorageServer::failed() {
     if (!up_ || !rig_.failing()) return;
     ++device_errors_;
-    striking_ = true;
-    rig_.crash(random_.one_in(2) ? CrashKind::power : CrashKind::process);
-    striking_ = false;
+    kill();
 }
 
 // No client knows of the update that was just committed.
@@ -235,12 +255,16 @@ void StorageServer::fall() {
     struck_.wake_all();
 }
 
-Task<Result<std::string>> StorageServer::issue_ticket(Uuid client) {
-    if (!up_) co_return fail(Code::disconnected);
-    ROS2S_CO_TRY_ASSIGN(const session::SessionUse use,
-                        sessions_->open({.subject = "host", .client = client, .pool = "pool"}));
-    ROS2S_CO_TRY_ASSIGN(const session::IssuedTicket issued, sessions_->issue_ticket(*use));
-    co_return std::string(issued.ticket.view());
+Result<std::string> StorageServer::issue_ticket(Uuid client, session::SessionId& session) {
+    if (!up_) return fail(Code::disconnected);
+    if (!sessions_->use(session)) {
+        ROS2S_TRY_ASSIGN(const session::SessionUse opened,
+                         sessions_->open({.subject = "host", .client = client, .pool = "pool"}));
+        session = opened->id;
+    }
+    ROS2S_TRY_ASSIGN(const session::SessionUse use, sessions_->use(session));
+    ROS2S_TRY_ASSIGN(const session::IssuedTicket issued, sessions_->issue_ticket(*use));
+    return std::string(issued.ticket.view());
 }
 
 }  // namespace ros2s::sim

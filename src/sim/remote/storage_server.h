@@ -6,7 +6,9 @@
 // Plain calls replace the control plane; a server that is down does not answer them. World, network
 // and rig outlive it.
 #pragma once
+#include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,7 +17,9 @@
 #include "ros2s/fabric/sim/network.h"
 #include "ros2s/remote/store_server.h"
 #include "ros2s/rpc/server.h"
+#include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/sim/world.h"
+#include "ros2s/runtime/stop.h"
 #include "ros2s/session/gate.h"
 #include "ros2s/sim/rig.h"
 
@@ -26,20 +30,21 @@ struct StorageServerOptions {
     // updates of the previous one.
     uint64_t strikes = 20;
     uint64_t strike_within = 8;
-    bool keeps_replies = true;  // false: the store forgets update names; the test must detect that
+    bool ends_sessions = false;  // of clients that have been away for long
+    bool keeps_replies = true;   // false: the store forgets update names; the test must detect that
     // Called at each opening, with true for the opening itself and false for the work that follows:
     // returns where the rig is to crash.
     std::function<std::optional<CrashPlan>(bool in_recovery)> next_crash;
 };
 
-class StorageServer {
+class StorageServer final : private session::SessionWatcher {
   public:
     // Its name for the network's faults, and its address.
     static constexpr const char* process = "storage";
 
     StorageServer(World& world, fabric::sim::Network& network, Rig& rig, uint64_t seed,
                   StorageServerOptions options);
-    ~StorageServer();
+    ~StorageServer() override;
 
     // Creates a pool with one container, "c", that has an empty file system.
     Task<> make();
@@ -50,12 +55,15 @@ class StorageServer {
     Task<> halt();
     // Begins to kill the server at random moments.
     void arm();
+    // Kills it now, unless it is down.
+    void kill();
     // Restarts after each end, until stop().
     static Task<> keep_running(StorageServer& self);
     // From now on there are no crashes.
     void calm();
     void stop();
 
+    [[nodiscard]] bool is_up() const { return up_; }
     [[nodiscard]] object::ContainerId container() const { return container_; }
     // The store itself, without the network. Only while the server runs.
     [[nodiscard]] object::ObjectStore& store() { return *opened_; }
@@ -69,8 +77,19 @@ class StorageServer {
     [[nodiscard]] uint64_t replayed() const {
         return replayed_ + (service_ ? service_->metrics().replayed.value() : 0);
     }
-    // Replaces the control plane. Errors: disconnected while it is down.
-    Task<Result<std::string>> issue_ticket(Uuid client);
+    // How often a session of the client has ended here.
+    [[nodiscard]] uint64_t ends_of(const Uuid& client) const {
+        const auto found = ends_.find(client);
+        return found == ends_.end() ? 0 : found->second;
+    }
+    // How often it was started, this time ago or before.
+    [[nodiscard]] uint64_t starts_before(Duration ago) const {
+        return static_cast<uint64_t>(
+            std::ranges::count_if(starts_, [&](Time each) { return each + ago <= world_.now(); }));
+    }
+    // Replaces the control plane. Opens the client's session if it has none, or it has ended.
+    // Errors: disconnected while it is down.
+    Result<std::string> issue_ticket(Uuid client, session::SessionId& session);
 
   private:
     class Struck;
@@ -83,6 +102,7 @@ class StorageServer {
     void failed();
     void strike();
     void fall();
+    Task<> session_ending(session::Session& session) override;
 
     World& world_;
     fabric::sim::Network& network_;
@@ -96,6 +116,8 @@ class StorageServer {
     std::unique_ptr<session::TicketTable> tickets_;
     std::unique_ptr<session::SessionTable> sessions_;
     std::unique_ptr<session::SessionGate> gate_;
+    std::optional<StopSource> reaping_stop_;
+    Nursery reaping_;
     std::unique_ptr<remote::StoreServer> service_;
     std::unique_ptr<rpc::Server> server_;
     bool up_ = false;
@@ -108,6 +130,8 @@ class StorageServer {
     bool striking_ = false;      // the rig crashes now because of a kill
     std::vector<CrashPoint> points_;
     std::vector<std::string> problems_;
+    std::map<Uuid, uint64_t> ends_;
+    std::vector<Time> starts_;
     Event struck_;
 };
 

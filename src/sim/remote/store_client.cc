@@ -2,9 +2,10 @@
 
 namespace ros2s::sim {
 
-StoreClient::StoreClient(World& world, fabric::sim::Network& network, StorageServer& server,
-                         std::string process, Uuid client)
+StoreClient::StoreClient(World& world, Reactor& core, fabric::sim::Network& network,
+                         StorageServer& server, std::string process, Uuid client)
     : world_(world),
+      core_(core),
       network_(network),
       server_(server),
       process_(std::move(process)),
@@ -13,7 +14,8 @@ StoreClient::~StoreClient() = default;
 
 Task<Result<std::string>> StoreClient::take(Report& /*report*/) {
     if (refused_) co_return fail(Code::denied);
-    co_return co_await server_.issue_ticket(client_);
+    if (network_.is_stalled(process_)) co_return fail(Code::disconnected);
+    co_return server_.issue_ticket(client_, session_);
 }
 
 Task<Result<>> StoreClient::connect() {
@@ -24,11 +26,14 @@ Task<Result<>> StoreClient::connect() {
 }
 
 Task<Result<>> StoreClient::open_store() {
+    // Faults may follow each other.
+    constexpr Duration patience = std::chrono::minutes(5);
     Report report;
-    ROS2S_CO_TRY_ASSIGN(channel_,
-                        co_await rpc::Channel::open(
-                            world_.core(), *domain_, StorageServer::process, *this,
-                            {.service = remote::object_service, .client = client_}, report));
+    ROS2S_CO_TRY_ASSIGN(
+        channel_,
+        co_await rpc::Channel::open(
+            core_, *domain_, StorageServer::process, *this,
+            {.service = remote::object_service, .client = client_, .patience = patience}, report));
     ROS2S_CO_TRY_ASSIGN(store_, co_await remote::RemoteStore::open({}, *channel_, report));
     co_return Result<>{};
 }

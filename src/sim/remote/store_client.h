@@ -12,7 +12,8 @@ namespace ros2s::sim {
 class StoreClient final : private rpc::TicketSource {
   public:
     // `process` is its name for the network's faults; `client` is its client instance.
-    StoreClient(World& world, fabric::sim::Network& network, StorageServer& server,
+    // `core`: with the clock of its machine.
+    StoreClient(World& world, Reactor& core, fabric::sim::Network& network, StorageServer& server,
                 std::string process, Uuid client);
     ~StoreClient() override;
     // Errors: those of rpc::Channel::open() and RemoteStore::open(). After an error nothing remains
@@ -29,10 +30,12 @@ class StoreClient final : private rpc::TicketSource {
     Task<Result<std::string>> take(Report& report) override;
     Task<Result<>> open_store();
     World& world_;
+    Reactor& core_;
     fabric::sim::Network& network_;
     StorageServer& server_;
     const std::string process_;
     const Uuid client_;
+    session::SessionId session_{};
     bool refused_ = false;
     std::unique_ptr<fabric::Domain> domain_;
     std::unique_ptr<rpc::Channel> channel_;

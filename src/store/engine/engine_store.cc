@@ -362,7 +362,6 @@ Task<Result<uint64_t>> EngineStore::lease(const Call& call, object::ContainerId 
 void EngineStore::session_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
     const Time until = now + pool_->base->options.pin_grace;
-    pool_->locks.session_ended(session, now, until);
     pool_->pins.session_ended(session, now, until);
     pool_->holders.session_ended(session, now, until);
 }
@@ -421,6 +420,14 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     visit("ros2store_engine_pins", "Open files that mounts have pinned.", pool_->pins.count());
     visit("ros2store_engine_locks", "Locks by fcntl and flock that mounts have.",
           pool_->locks.count());
+    const object::LockTable::Counters& of_locks = pool_->locks.counters();
+    counter("ros2store_engine_lock_refused_total",
+            "Calls for locks with another lock in the way; one that waits asks again.",
+            of_locks.refused);
+    counter("ros2store_engine_lock_held_off_total",
+            "Calls for locks after a start, before former holders have claimed theirs.",
+            of_locks.held_off);
+    counter("ros2store_engine_lock_bounded_total", "Locks that a bound refused.", of_locks.bounded);
     visit("ros2store_engine_leases", "Nodes that mounts may keep in their caches.",
           pool_->leases.count());
     visit("ros2store_engine_lease_holders", "Mounts that listen for recalls of leases.",

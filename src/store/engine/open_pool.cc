@@ -13,7 +13,7 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
                    base->state, base->journal, committer, base->superblock.pool,
                    base->superblock.checkpoint_first, recovered.checkpoint_number),
       leases(base->env.reactor, pins),
-      holders(base->env, base->options, pins),
+      holders(base->env, base->options, pins, locks),
       reader(base->cores, base->state, base->publisher, pins, locks, leases, holders),
       lister(base->cores, base->state),
       caches(base->cores, base->state, reader, lister, base->options.caches_share()),

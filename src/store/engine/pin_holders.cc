@@ -12,6 +12,9 @@ using object::HolderName;
 namespace {
 
 constexpr std::string_view first_line = "ros2store pins 1\n";
+constexpr std::string_view first_line_with_ended = "ros2store pins 2\n";
+constexpr std::string_view ended_line = "ended\n";
+static_assert(first_line.size() == first_line_with_ended.size());
 constexpr size_t uuid_characters = 36;
 constexpr size_t line_characters = 3 * (uuid_characters + 1);
 
@@ -19,41 +22,64 @@ std::string last_line(std::string_view text) {
     return fmt::format("crc {:08x}\n", crc32c(as_bytes(text)));
 }
 
-}  // namespace
-
-std::string encode_pin_list(const std::vector<HolderName>& holders) {
-    std::string text(first_line);
-    text.reserve(first_line.size() + line_characters * (holders.size() + 1));
+void add_lines(std::string& text, const std::vector<HolderName>& holders) {
     for (const HolderName& each : holders) {
         text += each.container.uuid.to_string() + ' ' + each.owner.to_string() + ' ' +
                 each.client.to_string() + '\n';
     }
+}
+
+// False: these are no lines of holders.
+bool read_lines(std::string_view lines, std::vector<HolderName>& holders) {
+    if (lines.size() % line_characters != 0) return false;
+    for (; !lines.empty(); lines.remove_prefix(line_characters)) {
+        const auto part = [&](size_t number) {
+            return Uuid::parse(lines.substr(number * (uuid_characters + 1), uuid_characters));
+        };
+        const auto container = part(0), owner = part(1), client = part(2);
+        if (!container || !owner || !client) return false;
+        holders.push_back({{*container}, *owner, *client});
+    }
+    return true;
+}
+
+}  // namespace
+
+std::string encode_pin_list(const std::vector<HolderName>& holders,
+                            const std::vector<HolderName>& ended) {
+    std::string text(ended.empty() ? first_line : first_line_with_ended);
+    text.reserve(first_line.size() + line_characters * (holders.size() + ended.size() + 1));
+    add_lines(text, holders);
+    if (!ended.empty()) text += ended_line;
+    add_lines(text, ended);
     return text + last_line(text);
 }
 
-std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text) {
+std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text,
+                                                       std::vector<HolderName>* ended) {
     const size_t end = last_line({}).size();
-    if (text.size() < first_line.size() + end || !text.starts_with(first_line)) return {};
+    const bool has_ended = text.starts_with(first_line_with_ended);
+    if (text.size() < first_line.size() + end) return {};
+    if (!has_ended && !text.starts_with(first_line)) return {};
     const std::string_view lines = text.substr(0, text.size() - end);
     if (text.substr(lines.size()) != last_line(lines)) return {};
-    std::string_view rest = lines.substr(first_line.size());
-    if (rest.size() % line_characters != 0) return {};
-    if (rest.size() / line_characters > pin_list_holders_max) return {};
-    std::vector<HolderName> holders;
-    for (; !rest.empty(); rest.remove_prefix(line_characters)) {
-        const auto part = [&](size_t number) {
-            return Uuid::parse(rest.substr(number * (uuid_characters + 1), uuid_characters));
-        };
-        const auto container = part(0), owner = part(1), client = part(2);
-        if (!container || !owner || !client) return {};
-        holders.push_back({{*container}, *owner, *client});
-    }
+    const std::string_view all = lines.substr(first_line.size());
+    if (all.size() / line_characters > pin_list_holders_max) return {};
+    const size_t border = has_ended ? all.find(ended_line) : all.size();
+    if (border == all.npos) return {};
+    std::vector<HolderName> holders, over;
+    if (!read_lines(all.substr(0, border), holders)) return {};
+    if (has_ended && !read_lines(all.substr(border + ended_line.size()), over)) return {};
+    holders.insert(holders.end(), over.begin(), over.end());
+    if (ended != nullptr) *ended = std::move(over);
     return holders;
 }
 
 namespace {
 
 constexpr Duration pruned_every = std::chrono::seconds(1);
+// Before others are no longer refused: longer than it takes to prune and to write the list.
+constexpr Duration given_up_before = 2 * pruned_every;
 // Longer than any request: a holder does not disappear between add() and its pin.
 constexpr Duration unused_max = std::chrono::minutes(10);
 // The same if there is no room.
@@ -61,21 +87,32 @@ constexpr Duration unused_max_when_full = std::chrono::minutes(1);
 
 }  // namespace
 
-PinHolders::PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins)
-    : env_(env), list_(options.pin_list), pins_(pins), changed_(env.reactor), wrote_(env.reactor) {
+PinHolders::PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins,
+                       object::LockTable& locks)
+    : env_(env),
+      list_(options.pin_list),
+      pins_(pins),
+      locks_(locks),
+      changed_(env.reactor),
+      wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;
-    const auto holders = decode_pin_list(*list_.text);
+    std::vector<HolderName> ended;
+    const auto holders = decode_pin_list(*list_.text, &ended);
     if (!holders) {
         awaits_all_ = true;
         all_until_ = until;
         pins.await_all(until);
         return;
     }
-    pins.await(*holders, until);
+    pins.await(*holders, ended, until);
+    awaited_until_ = until;
     for (const HolderName& each : *holders) {
-        if (entries_.emplace(each, Entry{.until = until}).second) ++owners_[each.owner];
+        if (entries_.emplace(each, Entry{.until = until, .is_awaited = true}).second) {
+            ++owners_[each.owner];
+        }
     }
+    for (const HolderName& each : ended) entries_.at(each).has_ended = true;
 }
 
 Task<> PinHolders::start() {
@@ -120,6 +157,10 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
         found = entries_.emplace(name, Entry{.version = ++version_}).first;
         ++owners_[holder.owner];
         changed_.wake_all();
+    } else if (found->second.session != 0 && found->second.session != holder.session) {
+        found->second.has_ended = true;
+        ++version_;
+        changed_.wake_all();
     }
     found->second.session = holder.session;
     found->second.until = Time::max();
@@ -148,12 +189,42 @@ void PinHolders::drop_entry_of(const Uuid& owner) {
     if (--found->second == 0) owners_.erase(found);
 }
 
+void PinHolders::pinned_again(object::ContainerId container, const object::Holder& holder) {
+    const auto found = entries_.find(name_of(container, holder));
+    if (found == entries_.end() || found->second.session != holder.session) return;
+    found->second.is_awaited = false;
+    if (!std::exchange(found->second.has_ended, false)) return;
+    ++version_;
+    changed_.wake_all();
+}
+
 void PinHolders::session_ended(uint64_t session, Time now, Time until) {
     if (session == 0) return;
     for (auto& [name, entry] : entries_) {
         if (entry.session != session) continue;
         entry.session = 0;
         entry.until = pins_.has_pins(name) ? until : now + object::lease_time;
+        if (!std::exchange(entry.has_ended, true)) ++version_;
+    }
+    endings_.push_back({.version = version_, .session = session, .until = until});
+    changed_.wake_all();
+    if (!background_ || written_ == version_) end_locks();
+}
+
+void PinHolders::end_locks() {
+    while (!endings_.empty() && (!background_ || endings_.front().version <= written_)) {
+        const Ending& ending = endings_.front();
+        locks_.session_ended(ending.session, env_.reactor.now(), ending.until);
+        endings_.pop_front();
+    }
+}
+
+void PinHolders::give_up_awaited() {
+    if (env_.reactor.now() + given_up_before < awaited_until_) return;
+    for (auto& [name, entry] : entries_) {
+        if (!std::exchange(entry.is_awaited, false)) continue;
+        entry.has_ended = true;
+        ++version_;
     }
 }
 
@@ -186,6 +257,7 @@ void PinHolders::prune(Duration unused) {
 Task<> PinHolders::prune_sometimes(PinHolders& self) {
     while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
         self.prune(unused_max);
+        self.give_up_awaited();
         // Holders that were added meanwhile are written after all have been awaited for long
         // enough.
         self.changed_.wake_all();
@@ -201,12 +273,13 @@ Task<> PinHolders::write_out(PinHolders& self) {
             continue;
         }
         const uint64_t version = self.version_;
-        std::vector<HolderName> holders;
-        for (const auto& [name, entry] : self.entries_) holders.push_back(name);
+        std::vector<HolderName> holders, ended;
+        for (const auto& [name, entry] : self.entries_) {
+            (entry.has_ended ? ended : holders).push_back(name);
+        }
         self.is_writing_ = true;
-        const Result<> done = co_await self.env_.blocking.run(self.env_.reactor, [&self, &holders] {
-            return self.list_.write(encode_pin_list(holders));
-        });
+        const Result<> done = co_await self.env_.blocking.run(
+            self.env_.reactor, [&] { return self.list_.write(encode_pin_list(holders, ended)); });
         if (!done && !std::exchange(self.has_warned_, true)) {
             self.env_.log.warning(fmt::format(
                 "the list of clients that may have files open cannot be written: {}. The next "
@@ -216,6 +289,7 @@ Task<> PinHolders::write_out(PinHolders& self) {
         self.is_writing_ = false;
         self.awaits_all_ = !done;
         self.written_ = version;
+        self.end_locks();
         self.wrote_.wake_all();
     }
 }

@@ -3,6 +3,10 @@
 //
 //     first pin ──► add: written ──► pinned … over, left, or without pins for long ──► removed
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
+//     its session ends ──► written as ended, until it has pinned again
+//
+// One that has ended may have lost locks to others, of which a restarted store knows nothing. After
+// a start it can claim none.
 //
 // A holder is written once. Additions wait for the writing; those that come meanwhile share the
 // next one. Nobody waits for removals.
@@ -13,8 +17,10 @@
 // - A holder of another process is on the written list before its first pin has an effect, and as
 //   long as it has pins. Otherwise the written text is not a valid list, and the next start awaits
 //   all holders.
+// - Locks of a session exclude others until the written list has its holders as ended.
 // - Bounded: an owner has no more holders than it leaves free.
 #pragma once
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +28,7 @@
 #include <vector>
 
 #include "ros2s/engine/options.h"
+#include "ros2s/object/locks.h"
 #include "ros2s/object/pins.h"
 #include "ros2s/object/vocabulary.h"
 #include "ros2s/runtime/call.h"
@@ -34,13 +41,16 @@ namespace ros2s::engine {
 // The most holders that one list has.
 inline constexpr size_t pin_list_holders_max = 8192;
 
-[[nodiscard]] std::string encode_pin_list(const std::vector<object::HolderName>& holders);
-// Empty: it is not a list, or it is damaged.
-[[nodiscard]] std::optional<std::vector<object::HolderName>> decode_pin_list(std::string_view text);
+[[nodiscard]] std::string encode_pin_list(const std::vector<object::HolderName>& holders,
+                                          const std::vector<object::HolderName>& ended = {});
+// All holders. Empty: it is not a list, or it is damaged.
+[[nodiscard]] std::optional<std::vector<object::HolderName>> decode_pin_list(
+    std::string_view text, std::vector<object::HolderName>* ended = nullptr);
 
 class PinHolders {
   public:
-    PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins);
+    PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins,
+               object::LockTable& locks);
     Task<> start();
     // Writes the list if it has changed.
     Task<> stop();
@@ -53,7 +63,9 @@ class PinHolders {
     Task<Result<>> add(object::ContainerId container, object::Holder holder);
     // The holder ends. It is removed as soon as it has no pins, unless it pins again.
     void leave(object::ContainerId container, const object::Holder& holder);
-    // After PinTable::session_ended().
+    // The holder has again what it had.
+    void pinned_again(object::ContainerId container, const object::Holder& holder);
+    // After PinTable::session_ended(). Ends the session's locks, now or soon.
     void session_ended(uint64_t session, Time now, Time until);
     void client_ended(uint64_t session);
 
@@ -63,7 +75,9 @@ class PinHolders {
         Time until = Time::max();  // when its pins end
         Time used{};
         bool leaves = false;
-        uint64_t version = 0;  // the first that has it
+        bool is_awaited = false;  // since the start
+        bool has_ended = false;   // its session did, and it has not pinned again
+        uint64_t version = 0;     // the first that has it
     };
     [[nodiscard]] bool keeps_list() const { return static_cast<bool>(list_.write); }
     [[nodiscard]] bool is_written(const Entry& entry) const {
@@ -74,6 +88,9 @@ class PinHolders {
     // Removes the entries for which `is_over` holds.
     template <class IsOver>
     void remove_if(IsOver is_over);
+    // What has not come back when others are no longer refused cannot claim anything any more.
+    void give_up_awaited();
+    void end_locks();
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);
     void drop_entry_of(const Uuid& owner);
@@ -83,13 +100,20 @@ class PinHolders {
     const Environment& env_;
     const EngineOptions::PinList& list_;
     object::PinTable& pins_;
+    object::LockTable& locks_;
+    struct Ending {
+        uint64_t version = 0;  // of the list that knows of it
+        uint64_t session = 0;
+        Time until{};
+    };
+    std::deque<Ending> endings_;  // of sessions, in the order of their versions
     std::map<object::HolderName, Entry> entries_;
     std::map<Uuid, size_t> owners_;  // their entries
     uint64_t version_ = 0, written_ = 0;
     // The written text is not a valid list until this time.
     bool awaits_all_ = false;
     bool is_writing_ = false;  // a list that may lack those that were added since
-    Time all_until_{};
+    Time all_until_{}, awaited_until_{};
     bool has_warned_ = false;
     Event changed_, wrote_;
     StopSource closing_;

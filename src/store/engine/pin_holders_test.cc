@@ -63,6 +63,13 @@ struct PinBench : Bench {
         if (!done) EXPECT_EQ(done.error().code, Code::condition_failed);
         co_return done.has_value();
     }
+    using Locked = Result<std::optional<object::Lock>>;
+    Task<Locked> lock(Holder by, object::LockMode mode,
+                      object::LockRequest::How how = object::LockRequest::How::set) {
+        const object::LockRequest request{
+            .object = {1, 1}, .lock = {.mode = mode, .owner = by.client.bytes[0]}, .how = how};
+        co_return co_await store->lock(call, container, by, request);
+    }
     Task<bool> pinned_again(Holder by) {
         const auto said = co_await store->pinned_again(call, container, by);
         EXPECT_TRUE(said);
@@ -155,6 +162,60 @@ Task<Result<>> one_returns(PinBench& bench) {
     co_return Result<>();
 }
 TEST(PinHolders, ReturnedHolderEndsTheWait) { run_with_pool(one_returns); }
+
+constexpr auto exclusive = object::LockMode::exclusive, none = object::LockMode::none;
+constexpr auto claim = object::LockRequest::How::claim;
+
+// Another holder had its lock, and the store that knew of it is gone.
+Task<Result<>> lock_was_overtaken(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    EXPECT_EQ(co_await bench.lock(holder(1, 1), exclusive), PinBench::Locked());
+    bench.store->session_ended(1);
+    co_await sleep_for(bench.world.core(), std::chrono::milliseconds(10));
+    EXPECT_EQ(co_await bench.lock(holder(2, 2), exclusive), PinBench::Locked());
+    EXPECT_EQ(co_await bench.lock(holder(2, 2), none), PinBench::Locked());
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 3), 1));
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_EQ(co_await bench.lock(holder(1, 4), exclusive, claim),
+              PinBench::Locked(fail(Code::stale)));
+    // It is awaited all the same, and from then on it claims as others do.
+    EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 5), 1));
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 4), 1));
+    (void)co_await bench.pinned_again(holder(1, 4));
+    EXPECT_EQ(co_await bench.lock(holder(1, 4), exclusive), PinBench::Locked());
+    co_await sleep_for(bench.world.core(), std::chrono::milliseconds(10));
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_EQ(co_await bench.lock(holder(1, 6), exclusive, claim), PinBench::Locked());
+    co_return Result<>();
+}
+TEST(PinHolders, HolderWhoseSessionEndedClaimsNoLockAfterARestart) {
+    run_with_pool(lock_was_overtaken);
+}
+
+// Until the list says that the session has ended, its lock excludes others.
+Task<Result<>> lock_ends_with_the_list(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    EXPECT_EQ(co_await bench.lock(holder(1, 1), exclusive), PinBench::Locked());
+    bench.store->session_ended(1);
+    const auto refused = co_await bench.lock(holder(2, 2), exclusive);
+    EXPECT_TRUE(refused && refused->has_value());
+    co_await sleep_for(bench.world.core(), std::chrono::milliseconds(10));
+    EXPECT_EQ(co_await bench.lock(holder(2, 2), exclusive), PinBench::Locked());
+    co_return Result<>();
+}
+TEST(PinHolders, LocksOfASessionEndWhenTheListHasItsEnd) { run_with_pool(lock_ends_with_the_list); }
+
+// It did not come back while it was awaited. A start just after that does not know what others had.
+Task<Result<>> absent_for_too_long(PinBench& bench) {
+    ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 1), 1));
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    co_await sleep_for(bench.world.core(), grace);
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_EQ(co_await bench.lock(holder(1, 4), exclusive, claim),
+              PinBench::Locked(fail(Code::stale)));
+    co_return Result<>();
+}
+TEST(PinHolders, HolderThatWasAwaitedInVainClaimsNoLock) { run_with_pool(absent_for_too_long); }
 
 Task<Result<>> it_died_between(PinBench& bench) {
     // The list is written, the pin never counted.
@@ -300,6 +361,12 @@ TEST(PinList, TextRoundTripsAndDamageIsRejected) {
               "06000000-0000-0000-0000-000000000000\n"
               "crc eddcafec\n");
     EXPECT_EQ(decode_pin_list(encode_pin_list({})), std::vector<object::HolderName>{});
+    std::vector<object::HolderName> ended;
+    const std::string with_ended = encode_pin_list({second}, {first});
+    EXPECT_EQ(decode_pin_list(with_ended, &ended), (std::vector{second, first}));
+    EXPECT_EQ(ended, std::vector{first});
+    EXPECT_EQ(with_ended.substr(0, 17), "ros2store pins 2\n");
+    EXPECT_EQ(with_ended.substr(17 + 111, 6), "ended\n");
     for (size_t i = 0; i < text.size(); ++i) {
         EXPECT_EQ(decode_pin_list(std::string_view(text).substr(0, i)), std::nullopt) << i;
         std::string damaged = text;

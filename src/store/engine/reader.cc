@@ -284,6 +284,7 @@ Task<Result<>> Reader::pin(const Call& call, object::ContainerId container,
 }
 Task<Result<bool>> Reader::pinned_again(const Call&, object::ContainerId container,
                                         const object::Holder& holder) {
+    holders_.pinned_again(container, holder);
     co_return pins_.pinned_again(container, holder);
 }
 Task<Result<bool>> Reader::unpin(const Call&, object::ContainerId container,

@@ -87,7 +87,7 @@ struct Shelf {
     object::LockTable locks{pins};
     object::LeaseTable leases{env.reactor, pins};
     const EngineOptions options{};
-    PinHolders holders{env, options, pins};
+    PinHolders holders{env, options, pins, locks};
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;

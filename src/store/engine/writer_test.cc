@@ -20,8 +20,8 @@ struct WriterBench : CommitBench {
     object::PinTable pins;
     object::LeaseTable leases{env.reactor, pins};
     const EngineOptions pin_options{};
-    PinHolders holders{env, pin_options, pins};
     object::LockTable locks{pins};
+    PinHolders holders{env, pin_options, pins, locks};
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     Lister lister{cores, state};
     Caches caches{cores, state, reader, lister, 1 << 20};

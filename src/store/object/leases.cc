@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ros2s/base/check.h"
+#include "sharing_rules.h"
 
 namespace ros2s::object {
 namespace {
@@ -129,7 +130,8 @@ LeaseNews LeaseTable::news_for(HolderState& holder) {
         --holder.untold;
         news.recalled.push_back({recall.key.second, number});
     }
-    holder.until = std::max(holder.until, reactor_.now() + lease_time);
+    const Duration lasts = sharing_rules.holder_stops_first ? lease_time : lease_use_time / 2;
+    holder.until = std::max(holder.until, reactor_.now() + lasts);
     return news;
 }
 
@@ -158,7 +160,8 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
         return 0;
     }
     const Bucket& bucket = bucket_of(key);
-    if (bucket.in_flight > 0 || now < bucket.wanted_until || now < bucket.spared_until) return 0;
+    if (bucket.in_flight > 0 && sharing_rules.no_grant_amid_change) return 0;
+    if (now < bucket.wanted_until || now < bucket.spared_until) return 0;
     if (!has_room(*state)) {
         counters_.refused.add();
         return 0;
@@ -264,7 +267,7 @@ Result<> LeaseTable::ask(ContainerId container, const Transaction& transaction) 
     each_object(transaction, [&](ObjectId object) {
         if (ask_back({container, object}, by, transaction.holder)) waits = true;
     });
-    return waits ? fail(Code::leased) : Result<>();
+    return waits && sharing_rules.await_leases ? fail(Code::leased) : Result<>();
 }
 
 Task<> LeaseTable::end_all(ContainerId container) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
 #include "ros2s/runtime/sim/world.h"
 
 namespace ros2s::object {
@@ -28,10 +30,10 @@ class LeaseHolders : public testing::Test {
         return news.value_or(LeaseNews{});
     }
     void begin(const Holder& holder) { listen(holder, {.begins = true, .waits = false}); }
-    Result<> change_by(const Holder& holder) {
+    Result<> change_by(const Holder& holder, ObjectId object = leased) {
         Transaction transaction;
         transaction.holder = holder;
-        transaction.operations.push_back({.object = leased});
+        transaction.operations.push_back({.object = object});
         return table_.ask(leased_container, transaction);
     }
     Task<> pass(Duration time) { co_await sleep_for(world_.core(), time); }
@@ -151,6 +153,65 @@ TEST_F(LeaseHolders, SlowOwnerIsBarredForAMinute) {
     EXPECT_EQ(barred[0].first, holder(1).owner);
     EXPECT_GT(barred[0].second, now() + 59s);
     EXPECT_EQ(table_.counters().cuts.value(), 1U);
+}
+
+// Ten sessions of one owner, each with a lease, that give back `after` they were asked, or never.
+// Returns for how long a writer of their objects waits in a minute.
+class SlowSessions : public LeaseHolders {
+  protected:
+    static constexpr uint8_t count = 10;
+    static constexpr Duration step = 20ms;
+    struct Session {
+        Holder name;
+        std::vector<std::pair<Time, Lease>> recalled{};
+    };
+    Duration delay_of_a_writer(std::optional<Duration> after) {
+        for (uint8_t i = 0; i < count; ++i) {
+            Holder each = holder(static_cast<uint8_t>(i + 1));
+            each.owner = holder(1).owner;
+            sessions_.push_back({each});
+        }
+        Duration waited{};
+        const Time until = now() + 1min;
+        for (uint8_t next = 0; now() < until; next = (next + 1) % count) {
+            for (uint8_t i = 0; i < count; ++i) {
+                (void)table_.grant(leased_container, {3, i}, sessions_[i].name);
+            }
+            const Time begun = now();
+            while (!change_by(holder(99), {3, next})) pass_step(after);
+            waited += now() - begun;
+            pass_step(after);
+        }
+        return waited;
+    }
+    void pass_step(std::optional<Duration> after) {
+        world_.run(pass(step));
+        for (Session& each : sessions_) {
+            Listening listening{.waits = false};
+            std::erase_if(each.recalled, [&](const auto& one) {
+                const bool is_answered = after && now() >= one.first + *after;
+                if (is_answered) listening.given_back.push_back(one.second);
+                return is_answered;
+            });
+            const LeaseNews news = listen(each.name, listening);
+            for (const Lease& one : news.recalled) each.recalled.emplace_back(now(), one);
+            if (!news.lost) continue;
+            each.recalled.clear();
+            begin(each.name);
+        }
+    }
+    std::vector<Session> sessions_;
+};
+
+TEST_F(SlowSessions, SilentOnesDelayAWriterFourSecondsInAMinute) {
+    const Duration delay = delay_of_a_writer(std::nullopt);
+    EXPECT_GT(delay, 1s);
+    EXPECT_LE(delay, 4s);
+}
+TEST_F(SlowSessions, SlowOnesDelayAWriterFourSecondsInAMinute) {
+    const Duration delay = delay_of_a_writer(1900ms);
+    EXPECT_GT(delay, 1s);
+    EXPECT_LE(delay, 4s);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ros2s/base/quota.h"
+#include "sharing_rules.h"
 
 namespace ros2s::object {
 namespace {
@@ -106,9 +107,12 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             move(key, name, holder.session, now);
             return std::nullopt;
         }
-        if (!pins_.awaits(container, holder, now)) return fail(Code::stale);
-    } else if (request.lock.mode != LockMode::none &&
+        if (!pins_.may_claim(container, holder, now) && sharing_rules.refuse_late_claims) {
+            return fail(Code::stale);
+        }
+    } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
                pins_.awaits_another(container, holder, now)) {
+        counters_.held_off.add();
         return fail(Code::busy);
     }
     std::vector<Lock> own;
@@ -117,6 +121,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     }
     if (auto other = conflict(locks, name, request.lock)) {
         // Two that share the lock and both want it alone would wait for each other for ever.
+        if (request.how != LockRequest::How::test) counters_.refused.add();
         const bool ends = request.how == LockRequest::How::set && is_upgrade(own, request.lock);
         if (ends) replace(key, holder, request.lock, {});
         return other;
@@ -130,12 +135,14 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             drop_ended_of(key, [&](const Held& held) { return held.holder != name; });
         }
         if (const auto room = check_room(locks, holder, own.size() - had); !room) {
+            counters_.bounded.add();
             if (locks.empty()) objects_.erase(key);
             return fail(room.error());
         }
     }
     drop_ended_of(key, [&](const Held& held) {
-        return !held.is_of(name, request.lock) && exclude_each_other(held.lock, request.lock);
+        return !held.is_of(name, request.lock) && exclude_each_other(held.lock, request.lock) &&
+               sharing_rules.forget_overtaken;
     });
     replace(key, holder, request.lock, own);
     return std::nullopt;
@@ -191,13 +198,16 @@ void LockTable::count(const Held& held, const Key& key, size_t locks) {
 void LockTable::discount(const Held& held, const Key& key, size_t locks) {
     const auto session = sessions_.find(held.session);
     const auto object = session->second.objects.find(key);
-    if ((object->second -= locks) == 0) session->second.objects.erase(object);
-    if ((session->second.locks -= locks) == 0) {
+    object->second -= locks;
+    if (object->second == 0) session->second.objects.erase(object);
+    session->second.locks -= locks;
+    if (session->second.locks == 0) {
         ended_.erase({session->second.until, session->first});
         sessions_.erase(session);
     }
     const auto owner = owners_.find(held.holder.owner);
-    if ((owner->second -= locks) == 0) owners_.erase(owner);
+    owner->second -= locks;
+    if (owner->second == 0) owners_.erase(owner);
     count_ -= locks;
 }
 
@@ -205,6 +215,7 @@ void LockTable::session_ended(uint64_t ended, Time now, Time until) {
     drop_ended(now);
     const auto session = sessions_.find(ended);
     if (session == sessions_.end() || session->second.until != Time::max()) return;
+    if (!sharing_rules.end_with_session) return;
     session->second.until = until;
     ended_.emplace(until, ended);
     drop_ended(now);

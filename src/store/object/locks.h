@@ -20,6 +20,7 @@
 #include <set>
 #include <vector>
 
+#include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 #include "ros2s/object/pins.h"
 
@@ -50,6 +51,13 @@ class LockTable {
     // Its locks can be claimed until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
+    // Calls for locks: those that a lock of another owner was in the way of, also of callers that
+    // wait and ask again; those that had to wait for former holders; and those that a bound
+    // refused.
+    struct Counters {
+        Counter refused, held_off, bounded;
+    };
+    [[nodiscard]] const Counters& counters() const { return counters_; }
     [[nodiscard]] size_t count_of(ContainerId container, ObjectId object) const {
         const auto found = objects_.find({container, object});
         return found == objects_.end() ? 0 : found->second.size();
@@ -96,6 +104,7 @@ class LockTable {
     size_t drop_one(uint64_t session);  // of its objects
 
     PinTable& pins_;
+    Counters counters_;
     size_t count_ = 0;
     std::map<Key, Locks> objects_;
     std::map<uint64_t, Session> sessions_;

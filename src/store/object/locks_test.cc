@@ -79,7 +79,7 @@ TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
     PinTable pins;
     LockTable locks(pins);
     const HolderName awaited[] = {name_of(here, mount(1))};
-    pins.await(awaited, start + 10s);
+    pins.await(awaited, {}, start + 10s);
     const Lock wanted = lock_of(LockMode::exclusive, 1, 0, 9);
     const auto ask = [&](uint8_t who, How how, Time now) {
         return locks.lock(here, mount(who), {.object = file, .lock = wanted, .how = how}, now);
@@ -89,13 +89,15 @@ TEST(LockTable, AwaitedHolderClaimsWhatOthersCannotTakeMeanwhile) {
     EXPECT_EQ(ask(1, How::claim, start), Answer());
     (void)pins.pinned_again(here, mount(1));
     EXPECT_TRUE(ask(2, How::set, start)->has_value());
+    EXPECT_EQ(locks.counters().held_off.value(), 1U);
+    EXPECT_EQ(locks.counters().refused.value(), 1U);
 }
 
 TEST(LockTable, HolderThatComesTooLateHasLostItsLock) {
     PinTable pins;
     LockTable locks(pins);
     const HolderName awaited[] = {name_of(here, mount(1))};
-    pins.await(awaited, start + 10s);
+    pins.await(awaited, {}, start + 10s);
     const LockRequest claim{
         .object = file, .lock = lock_of(LockMode::exclusive, 1, 0, 9), .how = How::claim};
     EXPECT_EQ(locks.lock(here, mount(1), claim, start + 10s), Answer(fail(Code::stale)));
@@ -176,6 +178,7 @@ TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {
     const size_t first = fill(1);
     EXPECT_LE(first, LockTable::locks_max / 2 + 1);
     EXPECT_GE(fill(2) - first, LockTable::locks_max / 4 - 1);
+    EXPECT_GT(locks.counters().bounded.value(), 0U);
 }
 
 }  // namespace

@@ -90,11 +90,13 @@ bool PinTable::is_free(const Object& object, const Holder& holder, Time now) con
     return true;
 }
 
-void PinTable::await(std::span<const HolderName> holders, Time until) {
+void PinTable::await(std::span<const HolderName> holders, std::span<const HolderName> ended,
+                     Time until) {
     awaited_until_ = until;
     for (const HolderName& holder : holders) {
         awaited_[holder.container].holders.insert(holder);
     }
+    for (const HolderName& holder : ended) awaited_[holder.container].ended.insert(holder);
 }
 
 bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
@@ -106,11 +108,12 @@ bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
     return found->second.is_wanted;
 }
 
-bool PinTable::awaits(ContainerId container, const Holder& holder, Time now) const {
+bool PinTable::may_claim(ContainerId container, const Holder& holder, Time now) const {
     if (now < all_until_) return true;
     const auto found = awaited_.find(container);
-    return now < awaited_until_ && found != awaited_.end() &&
-           found->second.holders.contains(name_of(container, holder));
+    if (now >= awaited_until_ || found == awaited_.end()) return false;
+    const HolderName name = name_of(container, holder);
+    return found->second.holders.contains(name) && !found->second.ended.contains(name);
 }
 
 bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time now) const {

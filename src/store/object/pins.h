@@ -35,13 +35,15 @@ class PinTable {
     // Until this time the condition `unpinned` fails for everybody; or, with holders, in the
     // containers of these, for all others.
     void await_all(Time until) { all_until_ = until; }
-    void await(std::span<const HolderName> holders, Time until);
+    // `ended`: those of them whose sessions had ended: what they had, others may have had since.
+    void await(std::span<const HolderName> holders, std::span<const HolderName> ended, Time until);
     // The holder has pinned again what it had. True: meanwhile a punch was refused in the
     // container, because a holder was awaited.
     bool pinned_again(ContainerId container, const Holder& holder);
-    // The holder, or another one, may have had something before the store was opened, and has not
-    // said yet that it has it again.
-    [[nodiscard]] bool awaits(ContainerId container, const Holder& holder, Time now) const;
+    // The holder may claim what it had before the store was opened: nobody else has had it since.
+    [[nodiscard]] bool may_claim(ContainerId container, const Holder& holder, Time now) const;
+    // Another holder may have had something before the store was opened, and has not said yet that
+    // it has it again.
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
     // The same as it was when the store was opened.
     [[nodiscard]] bool awaited_another(ContainerId container, const Holder& holder, Time now) const;
@@ -90,7 +92,8 @@ class PinTable {
     struct Awaited {
         std::set<HolderName> holders;
         std::set<HolderName> returned;  // have pinned again
-        bool is_wanted = false;         // a punch was refused
+        std::set<HolderName> ended;
+        bool is_wanted = false;  // a punch was refused
     };
     Time all_until_{}, awaited_until_{};
     std::map<ContainerId, Awaited> awaited_;

@@ -55,6 +55,10 @@ class Network {
     // The same after the process has received and sent this many more bytes.
     void kill_after(const std::string& process, uint64_t bytes);
     void stall(const std::string& process, bool stalled);
+    [[nodiscard]] bool is_stalled(const std::string& process) const {
+        const auto found = processes_.find(process);
+        return found != processes_.end() && found->second.stalled;
+    }
     void set_model(const LinkModel& model) { model_ = model; }
     // Wrong bits so far.
     [[nodiscard]] uint64_t flips() const { return flips_; }
