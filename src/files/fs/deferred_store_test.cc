@@ -83,9 +83,9 @@ struct DeferredMounts : DfsMounts {
         const auto synced = world_.run(files_->fsync(call_, handle));
         return synced ? std::nullopt : std::optional(synced.error().code);
     }
-    static Task<> sleep(Reactor& core, Duration time) { (void)co_await sleep_for(core, time); }
+    static Task<> pass(Reactor& core, Duration time) { (void)co_await sleep_for(core, time); }
     void pass_seconds(int seconds) {
-        world_.run(sleep(world_.core(), std::chrono::seconds(seconds)));
+        world_.run(pass(world_.core(), std::chrono::seconds(seconds)));
     }
 
     RestartedStore restarted_{store_};
@@ -130,8 +130,7 @@ TEST_F(DeferredMounts, ChangeAfterALossIsNotMadeBeforeTheLossWasTold) {
     const FileHandle file = open("old");
     EXPECT_EQ(write(file), std::nullopt);
     restarted_.restart(true);
-    const auto renamed =
-        world_.run(files_->rename(call_, root_node, "old", root_node, "new", {}));
+    const auto renamed = world_.run(files_->rename(call_, root_node, "old", root_node, "new", {}));
     EXPECT_EQ(outcome_of(renamed), Code::io);
     EXPECT_TRUE(world_.run(files_->lookup(call_, root_node, "old")));
     EXPECT_EQ(write(file), Code::io) << "its user does not know yet";

@@ -13,9 +13,9 @@ bool VolatileObjects::note(object::ContainerId container, const object::Transact
         if (change.client != client) change.client = {};
         change.group = group;
     };
-    any_.store(true, std::memory_order_relaxed);
     add({});
     for (const object::Operation& each : transaction.operations) add(each.object);
+    count_.set(objects_.size());
     return true;
 }
 
@@ -23,7 +23,7 @@ void VolatileObjects::durable_upto(uint64_t group) {
     if (objects_.empty() || group == durable_) return;
     durable_ = group;
     std::erase_if(objects_, [group](const auto& each) { return each.second.group <= group; });
-    any_.store(!objects_.empty(), std::memory_order_relaxed);
+    count_.set(objects_.size());
 }
 
 uint64_t VolatileObjects::changed_by_others(object::ContainerId container, object::ObjectId object,

@@ -8,10 +8,10 @@
 // - An object is noted before the group that changes it is visible, until that group is durable.
 // - At most objects_max. A transaction that finds no room is not deferred.
 #pragma once
-#include <atomic>
 #include <unordered_map>
 
 #include "hash.h"
+#include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::engine {
@@ -30,7 +30,7 @@ class VolatileObjects {
     void durable_upto(uint64_t group);
 
     [[nodiscard]] size_t memory_bytes() const { return objects_.size() * object_bytes_each; }
-    [[nodiscard]] bool any() const { return any_.load(std::memory_order_relaxed); }
+    [[nodiscard]] bool any() const { return count_.value() > 0; }
     // The last group in which a client other than this one has changed the object; 0: none. The nil
     // object stands for all of the container. A nil client is other than every one.
     [[nodiscard]] uint64_t changed_by_others(object::ContainerId container, object::ObjectId object,
@@ -54,7 +54,7 @@ class VolatileObjects {
     };
     std::unordered_map<Key, Change, Hash> objects_;
     uint64_t durable_ = 0;
-    std::atomic<bool> any_ = false;
+    Counter count_;  // of the objects, for other cores
 };
 
 }  // namespace ros2s::engine
