@@ -1,6 +1,7 @@
 #include "deferred_store.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace ros2s::fs {
 
@@ -45,6 +46,28 @@ Task<Result<object::QueryReply>> DeferredStore::query(const Call& call,
     co_return co_await below().query(asking.call(), container, object, akey);
 }
 
+Task<Result<>> DeferredStore::pin(const Call& call, object::ContainerId container,
+                                  const object::Holder& holder, object::FetchItem& item) {
+    const Asking asking(call, *this);
+    co_return co_await below().pin(asking.call(), container, holder, item);
+}
+
+Task<Result<>> DeferredStore::fetch_chain(const Call& call, object::ContainerId container,
+                                          const object::Holder& holder,
+                                          std::span<object::FetchItem> items,
+                                          std::span<object::Link> links) {
+    const Asking asking(call, *this);
+    co_return co_await below().fetch_chain(asking.call(), container, holder, items, links);
+}
+
+Task<Result<std::optional<object::Lock>>> DeferredStore::lock(const Call& call,
+                                                              object::ContainerId container,
+                                                              const object::Holder& holder,
+                                                              const object::LockRequest& request) {
+    const Asking asking(call, *this);
+    co_return co_await below().lock(asking.call(), container, holder, request);
+}
+
 Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::ContainerId container,
                                                    const object::Transaction& transaction) {
     const Asking asking(call, *this);
@@ -71,22 +94,33 @@ Task<Result<object::Commit>> DeferredStore::update_again(const Call& call,
 }
 
 Task<Result<>> DeferredStore::make_durable(const Call& call) {
+    return make_durable(call, For::user);
+}
+
+Task<> DeferredStore::make_durable_in_background(const Call& call) {
+    (void)co_await make_durable(call, For::background);
+}
+
+Task<Result<>> DeferredStore::make_durable(const Call& call, For whom) {
     for (;;) {
         const object::Acknowledged asked = known_;
         const auto synced = co_await below().sync(call, container_, asked);
-        const bool is_lost = !synced && synced.error().code == Code::expired;
+        const bool is_lost =
+            !synced && synced.error().code == Code::expired && synced.error().detail != 0;
         if (!synced && !is_lost) co_return fail(synced.error());
         const uint64_t now = is_lost ? synced.error().detail : *synced;
         // Another call had the same answer.
         if (known_.incarnation != asked.incarnation) continue;
+        if (is_lost && !std::exchange(is_lost_, true)) tell_();
+        if (is_lost && whom == For::background) co_return fail(Code::io);
         // The old incarnation acknowledged more while it was asked.
         const bool is_old = now != asked.incarnation && asked.incarnation != 0;
         if (is_old && !is_lost && known_.last != asked.last) continue;
         known_.incarnation = now;
         if (is_old || known_.last == asked.last) known_.last = {};
         if (!is_lost) co_return Result<>();
+        is_lost_ = false;
         ++losses_;
-        tell_();
         co_return fail(Code::io);
     }
 }

@@ -22,15 +22,15 @@ class DeferredStore final : public object::ForwardingStore {
         : ForwardingStore(below), container_(container), client_(client), tell_(std::move(tell)) {}
 
     // How often changes were lost. Files that were open then tell it once each.
-    [[nodiscard]] uint64_t losses() const { return losses_; }
+    [[nodiscard]] uint64_t losses() const { return losses_ + (is_lost_ ? 1 : 0); }
     // The last acknowledged change may not be durable.
-    [[nodiscard]] bool is_unsure() const { return known_.last.value != 0; }
+    [[nodiscard]] bool is_unsure() const { return known_.last.value != 0 && !is_lost_; }
 
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
     bool post_fetch(const Call& call, object::ContainerId container, object::FetchItem& item,
                     object::PostedFetch& fetch) override;
-    // Errors also: io (earlier changes are lost, and this one was not made).
+    // Errors also: io (earlier changes are lost, and nobody was told before).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction) override;
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
@@ -38,8 +38,18 @@ class DeferredStore final : public object::ForwardingStore {
     Task<Result<object::QueryReply>> query(const Call& call, object::ContainerId container,
                                            object::ObjectId object,
                                            const object::Akey& akey) override;
+    Task<Result<>> pin(const Call& call, object::ContainerId container,
+                       const object::Holder& holder, object::FetchItem& item) override;
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<object::FetchItem> items,
+                               std::span<object::Link> links) override;
+    Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
+                                                   const object::Holder& holder,
+                                                   const object::LockRequest& request) override;
     // As ObjectStore::sync(). Before the first update. Errors also: io (changes are lost).
     Task<Result<>> make_durable(const Call& call);
+    // The same, for nobody: the next call of a user tells a loss.
+    Task<> make_durable_in_background(const Call& call);
 
   private:
     class Asking;  // a call of this client
@@ -49,7 +59,11 @@ class DeferredStore final : public object::ForwardingStore {
     const object::ContainerId container_;
     const Uuid client_;
     const std::function<void()> tell_;
+    enum class For : uint8_t { user, background };
+    Task<Result<>> make_durable(const Call& call, For whom);
+
     object::Acknowledged known_;
+    bool is_lost_ = false;  // what is known, and no user has heard of it
     uint64_t losses_ = 0;
 };
 

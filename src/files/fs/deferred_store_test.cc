@@ -155,13 +155,28 @@ TEST_F(DeferredMounts, WriteDuringASyncThatTheOldServerDidNotAnswerIsNotMissed) 
     }
 }
 
+TEST_F(DeferredMounts, LossFoundInTheBackgroundIsToldToTheNextChange) {
+    const FileHandle file = open("old");
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+    restarted_.restart(true);
+    pass_seconds(3);
+    const auto rename = [&] {
+        return outcome_of(
+            world_.run(files_->rename(call_, root_node, "old", root_node, "new", {})));
+    };
+    EXPECT_EQ(rename(), Code::io);
+    EXPECT_EQ(rename(), std::nullopt);
+}
+
 TEST_F(DeferredMounts, FileOpenedAfterALossTellsItIfNobodyHas) {
     const FileHandle file = open("f");
     EXPECT_EQ(write(file), std::nullopt);
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
     restarted_.restart(true);
     pass_seconds(3);
-    const FileHandle again = open("f");
+    const NodeId node = world_.run(files_->lookup(call_, root_node, "f"))->node;
+    const FileHandle again = world_.run(files_->open(call_, node, {.write = true}))->handle;
     EXPECT_EQ(fsync(again), Code::io);
     EXPECT_EQ(fsync(again), std::nullopt);
     EXPECT_TRUE(world_.run(files_->close(call_, again)));

@@ -270,7 +270,11 @@ Task<bool> DfsMount::is_space_short(const Call& call) {
 // ---- in the background -------------------------------------------------------------------------
 
 Task<Result<>> DfsMount::begin(const Call& call) {
-    if (deferred_) ROS2S_CO_TRY(co_await sync(call));
+    if (deferred_) {
+        const auto synced = co_await sync(call);
+        // A pool whose device has failed is mounted all the same: reading must work.
+        if (!synced && synced.error().code != Code::io) co_return synced;
+    }
     if (store_.pins_era() != 0) co_await reaping_.spawn(hold_again(*this));
     if (takes_leases()) co_await reaping_.spawn(listen(*this));
     if (!options_.reaps) co_return Result<>();

@@ -96,8 +96,11 @@ Task<> DfsMount::hold_again(DfsMount& self) {
     const Call call{.stop = self.closing_.token()};
     uint64_t era = self.store_.pins_era();
     while (co_await sleep_for(self.reactor_, era_looked_at_every, call.stop)) {
-        if (self.deferred_ && self.deferred_->is_unsure()) (void)co_await self.sync(call);
         const uint64_t now = self.store_.pins_era();
+        // After a restart without loss the mount learns the new incarnation before its next change.
+        if (self.deferred_ && (self.deferred_->is_unsure() || now != era)) {
+            co_await self.deferred_->make_durable_in_background(call);
+        }
         if (now == era) continue;
         era = now;
         for (const NodeId node : self.nodes_.all()) {

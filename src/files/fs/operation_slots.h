@@ -19,7 +19,7 @@ class OperationSlots {
     // stored reply to another client's request is therefore never taken for a reply to one of
     // these. `owner` names the reply space that they use. It is the container's, so mounts of other
     // containers in the same process lose no replies.
-    // `deferred`: all transactions are (object::Transaction).
+    // `deferred`: all transactions are (object::Transaction), but the reserved slot's.
     OperationSlots(Reactor& reactor, const Uuid& owner, uint32_t count, bool deferred = false)
         : OperationSlots(reactor,
                          {.client = Uuid::make(reactor.secrets()),
@@ -80,6 +80,8 @@ class OperationSlots {
             each.holder = {.client = first.client};
             each.deferred = deferred;
         }
+        // Its user works in the background, and nobody would hear of a loss.
+        transactions_.back().deferred = false;
     }
     static UpdateName reserved(UpdateName first, uint32_t slot) {
         first.slot = slot;

@@ -55,7 +55,7 @@ Committer::Committer(const Environment& env, std::vector<device::BlockDevice*> d
       large_group_blocks_(std::max<uint64_t>(options.large_group_bytes / block_bytes, 1)),
       group_blocks_max_(std::max<uint64_t>(options.staging_share() / 4 / block_bytes, 16)),
       journal_end_(journal_end),
-      first_epoch_(journal_end.next_epoch),
+      incarnation_(journal_end.next_epoch << 16 | static_cast<uint16_t>(journal_end.incarnation)),
       nursery_(env.reactor, large_groups_in_flight_max_),
       ahead_(env.reactor, ahead_io_max),
       quiet_max_(gather_quiet_least),
@@ -529,15 +529,15 @@ Task<Result<>> Committer::make_durable(uint64_t group) {
 
 Task<Result<uint64_t>> Committer::sync(const Call&, const object::Acknowledged& known) {
     ROS2S_CO_TRY(co_await make_durable(states_.visible()));
-    const uint64_t incarnation = journal_end_.incarnation;
     const uint64_t last = known.last.value;
-    if (known.incarnation == 0 || known.incarnation == incarnation || last >= first_epoch_) {
-        co_return incarnation;
+    if (known.incarnation == 0 || known.incarnation == incarnation_ || last == 0) {
+        co_return incarnation_;
     }
-    // What an incarnation between the two lost is not known here.
-    const bool is_next = known.incarnation + 1 == incarnation;
-    if (last == 0 || (is_next && last < journal_end_.recovered_epoch)) co_return incarnation;
-    co_return fail(Code::expired, incarnation);
+    // What an incarnation between the two lost is not known here. A pool that was opened for
+    // reading has the number of the one before.
+    const auto passed = static_cast<uint16_t>(incarnation_ - known.incarnation);
+    if (passed <= 1 && last < journal_end_.recovered_epoch) co_return incarnation_;
+    co_return fail(Code::expired, incarnation_);
 }
 
 Time Committer::next_flush() const {

@@ -97,8 +97,8 @@ class Committer {
     // Errors: expired (the client knows another incarnation; detail: this one).
     [[nodiscard]] Result<> check_incarnation(const Call& call) const {
         const uint64_t known = call.client == nullptr ? 0 : call.client->incarnation;
-        if (known == 0 || known == journal_end_.incarnation) return {};
-        return fail(Code::expired, journal_end_.incarnation);
+        if (known == 0 || known == incarnation_) return {};
+        return fail(Code::expired, incarnation_);
     }
     // May this transaction, which joins next, be deferred? Not if there is no room to note it.
     [[nodiscard]] bool may_defer(object::ContainerId container,
@@ -198,7 +198,9 @@ class Committer {
     uint64_t large_group_blocks_;
     uint64_t group_blocks_max_;
     JournalEnd journal_end_;
-    const uint64_t first_epoch_;  // of this incarnation
+    // The incarnation as clients know it: its first epoch, and 16 bits of its number. The number is
+    // secret, because recovery takes what has it for a record.
+    const uint64_t incarnation_;
     Nursery nursery_;
     Nursery ahead_;  // writes of groups that are not sealed yet
     // All groups. A group that nothing else refers to is reused, so that a new group allocates
