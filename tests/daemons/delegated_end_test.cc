@@ -286,7 +286,7 @@ TEST_P(DelegatedDpu, UnrenewedChainEndsOnlyItsContainersMounts) {
     const auto opened = on(*reactor, [&] { return tickets.open(call, report); });
     ASSERT_TRUE(opened) << report.text();
     ASSERT_TRUE(on(*reactor, [&] {
-        return lazy.control->mount(call, opened->id, "main", true, report);
+        return lazy.control->mount(call, opened->id, "main", {.read_only = true}, report);
     })) << report.text();
     // A mount that only reads uses the chain that only reads, although the other one ends later.
     const auto admin = engine_as("admin");

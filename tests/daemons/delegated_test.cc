@@ -161,8 +161,9 @@ TEST_P(DelegatedDpu, NewContainerIsUsableOnlyByItsCreator) {
                                           .providers = {GetParam()}};
     const auto session = on(*reactor, [&] { return bobs->open_session(call, wanted, report); });
     ASSERT_TRUE(session) << report.text();
-    const auto mounted =
-        on(*reactor, [&] { return bobs->mount(call, session->id, "alice-1", true, report); });
+    const auto mounted = on(*reactor, [&] {
+        return bobs->mount(call, session->id, "alice-1", {.read_only = true}, report);
+    });
     EXPECT_EQ(mounted.error().code, Code::denied);
     const auto destroy = [&](ControlClient& client) {
         return on(*reactor,

@@ -79,7 +79,7 @@ inline Task<bool> DpuTenant::connect(Reactor& reactor, connection::Options optio
          .container = {container}},
         report);
     EXPECT_TRUE(delegated) << report.text();
-    const auto mounted = co_await connection->control().mount(call, id, container, false, report);
+    const auto mounted = co_await connection->control().mount(call, id, container, {}, report);
     EXPECT_TRUE(mounted) << report.text();
     if (!mounted) co_return false;
     locator = std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});

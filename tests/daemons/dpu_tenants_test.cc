@@ -114,7 +114,7 @@ Task<> use_what_is_anothers(OsReactor&, Tenant& alice, Tenant& bob) {
               Code::stale);
     EXPECT_EQ((co_await control.close_session(call, hers.session, report)).error().code,
               Code::stale);
-    EXPECT_EQ((co_await control.mount(call, hers.session, "train", false, report)).error().code,
+    EXPECT_EQ((co_await control.mount(call, hers.session, "train", {}, report)).error().code,
               Code::stale);
     for (const session::SessionId session : {hers.session, bob.location().session}) {
         session::FixedMountLocator locator({session, hers.mount});
@@ -293,7 +293,7 @@ Task<> read_and_try_to_write(OsReactor& reactor, connection::Options options, Te
     EXPECT_TRUE(opened) << report.text();
     bob.connection = std::move(*opened);
     const session::SessionId id = *bob.connection->tickets().session();
-    const auto mounted = co_await bob.connection->control().mount(call, id, "train", false, report);
+    const auto mounted = co_await bob.connection->control().mount(call, id, "train", {}, report);
     EXPECT_TRUE(mounted) << report.text();
     bob.locator =
         std::make_unique<session::FixedMountLocator>(session::MountLocation{id, mounted->id});

@@ -184,7 +184,7 @@ Task<> leave_a_session(HostileTenant& self, fabric::Domain& domain,
     if (!self.count(opened)) co_return;
     left.push_back(opened->id);
     if (self.random.one_in(2)) co_return;
-    self.count(co_await control.mount(call, opened->id, self.plant.marker(), false, report));
+    self.count(co_await control.mount(call, opened->id, self.plant.marker(), {}, report));
     RawConnection raw;
     self.count(co_await raw.greet(domain, opened->address, client,
                                   std::string(opened->ticket.ticket.view())));
@@ -276,10 +276,10 @@ Task<> use_session_of(HostileTenant& self, const KnownTenant& victim) {
     EXPECT_FALSE(self.count(co_await control.issue_ticket(call, session, report)));
     EXPECT_FALSE(self.count(co_await control.close_session(call, session, report)));
     EXPECT_FALSE(
-        self.count(co_await control.mount(call, session, self.plant.marker(), false, report)));
+        self.count(co_await control.mount(call, session, self.plant.marker(), {}, report)));
     // It does not get its neighbour's container over its own session.
     EXPECT_FALSE(self.count(
-        co_await control.mount(call, self.tenant.location().session, victim.file, false, report)));
+        co_await control.mount(call, self.tenant.location().session, victim.file, {}, report)));
     for (const session::SessionId by : {session, self.tenant.location().session}) {
         session::FixedMountLocator locator({by, victim.location.mount});
         control::RemoteNamespace names(control, locator, self.tenant.connection->client());

@@ -166,7 +166,7 @@ Task<> try_to_mount(OsReactor& reactor, connection::Options options, Report& rep
     if (!opened) co_return;
     auto& control = (*opened)->control();
     const session::SessionId id = *(*opened)->tickets().session();
-    (void)co_await control.mount(call, id, "main", false, report);
+    (void)co_await control.mount(call, id, "main", {}, report);
     co_await (*opened)->close();
 }
 

@@ -202,7 +202,7 @@ Task<Result<>> mount_soon(OsReactor& reactor, DpuTenant& tenant) {
     const Call soon{.deadline = reactor.now() + std::chrono::milliseconds(500)};
     Report report;
     const auto mounted = co_await tenant.connection->control().mount(
-        soon, tenant.location().session, "main", true, report);
+        soon, tenant.location().session, "main", {.read_only = true}, report);
     co_return mounted ? Result<>() : fail(mounted.error());
 }
 

@@ -83,6 +83,13 @@ struct DeferredMounts : DfsMounts {
         const auto synced = world_.run(files_->fsync(call_, handle));
         return synced ? std::nullopt : std::optional(synced.error().code);
     }
+    static Task<> write_and_restart(DeferredMounts& self, FileHandle handle) {
+        std::string bytes = "x";
+        EXPECT_TRUE(co_await self.files_->pwrite(
+            self.call_, handle, Window::local(std::as_writable_bytes(std::span(bytes))), 0));
+        self.restarted_.restart(false);
+        self.restarted_.lose_later = true;
+    }
     static Task<> pass(Reactor& core, Duration time) { (void)co_await sleep_for(core, time); }
     void pass_seconds(int seconds) {
         world_.run(pass(world_.core(), std::chrono::seconds(seconds)));
@@ -142,13 +149,7 @@ TEST_F(DeferredMounts, ChangeAfterALossIsNotMadeBeforeTheLossWasTold) {
 TEST_F(DeferredMounts, WriteDuringASyncThatTheOldServerDidNotAnswerIsNotMissed) {
     const FileHandle first = open("first"), second = open("second");
     EXPECT_EQ(write(first), std::nullopt);
-    restarted_.meanwhile = [&]() -> Task<> {
-        std::string bytes = "x";
-        EXPECT_TRUE(co_await files_->pwrite(
-            call_, second, Window::local(std::as_writable_bytes(std::span(bytes))), 0));
-        restarted_.restart(false);
-        restarted_.lose_later = true;
-    };
+    restarted_.meanwhile = [&] { return write_and_restart(*this, second); };
     EXPECT_EQ(fsync(first), Code::io);
     for (const FileHandle each : {first, second}) {
         (void)world_.run(files_->close(call_, each));
