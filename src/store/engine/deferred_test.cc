@@ -217,6 +217,11 @@ TEST(Deferred, ChangeOfAnotherClientsObjectMakesBothDurable) {
     pool.world.run(change_it_from_both(pool));
 }
 
+Task<Result<uint64_t>> sync_knowing(Deferring& pool, uint64_t incarnation, object::Epoch last) {
+    const object::Acknowledged known{incarnation, last};
+    co_return co_await pool.store->sync(pool.call, pool.container, known);
+}
+
 Task<> lose_power(Deferring& pool) {
     co_await pool.start();
     const auto first = co_await pool.store->sync(pool.call, pool.container, {});
@@ -225,14 +230,11 @@ Task<> lose_power(Deferring& pool) {
     EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {*first, kept->epoch}));
     const auto lost = co_await pool.write_deferred(2, 1);
     EXPECT_OK(co_await pool.crash_and_open());
-    const auto sync = [&](uint64_t incarnation, object::Epoch last) {
-        return pool.store->sync(pool.call, pool.container, {incarnation, last});
-    };
-    EXPECT_OK(co_await sync(*first, kept->epoch));
-    const auto told = co_await sync(*first, lost->epoch);
+    EXPECT_OK(co_await sync_knowing(pool, *first, kept->epoch));
+    const auto told = co_await sync_knowing(pool, *first, lost->epoch);
     EXPECT_EQ(told ? Code{} : told.error().code, Code::expired);
     const uint64_t second = told.error().detail;
-    EXPECT_EQ(*co_await sync(second, {}), second);
+    EXPECT_EQ(*co_await sync_knowing(pool, second, {}), second);
     const StoreClient of_before{.id = pool.writer.id, .incarnation = *first};
     object::Transaction late{.holder = {.client = of_before.id}, .deferred = true};
     late.operations.push_back({.kind = object::Operation::Kind::touch,
@@ -245,10 +247,10 @@ Task<> lose_power(Deferring& pool) {
         << "made before the client knows of the loss";
     const auto after = co_await pool.write_deferred(3, 1);
     EXPECT_GT(after->epoch, lost->epoch) << "its epoch was given again";
-    EXPECT_OK(co_await sync(second, after->epoch));
+    EXPECT_OK(co_await sync_knowing(pool, second, after->epoch));
     EXPECT_OK(co_await pool.crash_and_open());
-    EXPECT_TRUE(co_await sync(second, after->epoch)) << "it was durable";
-    const auto unknown = co_await sync(*first, kept->epoch);
+    EXPECT_TRUE(co_await sync_knowing(pool, second, after->epoch)) << "it was durable";
+    const auto unknown = co_await sync_knowing(pool, *first, kept->epoch);
     EXPECT_EQ(unknown ? Code{} : unknown.error().code, Code::expired)
         << "what the second incarnation lost is not known";
     EXPECT_OK(co_await pool.close());

@@ -91,7 +91,9 @@ uint64_t survivor(Index& index, const Life& life = {.applied = UINT64_MAX}) {
 
 size_t tables(SimulatedFiles& files) {
     std::vector<std::string> names;
-    EXPECT_TRUE(files.mount()->GetChildren("/index", &names).ok());
+    // A thread of RocksDB may crash the files in between. That happens once.
+    const auto is_listed = [&] { return files.mount()->GetChildren("/index", &names).ok(); };
+    EXPECT_TRUE(is_listed() || is_listed());
     return static_cast<size_t>(std::ranges::count_if(
         names, [](const std::string& name) { return name.ends_with(".sst"); }));
 }
