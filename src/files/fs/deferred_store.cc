@@ -5,36 +5,21 @@
 
 namespace ros2s::fs {
 
-class DeferredStore::Asking {
-  public:
-    Asking(const Call& call, const DeferredStore& store)
-        : client_{.id = store.client_, .incarnation = store.known_.incarnation}, call_(call) {
-        call_.client = &client_;
-    }
-    Asking(const Asking&) = delete;
-    Asking& operator=(const Asking&) = delete;
-    [[nodiscard]] const Call& call() const { return call_; }
-
-  private:
-    const StoreClient client_;
-    Call call_;
-};
-
 Task<Result<>> DeferredStore::fetch(const Call& call, object::ContainerId container,
                                     std::span<object::FetchItem> items) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().fetch(asking.call(), container, items);
 }
 
 bool DeferredStore::post_fetch(const Call& call, object::ContainerId container,
                                object::FetchItem& item, object::PostedFetch& fetch) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     return below().post_fetch(asking.call(), container, item, fetch);
 }
 
 Task<Result<object::ListReply>> DeferredStore::list(const Call& call, object::ContainerId container,
                                                     const object::ListRequest& request) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().list(asking.call(), container, request);
 }
 
@@ -42,13 +27,13 @@ Task<Result<object::QueryReply>> DeferredStore::query(const Call& call,
                                                       object::ContainerId container,
                                                       object::ObjectId object,
                                                       const object::Akey& akey) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().query(asking.call(), container, object, akey);
 }
 
 Task<Result<>> DeferredStore::pin(const Call& call, object::ContainerId container,
                                   const object::Holder& holder, object::FetchItem& item) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().pin(asking.call(), container, holder, item);
 }
 
@@ -56,7 +41,7 @@ Task<Result<>> DeferredStore::fetch_chain(const Call& call, object::ContainerId 
                                           const object::Holder& holder,
                                           std::span<object::FetchItem> items,
                                           std::span<object::Link> links) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().fetch_chain(asking.call(), container, holder, items, links);
 }
 
@@ -64,13 +49,13 @@ Task<Result<std::optional<object::Lock>>> DeferredStore::lock(const Call& call,
                                                               object::ContainerId container,
                                                               const object::Holder& holder,
                                                               const object::LockRequest& request) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     co_return co_await below().lock(asking.call(), container, holder, request);
 }
 
 Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::ContainerId container,
                                                    const object::Transaction& transaction) {
-    const Asking asking(call, *this);
+    const object::ClientCall asking = asked_by_client(call);
     const uint64_t losses = losses_;
     const auto done = co_await below().update(asking.call(), container, transaction);
     if (done) {

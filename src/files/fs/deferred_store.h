@@ -10,6 +10,7 @@
 #pragma once
 #include <functional>
 
+#include "ros2s/object/client_call.h"
 #include "ros2s/object/forwarding_store.h"
 
 namespace ros2s::fs {
@@ -52,7 +53,9 @@ class DeferredStore final : public object::ForwardingStore {
     Task<> make_durable_in_background(const Call& call);
 
   private:
-    class Asking;  // a call of this client
+    [[nodiscard]] object::ClientCall asked_by_client(const Call& call) const {
+        return {call, {.id = client_, .incarnation = known_.incarnation}};
+    }
     Task<Result<object::Commit>> update_again(const Call& call, object::ContainerId container,
                                               const object::Transaction& transaction);
 

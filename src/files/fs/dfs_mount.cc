@@ -163,13 +163,21 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     co_return std::unique_ptr<Dfs>(std::move(mounted));
 }
 
+namespace {
+
+// Mounts of the container may defer their changes.
+bool may_defer(const object::ObjectStore& store, const Superblock& superblock) {
+    return store.features().deferred &&
+           (superblock.features_needed & Superblock::durable_on_fsync) != 0;
+}
+
+}  // namespace
+
 DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Reactor& reactor,
                    DfsOptions options, const Superblock& superblock)
-    : is_deferred_(options.defers && store.features().deferred &&
-                   (superblock.features_needed & Superblock::durable_on_fsync) != 0),
+    : is_deferred_(options.defers && may_defer(store, superblock)),
       slots_(reactor, container.uuid, options.slots, is_deferred_),
-      deferred_(store.features().deferred &&
-                        (superblock.features_needed & Superblock::durable_on_fsync) != 0
+      deferred_(may_defer(store, superblock)
                     ? std::make_optional<DeferredStore>(store, container, slots_.holder().client,
                                                         [this] { log_loss(); })
                     : std::nullopt),

@@ -1,5 +1,7 @@
 // Deferred transactions: acknowledged before their flush. What a loss of power takes back is judged
 // by the crash suite.
+#include "ros2s/object/test_support/batch.h"
+#include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
 
 namespace ros2s::engine {
@@ -25,11 +27,8 @@ struct Deferring : PoolBench {
     }
     Task<Result<>> fetch(const Call& from, uint64_t object) {
         AlignedBuffer memory(block_bytes);
-        object::FetchItem item{.object = {1, object},
-                               .dkey = object::Dkey::integer(1),
-                               .akey = {"a"},
-                               .extent = {0, block_bytes},
-                               .window = object::Window::local(memory.bytes())};
+        object::FetchItem item =
+            object::fetch_item({1, object}, object::Dkey::integer(1), {"a"}, 0, memory.bytes());
         co_return co_await store->fetch(from, container, {&item, 1});
     }
     Task<Result<>> list(const Call& from, object::ListRequest request) {
@@ -50,7 +49,7 @@ struct Deferring : PoolBench {
     }
 };
 
-Task<> acknowledge_and_sync(Deferring& pool) {
+CO_TEST(Deferred, UpdateWaitsForNoFlushAndSyncForOne, Deferring, pool) {
     co_await pool.start();
     pool.count_flushes();
     for (uint64_t dkey = 1; dkey <= 3; ++dkey) EXPECT_OK(co_await pool.write_deferred(dkey, 1));
@@ -64,12 +63,8 @@ Task<> acknowledge_and_sync(Deferring& pool) {
     EXPECT_EQ(pool.flushes, 1) << "there was nothing to flush";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, UpdateWaitsForNoFlushAndSyncForOne) {
-    Deferring pool;
-    pool.world.run(acknowledge_and_sync(pool));
-}
 
-Task<> wait_a_second(Deferring& pool) {
+CO_TEST(Deferred, FlushComesWithinASecond, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     co_await sleep_for(pool.env.reactor, std::chrono::milliseconds(500));
@@ -79,24 +74,16 @@ Task<> wait_a_second(Deferring& pool) {
     EXPECT_EQ(pool.volatile_groups(), 0);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, FlushComesWithinASecond) {
-    Deferring pool;
-    pool.world.run(wait_a_second(pool));
-}
 
-Task<> write_much(Deferring& pool) {
+CO_TEST(Deferred, MuchIsFlushedEarlier, Deferring, pool) {
     co_await pool.start();
     for (uint64_t i = 0; i < 24; ++i) EXPECT_OK(co_await pool.write_deferred(i % 3, 256));
     EXPECT_GE(pool.metric("ros2store_engine_deferred_flushes_total"), 1);
     EXPECT_LT(pool.volatile_groups(), 16);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, MuchIsFlushedEarlier) {
-    Deferring pool;
-    pool.world.run(write_much(pool));
-}
 
-Task<> write_both(Deferring& pool) {
+CO_TEST(Deferred, FlushOfLaterUpdateCoversEarlierOnes, Deferring, pool) {
     co_await pool.start();
     pool.count_flushes();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
@@ -105,12 +92,8 @@ Task<> write_both(Deferring& pool) {
     EXPECT_EQ(pool.flushes, 1);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, FlushOfLaterUpdateCoversEarlierOnes) {
-    Deferring pool;
-    pool.world.run(write_both(pool));
-}
 
-Task<> close_and_lose_power(Deferring& pool) {
+CO_TEST(Deferred, OrderlyEndMakesAllDurable, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     EXPECT_OK(co_await pool.close());
@@ -119,10 +102,6 @@ Task<> close_and_lose_power(Deferring& pool) {
     EXPECT_OK(co_await pool.open());
     EXPECT_OK(co_await pool.expect(1, 1, 7));
     EXPECT_OK(co_await pool.close());
-}
-TEST(Deferred, OrderlyEndMakesAllDurable) {
-    Deferring pool;
-    pool.world.run(close_and_lose_power(pool));
 }
 
 // Each row: a request of another client about the object. The writer's own needs no flush.
@@ -165,7 +144,7 @@ const std::vector<Ask> requests = {
         co_return Result<>();
     },
 };
-Task<> ask_as_both(Deferring& pool) {
+CO_TEST(Deferred, OtherClientLearnsOnlyWhatIsDurable, Deferring, pool) {
     co_await pool.start();
     for (const Ask& ask : requests) {
         EXPECT_OK(co_await pool.write_deferred(1, 1));
@@ -182,25 +161,17 @@ Task<> ask_as_both(Deferring& pool) {
     }
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, OtherClientLearnsOnlyWhatIsDurable) {
-    Deferring pool;
-    pool.world.run(ask_as_both(pool));
-}
 
-Task<> read_another_object(Deferring& pool) {
+CO_TEST(Deferred, RequestForAnotherObjectWaitsForNoFlush, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     EXPECT_OK(co_await pool.fetch(pool.of_other, 2));
     EXPECT_EQ(pool.volatile_groups(), 1);
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, RequestForAnotherObjectWaitsForNoFlush) {
-    Deferring pool;
-    pool.world.run(read_another_object(pool));
-}
 
 // The writer's own view is not its own any more.
-Task<> change_it_from_both(Deferring& pool) {
+CO_TEST(Deferred, ChangeOfAnotherClientsObjectMakesBothDurable, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     object::Transaction transaction{.holder = {.client = pool.other.id}, .deferred = true};
@@ -212,17 +183,13 @@ Task<> change_it_from_both(Deferring& pool) {
     EXPECT_EQ(pool.volatile_groups(), 0) << "it was told of the first one";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, ChangeOfAnotherClientsObjectMakesBothDurable) {
-    Deferring pool;
-    pool.world.run(change_it_from_both(pool));
-}
 
 Task<Result<uint64_t>> sync_knowing(Deferring& pool, uint64_t incarnation, object::Epoch last) {
     const object::Acknowledged known{incarnation, last};
     co_return co_await pool.store->sync(pool.call, pool.container, known);
 }
 
-Task<> lose_power(Deferring& pool) {
+CO_TEST(Deferred, SyncAfterLossOfPowerTellsWhatIsLost, Deferring, pool) {
     co_await pool.start();
     const auto first = co_await pool.store->sync(pool.call, pool.container, {});
     EXPECT_OK(first);
@@ -255,12 +222,8 @@ Task<> lose_power(Deferring& pool) {
         << "what the second incarnation lost is not known";
     EXPECT_OK(co_await pool.close());
 }
-TEST(Deferred, SyncAfterLossOfPowerTellsWhatIsLost) {
-    Deferring pool;
-    pool.world.run(lose_power(pool));
-}
 
-Task<> fail_the_flush(Deferring& pool) {
+CO_TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
     pool.disks[0]->set_hook([](const device::SimOperation& operation) {
@@ -277,10 +240,6 @@ Task<> fail_the_flush(Deferring& pool) {
     pool.disks[0]->set_hook({});
     // It may be lost, and nobody has to sync before the end.
     EXPECT_EQ((co_await pool.close()).error().code, Code::io);
-}
-TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates) {
-    Deferring pool;
-    pool.world.run(fail_the_flush(pool));
 }
 
 }  // namespace

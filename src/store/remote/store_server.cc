@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "fields.h"
+#include "ros2s/object/client_call.h"
 #include "ros2s/object/validate.h"
 
 namespace ros2s::remote {
@@ -168,20 +169,13 @@ Call named(const rpc::Request& request, const UpdateName& name) {
     return call;
 }
 
-// A request's call with the client that asks. A request without an update name has it in its place.
-struct AskedBy {
-    explicit AskedBy(const rpc::Request& request)
-        : AskedBy(request, {.id = request.operation().client}) {}
-    AskedBy(const rpc::Request& request, const StoreClient& asking)
-        : client(asking), call(request.call()) {
-        call.client = &client;
-    }
-    AskedBy(const AskedBy&) = delete;
-    AskedBy& operator=(const AskedBy&) = delete;
-
-    const StoreClient client;
-    Call call;
-};
+// A request without an update name has the client that asks in its place.
+ClientCall asked_by(const rpc::Request& request) {
+    return {request.call(), {.id = request.operation().client}};
+}
+ClientCall asked_by(const rpc::Request& request, const Holder& holder) {
+    return {request.call(), {.id = holder.client}};
+}
 
 // Without the client, which the request names.
 Holder holder_of(const rpc::Request& request) {
@@ -319,14 +313,14 @@ Task<Result<>> StoreServer::list_containers(rpc::Request& request, Workspace& wo
 // ---- objects --------------------------------------------------------------------------------
 
 Task<Result<>> StoreServer::query(rpc::Request& request, Workspace& work) {
-    const AskedBy asked(request);
+    const ClientCall asked = asked_by(request);
     ObjectId object;
     Akey akey;
     ROS2S_CO_TRY(read(rpc::read(request.body(), query_fields, work.container, object, akey)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const QueryReply reply,
-                        co_await store_.query(asked.call, work.container, object, akey));
+                        co_await store_.query(asked.call(), work.container, object, akey));
     co_await request.reply(rpc::build(work.body, queried_fields, reply));
     co_return Result<>{};
 }
@@ -363,9 +357,9 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
         rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
-    ROS2S_CO_TRY_ASSIGN(const auto in_the_way,
-                        co_await store_.lock(AskedBy(request, {.id = holder.client}).call,
-                                             work.container, holder, wanted));
+    ROS2S_CO_TRY_ASSIGN(
+        const auto in_the_way,
+        co_await store_.lock(asked_by(request, holder).call(), work.container, holder, wanted));
     co_await request.reply(rpc::build(work.body, object::lock_reply_fields, in_the_way));
     co_return Result<>{};
 }
@@ -404,8 +398,8 @@ Task<Result<>> StoreServer::fetch(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    const AskedBy asked(request);
-    ROS2S_CO_TRY(co_await store_.fetch(asked.call, work.container, work.items));
+    const ClientCall asked = asked_by(request);
+    ROS2S_CO_TRY(co_await store_.fetch(asked.call(), work.container, work.items));
     co_return co_await send_fetched(
         request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
@@ -418,8 +412,8 @@ Task<Result<>> StoreServer::pin(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    const AskedBy asked(request, {.id = holder.client});
-    ROS2S_CO_TRY(co_await store_.pin(asked.call, work.container, holder, work.items.front()));
+    const ClientCall asked = asked_by(request, holder);
+    ROS2S_CO_TRY(co_await store_.pin(asked.call(), work.container, holder, work.items.front()));
     co_return co_await send_fetched(
         request, work, rpc::build(work.body, fetched_fields, work.items), memory.bytes());
 }
@@ -432,9 +426,9 @@ Task<Result<>> StoreServer::fetch_chain(rpc::Request& request, Workspace& work) 
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const rpc::PayloadMemory memory, give_windows(request, work));
-    const AskedBy asked(request, {.id = holder.client});
+    const ClientCall asked = asked_by(request, holder);
     ROS2S_CO_TRY(
-        co_await store_.fetch_chain(asked.call, work.container, holder, work.items, work.links));
+        co_await store_.fetch_chain(asked.call(), work.container, holder, work.items, work.links));
     co_return co_await send_fetched(request, work,
                                     rpc::build(work.body, chained_fields, work.items, work.links),
                                     memory.bytes());
@@ -526,9 +520,10 @@ Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     }
     if (!rest.empty()) co_return fail(Code::invalid);
     if (!theirs) ROS2S_CO_TRY(co_await request.receive_payload(ours.bytes()));
-    const AskedBy asked(request, {.id = transaction.holder.client, .incarnation = incarnation});
+    const ClientCall asked(request.call(),
+                           {.id = transaction.holder.client, .incarnation = incarnation});
     ROS2S_CO_TRY_ASSIGN(const Commit commit,
-                        co_await store_.update(asked.call, work.container, transaction));
+                        co_await store_.update(asked.call(), work.container, transaction));
     if (theirs) theirs->end();
     if (commit.replayed) metrics_.replayed.add();
     co_await request.reply(encode_commit(work.body, commit, wants_lease(transaction)));
@@ -540,9 +535,9 @@ Task<Result<>> StoreServer::list(rpc::Request& request, Workspace& work) {
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     work.list.limit = std::min(work.list.limit, list_entries_max);
-    const AskedBy asked(request);
+    const ClientCall asked = asked_by(request);
     ROS2S_CO_TRY_ASSIGN(const ListReply reply,
-                        co_await store_.list(asked.call, work.container, work.list));
+                        co_await store_.list(asked.call(), work.container, work.list));
     // At least, if the store does not count.
     uint64_t& looked = *request.call().entries_looked;
     looked = std::max<uint64_t>(looked, reply.entries.size());
