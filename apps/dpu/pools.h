@@ -17,6 +17,7 @@
 #include "ros2s/connection/rados_pool.h"
 #include "ros2s/control/control_server.h"
 #include "ros2s/exporter/metrics_server.h"
+#include "ros2s/fs/change_log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
 #include "ros2s/object/store_layer.h"
@@ -124,7 +125,10 @@ class Pools {
     std::unique_ptr<object::StoreLayers> layers_;
     std::string new_container_key_;
     bool leaves_orphans_ = false;
-    fs::ListingMemory listings_{size_t{64} << 20};  // of all mounts
+    // Of all mounts.
+    fs::ChangeLogMemory change_logs_{
+        {.per_subject = fs::ChangeLog::bytes_max, .in_all = size_t{256} << 20}};
+    fs::ListingMemory listings_{size_t{64} << 20};
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;
     Nursery watching_, asking_;

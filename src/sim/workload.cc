@@ -285,7 +285,7 @@ Task<> WorkloadClient::read(Run& run) {
 // What was acknowledged before the call is durable when it returns.
 Task<> WorkloadClient::sync(Run& run) {
     const Epoch before = history_.acknowledged();
-    const auto done = co_await run.store.sync(no_call, run.container, {});
+    const auto done = co_await run.store.sync(no_call, run.container, {}, {});
     if (run.crashed) co_return;
     if (done) {
         history_.durable(before);

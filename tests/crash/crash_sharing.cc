@@ -1,5 +1,6 @@
 // crash_sharing: hosts that share a container under leases and locks, while they, their DPUs and
-// the storage server are killed and the network is in trouble (src/sim/offload/README.md).
+// the storage server are killed and the network is in trouble; then mounts that defer changes,
+// while the storage server loses power (src/sim/offload/README.md).
 //
 //     crash_sharing --trials 100                  from seed 1 on
 //     crash_sharing --seed 4711 --trials 1        the trial of one seed, which failed
@@ -16,6 +17,7 @@
 #include "campaign.h"
 #include "ros2s/object/sharing_rules.h"
 #include "ros2s/sim/engine/engine_rig.h"
+#include "ros2s/sim/offload/deferred_trial.h"
 #include "ros2s/sim/offload/offload_trial.h"
 #include "ros2s/sim/offload/sharing_trial.h"
 
@@ -43,6 +45,8 @@ constexpr std::array named_rules = std::to_array<NamedRule>({
     {"forget-overtaken", &SharingRules::forget_overtaken},
     {"fence-lost", &SharingRules::fence_lost},
     {"restore-unknown", &SharingRules::restore_unknown},
+    {"await-repeats", &SharingRules::await_repeats},
+    {"refuse-unaware", &SharingRules::refuse_unaware},
 });
 static_assert(sizeof(SharingRules) == named_rules.size(), "a rule without a name");
 
@@ -92,9 +96,18 @@ std::string command(uint64_t seed, const NamedRule* removed) {
 }
 
 SharingReport run_one(uint64_t seed) {
-    const EngineRigOptions rig{.data_bytes = 1 << 20, .pin_grace = sharing_grace};
-    return run_sharing_trial(
-        seed, [&](World& world, Random& random) { return make_engine_rig(world, random, rig); });
+    EngineRigOptions rig{.data_bytes = 1 << 20, .pin_grace = sharing_grace};
+    const auto make_rig = [&rig](World& world, Random& random) {
+        return make_engine_rig(world, random, rig);
+    };
+    SharingReport report = run_sharing_trial(seed, make_rig);
+    rig.data_bytes = 8 << 20;
+    const DeferredReport deferred = run_deferred_trial(seed, make_rig);
+    report.storage_kills += deferred.storage_kills;
+    report.repeated = deferred.repeated;
+    report.problems.insert(report.problems.end(), deferred.problems.begin(),
+                           deferred.problems.end());
+    return report;
 }
 
 int run(const Options& options) {
@@ -113,6 +126,7 @@ int run(const Options& options) {
         sum.storage_kills += report.storage_kills;
         sum.locks += report.locks;
         sum.trouble += report.trouble;
+        sum.repeated += report.repeated;
         sum.trace = report.trace;
         if (report.problems.empty()) continue;
         ++failed;
@@ -123,10 +137,11 @@ int run(const Options& options) {
     fmt::print(
         "{} trials, {} failed, in {:.1f} s: {} looks, {} answered from caches; locks: {} granted, "
         "{} refused, {} without answer, {} lost, {} overtaken; {} hosts, {} DPUs and {} storage "
-        "servers killed, {} faults of the network; the last trial's trace {:016x}\n",
+        "servers killed, {} faults of the network; {} lost changes repeated; the last trial's "
+        "trace {:016x}\n",
         options.trials, failed, took.count(), sum.looks, sum.hits, sum.locks.granted,
         sum.locks.refused, sum.locks.unknown, sum.locks.lost, sum.locks.overtaken, sum.host_kills,
-        sum.dpu_kills, sum.storage_kills, sum.trouble.all(), sum.trace);
+        sum.dpu_kills, sum.storage_kills, sum.trouble.all(), sum.repeated, sum.trace);
     return failed == 0 ? 0 : 1;
 }
 

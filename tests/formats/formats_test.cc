@@ -329,7 +329,7 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
             lock_reply),
         row("15 listen", field_text<ContainerId, Uuid, Listening>(s::listen_fields),
             field_text<LeaseNews>(s::news_fields)),
-        row("16 sync", field_text<ContainerId, Acknowledged>(s::sync_fields),
+        row("16 sync", field_text<ContainerId, Uuid, Acknowledged>(s::sync_fields),
             field_text<uint64_t>(s::synced_fields)),
 
         row("user", field_text<fs::UserClaim>(f::user_fields)),

@@ -140,6 +140,49 @@ def a_mount_goes_on_when_the_daemons_behind_it_are_killed(durability):
         pool.unmount(pid)
 
 
+def copy_media(of, to):
+    """The devices and the index of a pool."""
+    subprocess.run(["cp", "-a", "--sparse=always", f"{of}/device-0", f"{of}/index", to], check=True)
+
+
+# The media get back the state that was durable before the last changes, as by a loss of power.
+@test.each(*SERVED)
+def changes_that_the_server_lost_with_its_power_are_repeated(scheme):
+    with Pool("64MiB", scheme=scheme) as pool:
+        pool.defer()
+        pid, engine = pool.mount(), pool.daemon("ros2store-engine")
+        saved = f"{pool.top}/saved"
+        for _ in range(20):
+            write(pool.path("old"), b"old")
+            pool.run(mounted_pool.CLI, "sync", pool.mount_point)
+            subprocess.run(["rm", "-rf", saved], check=True)
+            os.mkdir(saved)
+            copy_media(pool.directory, saved)
+            begun = time.monotonic()
+            for i in range(20):
+                write(pool.path(f"{i}"), pattern(i * 500, i))
+            os.rename(pool.path("19"), pool.path("old"))
+            os.kill(engine, signal.SIGKILL)
+            if time.monotonic() - begun < 0.5:
+                break
+            # The mount may have heard that they are durable.
+            pool.run(mounted_pool.CLI, "up", pool.directory)
+            engine = pool.daemon("ros2store-engine")
+        wait_until(lambda: not is_running(engine), "the engine to end")
+        subprocess.run(["rm", "-rf", f"{pool.directory}/index"], check=True)
+        copy_media(saved, pool.directory)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        second = pool.mount_second(DIRECT)
+        for path in (second, pool.mount_point):
+            assert sorted(os.listdir(path), key=str) == sorted([*map(str, range(19)), "old"]), os.listdir(path)
+            for i in range(19):
+                assert read(f"{path}/{i}") == pattern(i * 500, i)
+            assert read(f"{path}/old") == pattern(19 * 500, 19)
+        write(pool.path("0"), b"and on")
+        pool.run("umount", second)
+        pool.unmount(pid)
+
+
 @test.each(*SCHEMES)
 def a_signal_unmounts_also_while_files_are_open(scheme):
     with Pool(scheme=scheme) as pool:

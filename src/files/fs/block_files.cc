@@ -524,7 +524,7 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
 // A block is never durable before it is closed, and a second later at the latest afterwards.
 Task<Result<>> BlockFiles::fsync(const Call& call, FileHandle handle) {
     if (find(handle) == nullptr) co_return fail(Code::stale);
-    ROS2S_CO_TRY(co_await store_.sync(call, container_, {}));
+    ROS2S_CO_TRY(co_await store_.sync(call, container_, {}, {}));
     co_return Result<>{};
 }
 

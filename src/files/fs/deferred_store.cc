@@ -3,12 +3,36 @@
 #include <algorithm>
 #include <utility>
 
+#include "ros2s/object/lease_wait.h"
+
 namespace ros2s::fs {
+namespace {
+
+constexpr int attempts_max = 64;  // with one start of the store each
+
+// The store was started again since the client learnt its incarnation.
+bool is_of_another(const Error& error) { return error.code == Code::expired && error.detail != 0; }
+
+}  // namespace
+
+// ---- reading ---------------------------------------------------------------------------------
+
+template <class Ask>
+auto DeferredStore::ask(const Call& call, Ask ask) -> std::invoke_result_t<Ask, const Call&> {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+        const object::ClientCall asking = asked_by_client(call);
+        auto done = co_await ask(asking.call());
+        if (done || !is_of_another(done.error())) co_return done;
+        ROS2S_CO_TRY(co_await learn(call));
+    }
+    co_return fail(Code::busy);
+}
 
 Task<Result<>> DeferredStore::fetch(const Call& call, object::ContainerId container,
                                     std::span<object::FetchItem> items) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().fetch(asking.call(), container, items);
+    return ask(call, [this, container, items](const Call& by) {
+        return below().fetch(by, container, items);
+    });
 }
 
 bool DeferredStore::post_fetch(const Call& call, object::ContainerId container,
@@ -19,95 +43,204 @@ bool DeferredStore::post_fetch(const Call& call, object::ContainerId container,
 
 Task<Result<object::ListReply>> DeferredStore::list(const Call& call, object::ContainerId container,
                                                     const object::ListRequest& request) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().list(asking.call(), container, request);
+    return ask(call, [this, container, &request](const Call& by) {
+        return below().list(by, container, request);
+    });
 }
 
 Task<Result<object::QueryReply>> DeferredStore::query(const Call& call,
                                                       object::ContainerId container,
                                                       object::ObjectId object,
                                                       const object::Akey& akey) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().query(asking.call(), container, object, akey);
+    return ask(call, [this, container, object, &akey](const Call& by) {
+        return below().query(by, container, object, akey);
+    });
 }
 
 Task<Result<>> DeferredStore::pin(const Call& call, object::ContainerId container,
                                   const object::Holder& holder, object::FetchItem& item) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().pin(asking.call(), container, holder, item);
+    return ask(call, [this, container, &holder, &item](const Call& by) {
+        return below().pin(by, container, holder, item);
+    });
 }
 
 Task<Result<>> DeferredStore::fetch_chain(const Call& call, object::ContainerId container,
                                           const object::Holder& holder,
                                           std::span<object::FetchItem> items,
                                           std::span<object::Link> links) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().fetch_chain(asking.call(), container, holder, items, links);
+    return ask(call, [this, container, &holder, items, links](const Call& by) {
+        return below().fetch_chain(by, container, holder, items, links);
+    });
 }
 
 Task<Result<std::optional<object::Lock>>> DeferredStore::lock(const Call& call,
                                                               object::ContainerId container,
                                                               const object::Holder& holder,
                                                               const object::LockRequest& request) {
-    const object::ClientCall asking = asked_by_client(call);
-    co_return co_await below().lock(asking.call(), container, holder, request);
+    return ask(call, [this, container, &holder, &request](const Call& by) {
+        return below().lock(by, container, holder, request);
+    });
 }
 
-Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::ContainerId container,
+// ---- changing --------------------------------------------------------------------------------
+
+// A store in this process loses power together with the mount: there is nobody to repeat anything.
+bool DeferredStore::can_defer(const object::Transaction& transaction) const {
+    return transaction.deferred && (below().pins_era() == 0 || log_.has_room(transaction));
+}
+
+Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::ContainerId /*own*/,
                                                    const object::Transaction& transaction) {
-    const object::ClientCall asking = asked_by_client(call);
+    if (transaction.deferred && tells_loss()) co_return fail(Code::io);
     const uint64_t losses = losses_;
-    const auto done = co_await below().update(asking.call(), container, transaction);
-    if (done) {
-        if (transaction.deferred) known_.last = std::max(known_.last, done->epoch);
-        co_return done;
+    auto done = co_await send(call, transaction);
+    for (int attempt = 1; !done && is_of_another(done.error()); ++attempt) {
+        if (attempt == attempts_max) co_return fail(Code::busy);
+        ROS2S_CO_TRY(co_await learn(call));
+        if (transaction.deferred && losses_ != losses) {
+            is_untold_ = false;
+            co_return fail(Code::io);
+        }
+        // The store may have done it before it was started again.
+        object::Transaction again = transaction;
+        again.is_new = false;
+        done = co_await send(call, again);
     }
-    const bool is_another = done.error().code == Code::expired && done.error().detail != 0;
-    if (!is_another || !transaction.deferred) co_return done;
-    ROS2S_CO_TRY(co_await make_durable(call));
-    if (losses_ != losses) co_return fail(Code::io);
-    co_return co_await update_again(call, container, transaction);
+    co_return done;
 }
 
-// The server was started again and has lost nothing. It may have done the update before that.
-Task<Result<object::Commit>> DeferredStore::update_again(const Call& call,
-                                                         object::ContainerId container,
-                                                         const object::Transaction& transaction) {
-    object::Transaction again = transaction;
-    again.is_new = false;
-    co_return co_await update(call, container, again);
+Task<Result<object::Commit>> DeferredStore::send(const Call& call,
+                                                 const object::Transaction& transaction) {
+    const bool is_changed =
+        log_.may_name_old_epochs() || (transaction.deferred && !can_defer(transaction));
+    if (is_changed) [[unlikely]]
+        co_return co_await send_changed(call, transaction);
+    const object::ClientCall asking = asked_by_client(call);
+    const uint64_t incarnation = known_.incarnation;
+    const auto done = co_await below().update(asking.call(), container_, transaction);
+    if (done) acknowledged(transaction, done->epoch, incarnation);
+    co_return done;
 }
+
+Task<Result<object::Commit>> DeferredStore::send_changed(const Call& call,
+                                                         const object::Transaction& transaction) {
+    object::Transaction changed = transaction;
+    log_.replace_old_epochs(changed);
+    changed.deferred = can_defer(transaction);
+    const object::ClientCall asking = asked_by_client(call);
+    const uint64_t incarnation = known_.incarnation;
+    const auto done = co_await below().update(asking.call(), container_, changed);
+    if (done) acknowledged(changed, done->epoch, incarnation);
+    co_return done;
+}
+
+// A change that is durable made all earlier ones durable.
+void DeferredStore::acknowledged(const object::Transaction& transaction, object::Epoch epoch,
+                                 uint64_t incarnation) {
+    if (transaction.deferred) {
+        known_.last = std::max(known_.last, epoch);
+        const bool is_kept = incarnation != 0 && below().pins_era() != 0;
+        if (is_kept) log_.add(transaction, epoch, incarnation);
+        return;
+    }
+    if (incarnation != known_.incarnation) return;
+    log_.remove_upto(epoch);
+    if (known_.last <= epoch) known_.last = {};
+}
+
+// ---- after a start of the store --------------------------------------------------------------
 
 Task<Result<>> DeferredStore::make_durable(const Call& call) {
-    return make_durable(call, For::user);
+    ROS2S_CO_TRY(co_await learn(call));
+    if (tells_loss()) co_return fail(Code::io);
+    co_return Result<>();
 }
 
-Task<> DeferredStore::make_durable_in_background(const Call& call) {
-    (void)co_await make_durable(call, For::background);
-}
-
-Task<Result<>> DeferredStore::make_durable(const Call& call, For whom) {
-    for (;;) {
+Task<Result<>> DeferredStore::learn(const Call& call) {
+    for (int attempt = 0; attempt < attempts_max; ++attempt) {
         const object::Acknowledged asked = known_;
-        const auto synced = co_await below().sync(call, container_, asked);
-        const bool is_lost =
-            !synced && synced.error().code == Code::expired && synced.error().detail != 0;
-        if (!synced && !is_lost) co_return fail(synced.error());
-        const uint64_t now = is_lost ? synced.error().detail : *synced;
+        const auto synced = co_await below().sync(call, container_, holder_, asked);
+        const uint64_t now = synced ? *synced : synced.error().detail;
+        const bool is_lost = !synced && is_of_another(synced.error());
+        const bool is_awaited = !synced && synced.error().code == Code::busy && now != 0;
+        if (!synced && !is_lost && !is_awaited) co_return fail(synced.error());
         // Another call had the same answer.
         if (known_.incarnation != asked.incarnation) continue;
-        if (is_lost && !std::exchange(is_lost_, true)) tell_();
-        if (is_lost && whom == For::background) co_return fail(Code::io);
+        if (is_awaited) {
+            const auto repeated = co_await repeat(call, now);
+            if (!repeated && !is_of_another(repeated.error())) co_return fail(repeated.error());
+            continue;
+        }
+        if (is_lost) {
+            const uint64_t lost = log_.changes().size();
+            log_.remove_from(log_.changes().begin());
+            known_ = {.incarnation = now, .last = {}};
+            lose({.lost = std::max<uint64_t>(lost, 1)});
+            continue;
+        }
         // The old incarnation acknowledged more while it was asked.
         const bool is_old = now != asked.incarnation && asked.incarnation != 0;
-        if (is_old && !is_lost && known_.last != asked.last) continue;
+        if (is_old && known_.last != asked.last) continue;
+        log_.remove_upto(asked.last);
         known_.incarnation = now;
-        if (is_old || known_.last == asked.last) known_.last = {};
-        if (!is_lost) co_return Result<>();
-        is_lost_ = false;
-        ++losses_;
-        co_return fail(Code::io);
+        if (known_.last == asked.last) known_.last = {};
+        co_return Result<>();
     }
+    co_return fail(Code::busy);
+}
+
+// Of an interrupted call another one goes on where it ended.
+Task<Result<>> DeferredStore::repeat(const Call& call, uint64_t incarnation) {
+    co_await turn_.acquire();
+    const SemaphoreHold hold(turn_);
+    if (known_.incarnation == incarnation) co_return Result<>();
+    Loss loss;
+    ChangeLog::Changes& changes = log_.changes();
+    for (auto each = changes.begin(); each != changes.end(); ++each) {
+        if (each->second.incarnation == incarnation) continue;
+        ROS2S_CO_TRY_ASSIGN(const bool is_done, co_await repeat(call, incarnation, each));
+        if (!is_done) {
+            loss.lost = static_cast<uint64_t>(std::distance(each, changes.end()));
+            log_.remove_from(each);
+            break;
+        }
+        ++loss.repeated;
+    }
+    known_ = {.incarnation = incarnation, .last = {}};
+    if (!changes.empty()) known_.last = changes.rbegin()->second.epoch;
+    lose(loss);
+    co_return Result<>();
+}
+
+// False: it cannot be repeated.
+Task<Result<bool>> DeferredStore::repeat(const Call& call, uint64_t incarnation,
+                                         ChangeLog::Changes::iterator change) {
+    const object::ClientCall asking(call, {.id = holder_.client, .incarnation = incarnation});
+    object::Transaction transaction = change->second.transaction;
+    log_.replace_old_epochs(transaction);
+    const auto done = co_await object::await_leases(
+        below(), reactor_, asking.call(), container_, transaction,
+        co_await below().update(asking.call(), container_, transaction));
+    if (done) {
+        log_.repeated(change, done->epoch, incarnation);
+        co_return true;
+    }
+    const Error error = done.error();
+    // A later one of the slot survived. So did this one.
+    if (error.code == Code::stale) {
+        log_.repeated(change, change->second.epoch, incarnation);
+        co_return true;
+    }
+    if (is_of_another(error) || may_run_on(error.code)) co_return fail(error);
+    co_return false;
+}
+
+void DeferredStore::lose(const Loss& loss) {
+    if (loss.lost > 0) {
+        ++losses_;
+        is_untold_ = true;
+    }
+    tell_(loss);
 }
 
 }  // namespace ros2s::fs

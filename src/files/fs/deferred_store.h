@@ -1,31 +1,52 @@
 // DeferredStore: the store of a mount whose container has durability=fsync. It says with each
 // request which client asks, so that the store shows the client its own changes before they are
-// durable, and those of others only then. And it learns whether a loss of power of the store's
-// server has taken back changes that were acknowledged.
+// durable, and those of others only then. After a loss of power of the store's server it repeats
+// the changes that were acknowledged and are lost.
+//
+//     a request ─► expired: the store was started again ─► learn: sync() ─┬─► nothing is lost
+//        ▲                                                                ├─► busy: repeat()
+//        └───────────────────────────── asked again ◄─────────────────────┘   the rest is lost:
+//        told
 //
 // Part of a mount, which owns it. The store below outlives it. Used on the mount's core.
 //
-// Invariant: no deferred change is made after a loss before the loss was told. The client names the
-// incarnation of the store that it knows, and another one refuses the change.
+// Invariants
+// - Requests name the incarnation of the store that the mount knows, and another one refuses them.
+//   So nothing new is done before all that was acknowledged was repeated.
+// - No deferred change is made after a loss before the loss was told.
 #pragma once
 #include <functional>
 
+#include "change_log.h"
 #include "ros2s/object/client_call.h"
 #include "ros2s/object/forwarding_store.h"
+#include "ros2s/runtime/sync.h"
 
 namespace ros2s::fs {
 
 class DeferredStore final : public object::ForwardingStore {
   public:
-    // `tell` is called after each loss.
-    DeferredStore(ObjectStore& below, object::ContainerId container, const Uuid& client,
-                  std::function<void()> tell)
-        : ForwardingStore(below), container_(container), client_(client), tell_(std::move(tell)) {}
+    // What a loss of power took back.
+    struct Loss {
+        uint64_t repeated = 0;
+        uint64_t lost = 0;  // at least; 0: none
+    };
+    // `tell` is called after each loss. `memory`: for the log of changes; null: its own.
+    DeferredStore(ObjectStore& below, Reactor& reactor, object::ContainerId container,
+                  const object::Holder& holder, ChangeLogMemory* memory,
+                  std::function<void(const Loss&)> tell)
+        : ForwardingStore(below),
+          reactor_(reactor),
+          container_(container),
+          holder_(holder),
+          tell_(std::move(tell)),
+          log_(memory, holder.client),
+          turn_(reactor, 1) {}
 
     // How often changes were lost. Files that were open then tell it once each.
-    [[nodiscard]] uint64_t losses() const { return losses_ + (is_lost_ ? 1 : 0); }
+    [[nodiscard]] uint64_t losses() const { return losses_; }
     // The last acknowledged change may not be durable.
-    [[nodiscard]] bool is_unsure() const { return known_.last.value != 0 && !is_lost_; }
+    [[nodiscard]] bool is_unsure() const { return known_.last.value != 0; }
 
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<object::FetchItem> items) override;
@@ -47,26 +68,39 @@ class DeferredStore final : public object::ForwardingStore {
     Task<Result<std::optional<object::Lock>>> lock(const Call& call, object::ContainerId container,
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
-    // As ObjectStore::sync(). Before the first update. Errors also: io (changes are lost).
+    // As ObjectStore::sync(). Before the first update. Errors also: io (changes are lost, and
+    // nobody was told before).
     Task<Result<>> make_durable(const Call& call);
-    // The same, for nobody: the next call of a user tells a loss.
-    Task<> make_durable_in_background(const Call& call);
+    // The same, but the next change tells a loss.
+    Task<Result<>> learn(const Call& call);
 
   private:
     [[nodiscard]] object::ClientCall asked_by_client(const Call& call) const {
-        return {call, {.id = client_, .incarnation = known_.incarnation}};
+        return {call, {.id = holder_.client, .incarnation = known_.incarnation}};
     }
-    Task<Result<object::Commit>> update_again(const Call& call, object::ContainerId container,
+    template <class Ask>
+    auto ask(const Call& call, Ask ask) -> std::invoke_result_t<Ask, const Call&>;
+    [[nodiscard]] bool can_defer(const object::Transaction& transaction) const;
+    Task<Result<object::Commit>> send(const Call& call, const object::Transaction& transaction);
+    Task<Result<object::Commit>> send_changed(const Call& call,
                                               const object::Transaction& transaction);
+    void acknowledged(const object::Transaction& transaction, object::Epoch epoch,
+                      uint64_t incarnation);
+    Task<Result<>> repeat(const Call& call, uint64_t incarnation);
+    Task<Result<bool>> repeat(const Call& call, uint64_t incarnation,
+                              ChangeLog::Changes::iterator change);
+    void lose(const Loss& loss);
+    // True: users were not told of a loss yet. Now they are.
+    [[nodiscard]] bool tells_loss() { return std::exchange(is_untold_, false); }
 
+    Reactor& reactor_;
     const object::ContainerId container_;
-    const Uuid client_;
-    const std::function<void()> tell_;
-    enum class For : uint8_t { user, background };
-    Task<Result<>> make_durable(const Call& call, For whom);
-
+    const object::Holder holder_;
+    const std::function<void(const Loss&)> tell_;
     object::Acknowledged known_;
-    bool is_lost_ = false;  // what is known, and no user has heard of it
+    ChangeLog log_;
+    Semaphore turn_;  // to repeat
+    bool is_untold_ = false;
     uint64_t losses_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "deferred_store.h"
 
+#include <algorithm>
+
 #include "ros2s/fs/container.h"
 #include "test_support/counted_dfs.h"
 
@@ -17,8 +19,14 @@ class RestartedStore final : public object::ForwardingStore {
         lost_ = lost;
     }
     bool lose_later = false;  // what is asked for after the next sync()
+    // After a loss: it waits until the mount has repeated what is lost, of which it refuses all
+    // from this change on.
+    bool awaits = false;
+    size_t repeats_max = SIZE_MAX;
+    std::vector<UpdateName> repeated;
     uint64_t syncs = 0;
-    Uuid reader;  // of the last fetch
+    Uuid reader;           // of the last fetch
+    bool durable = false;  // the last update
 
     object::Features features() const override {
         object::Features features = below().features();
@@ -29,29 +37,46 @@ class RestartedStore final : public object::ForwardingStore {
     Task<Result<>> fetch(const Call& call, object::ContainerId container,
                          std::span<FetchItem> items) override {
         reader = call.client == nullptr ? Uuid{} : call.client->id;
+        ROS2S_CO_TRY(check(call));
         co_return co_await below().fetch(call, container, items);
+    }
+    Task<Result<>> fetch_chain(const Call& call, object::ContainerId container,
+                               const object::Holder& holder, std::span<FetchItem> items,
+                               std::span<object::Link> links) override {
+        ROS2S_CO_TRY(check(call));
+        co_return co_await below().fetch_chain(call, container, holder, items, links);
     }
     Task<Result<Commit>> update(const Call& call, object::ContainerId container,
                                 const object::Transaction& transaction) override {
-        if (transaction.deferred && call.client->incarnation != incarnation_) {
-            co_return fail(Code::expired, incarnation_);
+        ROS2S_CO_TRY(check(call));
+        if (transaction.was_lost) {
+            if (repeated.size() == repeats_max) co_return fail(Code::condition_failed);
+            repeated.push_back(transaction.id);
         }
+        durable = !transaction.deferred;
         co_return co_await below().update(call, container, transaction);
     }
     // Runs once, while the next sync() is on its way.
     std::function<Task<>()> meanwhile;
-    Task<Result<uint64_t>> sync(const Call&, object::ContainerId,
+    Task<Result<uint64_t>> sync(const Call&, object::ContainerId, const object::Holder&,
                                 const object::Acknowledged& known) override {
         ++syncs;
         if (auto run = std::exchange(meanwhile, {})) co_await run();
         const bool is_of_before = known.incarnation != incarnation_ && known.incarnation != 0;
         const bool is_lost = lost_ && known.last.value != 0;
         lost_ = lost_ || std::exchange(lose_later, false);
-        if (is_of_before && is_lost) co_return fail(Code::expired, incarnation_);
+        if (is_of_before && is_lost) {
+            co_return fail(awaits ? Code::busy : Code::expired, incarnation_);
+        }
         co_return incarnation_;
     }
 
   private:
+    [[nodiscard]] Result<> check(const Call& call) const {
+        const uint64_t known = call.client == nullptr ? 0 : call.client->incarnation;
+        if (known != 0 && known != incarnation_) return fail(Code::expired, incarnation_);
+        return {};
+    }
     uint64_t incarnation_ = 7, era_ = 1;
     bool lost_ = false;
 };
@@ -122,6 +147,65 @@ TEST_F(DeferredMounts, LossIsToldOnceToEachFileThatWasOpenForWriting) {
     for (const FileHandle each : {first, second, later}) {
         EXPECT_TRUE(world_.run(files_->close(call_, each)));
     }
+}
+
+TEST_F(DeferredMounts, WhatIsLostIsRepeatedInItsOrderAndTheMountTellsNothing) {
+    const FileHandle file = open("f");
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(fsync(file), std::nullopt);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
+    restarted_.restart(true);
+    restarted_.awaits = true;
+    EXPECT_TRUE(world_.run(files_->get_attributes(call_, root_node))) << "a read repeats it, too";
+    EXPECT_EQ(restarted_.repeated.size(), 3U);
+    EXPECT_TRUE(std::ranges::is_sorted(restarted_.repeated, {}, &UpdateName::sequence));
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(restarted_.repeated.size(), 3U);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, WhatCannotBeRepeatedIsToldWithAllThatCameLater) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
+    restarted_.restart(true);
+    restarted_.awaits = true;
+    restarted_.repeats_max = 1;
+    EXPECT_EQ(write(file), Code::io);
+    EXPECT_EQ(restarted_.repeated.size(), 1U);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, LargeWriteIsDurableAtOnceAndThenNothingIsRepeated) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_FALSE(restarted_.durable);
+    std::string large(ChangeLog::payload_max, 'x');
+    EXPECT_TRUE(world_.run(
+        files_->pwrite(call_, file, Window::local(std::as_writable_bytes(std::span(large))), 0)));
+    EXPECT_TRUE(restarted_.durable);
+    restarted_.restart(true);
+    restarted_.awaits = true;
+    EXPECT_EQ(fsync(file), std::nullopt);
+    EXPECT_TRUE(restarted_.repeated.empty());
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+TEST_F(DeferredMounts, LogThatIsFullMakesTheNextChangeDurable) {
+    const FileHandle file = open("f");
+    EXPECT_EQ(fsync(file), std::nullopt);
+    for (size_t i = 0; i < ChangeLog::changes_max; ++i) {
+        ASSERT_EQ(write(file), std::nullopt);
+        ASSERT_FALSE(restarted_.durable) << i;
+    }
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_TRUE(restarted_.durable);
+    EXPECT_EQ(write(file), std::nullopt);
+    EXPECT_FALSE(restarted_.durable) << "the log is empty again";
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
 }
 
 TEST_F(DeferredMounts, RestartWithoutLossTellsNothing) {

@@ -14,6 +14,7 @@
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/fs/change_log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
 #include "ros2s/object/object_store.h"
@@ -52,6 +53,8 @@ struct DfsOptions {
     // durable when it returns. Only for a mount whose users are one client: they see each other's
     // changes before they are durable.
     bool defers = false;
+    // For the logs of deferred changes. Null: the mount's own.
+    ChangeLogMemory* change_logs = nullptr;
     // For the names that open directories keep. Null: the mount's own.
     ListingMemory* listings = nullptr;
     // Interval for checking files without names that other mounts have open.

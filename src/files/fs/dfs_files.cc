@@ -146,7 +146,7 @@ Task<Result<>> DfsMount::sync(const Call& call) {
     // Another client of this process may have deferred what this one has read. A store in another
     // process shows only what is durable.
     if (!store_.features().deferred || store_.pins_era() != 0) co_return Result<>();
-    ROS2S_CO_TRY(co_await store_.sync(call, container_, {}));
+    ROS2S_CO_TRY(co_await store_.sync(call, container_, holder_, {}));
     co_return Result<>();
 }
 

@@ -178,8 +178,9 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
     : is_deferred_(options.defers && may_defer(store, superblock)),
       slots_(reactor, container.uuid, options.slots, is_deferred_),
       deferred_(may_defer(store, superblock)
-                    ? std::make_optional<DeferredStore>(store, container, slots_.holder().client,
-                                                        [this] { log_loss(); })
+                    ? std::make_optional<DeferredStore>(
+                          store, reactor, container, slots_.holder(), options.change_logs,
+                          [this](const DeferredStore::Loss& loss) { log_loss(loss); })
                     : std::nullopt),
       store_(deferred_ ? *deferred_ : store),
       container_(container),
@@ -196,7 +197,7 @@ DfsMount::DfsMount(object::ObjectStore& store, object::ContainerId container, Re
       leases_(reactor),
       reaper_(reactor, 1),
       room_maker_(reactor, 1),
-      reaping_(reactor, 5),
+      reaping_(reactor, 6),
       letting_go_(reactor, 64) {}
 
 DfsMount::~DfsMount() { ROS2S_CHECK(handles_.all().empty()); }
@@ -275,12 +276,21 @@ Result<Commit> DfsMount::committed(OperationSlots::HeldSlot& slot, const Result<
     return done;
 }
 
-void DfsMount::log_loss() const {
+void DfsMount::log_loss(const DeferredStore::Loss& loss) {
+    metrics_.changes_repeated.add(loss.repeated);
+    metrics_.changes_lost.add(loss.lost);
+    if (loss.lost == 0) {
+        options_.log.info(
+            "{}: its server was started again, and had lost power. The last changes of this mount "
+            "were repeated: {}, and none is lost",
+            options_.shown, loss.repeated);
+        return;
+    }
     options_.log.error(
         "{}: its server lost power, and with it the last changes of this mount, at most those of "
-        "its last second. The next change, and the next write or fsync of each open file, fails "
-        "with EIO. Write again what was not synced",
-        options_.shown);
+        "its last second: {} or more are lost, {} were repeated. The next change, and the next "
+        "write or fsync of each open file, fails with EIO. Write again what was not synced",
+        options_.shown, loss.lost, loss.repeated);
 }
 
 // A store may judge conditions by transactions that are not durable yet, hence not visible. Reading
@@ -372,6 +382,11 @@ void DfsMount::visit_metrics(const MetricVisitor& visit) const {
           metrics_.orphans_reaped.value());
     visit("ros2store_fs_set_ids_cleared_total", "Writes that cleared set-user or set-group bits",
           metrics_.set_ids_cleared.value());
+    visit("ros2store_fs_changes_repeated_total",
+          "Changes that were repeated after the server had lost power",
+          metrics_.changes_repeated.value());
+    visit("ros2store_fs_changes_lost_total", "Changes that were lost with the server's power",
+          metrics_.changes_lost.value());
 }
 
 }  // namespace ros2s::fs

@@ -38,7 +38,7 @@ using object::Operation;
 
 struct DfsMetrics {
     Counter reads, read_bytes, writes, written_bytes, size_queries, conflicts, orphans_reaped,
-        set_ids_cleared;
+        set_ids_cleared, changes_repeated, changes_lost;
 };
 
 // The error of an item of file contents, with a position in the file instead of one in the chunk.
@@ -357,6 +357,8 @@ class DfsMount final : public Dfs {
     // The epoch of the last orphan's record; 0: there is none.
     Task<Result<uint64_t>> last_orphan(const Call& call);
     static Task<> reap_after_grace(DfsMount& self);
+    void reap_now();
+    static Task<> reap_what_is_due(DfsMount& self);
     void reap_later();
     static Task<> reap_in_time(DfsMount& self);
     void sweep_later();
@@ -446,7 +448,7 @@ class DfsMount final : public Dfs {
     Task<Result<>> sync(const Call& call);
     // Once for each file that was open at a loss: io.
     [[nodiscard]] Result<> tell_loss(OpenFile& file);
-    void log_loss() const;
+    void log_loss(const DeferredStore::Loss& loss);
     Result<Opened> add_handle(const Call& call, NodeState& state, OpenFlags flags,
                               const Attributes& attributes);
 
@@ -552,6 +554,7 @@ class DfsMount final : public Dfs {
     uint64_t orphan_bytes_ = 0;
     Semaphore reaper_;        // one caller at a time reaps, and has the reserved slot
     bool reaps_ = false;      // reap_in_time() runs
+    bool reaps_now_ = false;  // reap_what_is_due() runs
     Semaphore room_maker_;    // one caller at a time is in make_room()
     Time listed_for_room_{};  // the last time
     bool sweeps_ = false;     // sweep() runs

@@ -312,6 +312,19 @@ Task<> DfsMount::reap_after_grace(DfsMount& self) {
     if (!co_await self.reap_listed(call, Which::due)) self.sweep_later();
 }
 
+// Not by the caller: holders that the store awaits may hold it up for seconds.
+void DfsMount::reap_now() {
+    if (!reaps_now_ && !closing_.stop_requested()) {
+        reaps_now_ = reaping_.try_spawn(reap_what_is_due(*this));
+    }
+}
+
+Task<> DfsMount::reap_what_is_due(DfsMount& self) {
+    const Call call{.stop = self.closing_.token()};
+    (void)co_await self.reap_listed(call, Which::due);
+    self.reaps_now_ = false;
+}
+
 void DfsMount::reap_later() {
     if (reaps_ || closing_.stop_requested()) return;
     reaps_ = reaping_.try_spawn(reap_in_time(*this));

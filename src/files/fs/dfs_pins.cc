@@ -99,7 +99,7 @@ Task<> DfsMount::hold_again(DfsMount& self) {
         const uint64_t now = self.store_.pins_era();
         // After a restart without loss the mount learns the new incarnation before its next change.
         if (self.deferred_ && (self.deferred_->is_unsure() || now != era)) {
-            co_await self.deferred_->make_durable_in_background(call);
+            (void)co_await self.deferred_->learn(call);
         }
         if (now == era) continue;
         era = now;
@@ -120,7 +120,7 @@ Task<> DfsMount::hold_again(DfsMount& self) {
             const auto wanted =
                 co_await self.store_.pinned_again(call, self.container_, self.holder_);
             const bool reaps = self.options_.reaps && !self.leaves_orphans();
-            if (wanted && *wanted && reaps) (void)co_await self.reap_listed(call, Which::due);
+            if (wanted && *wanted && reaps) self.reap_now();
         }
         // Clients that did not reconnect have left orphans.
         self.sweep_later();

@@ -21,6 +21,7 @@ struct SharingReport {
     uint64_t host_kills = 0, dpu_kills = 0, storage_kills = 0;
     LockWork::Totals locks;
     NetworkTrouble::Totals trouble;
+    uint64_t repeated = 0;  // DeferredReport::repeated
     uint64_t trace = 0;  // of the results of all calls
 };
 

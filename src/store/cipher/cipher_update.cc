@@ -196,6 +196,7 @@ Task<Result<Commit>> CipherStore::attempt(const Call& call, const Transaction& t
     plan.transaction.is_new = transaction.is_new;
     plan.transaction.holder = transaction.holder;
     plan.transaction.deferred = transaction.deferred;
+    plan.transaction.was_lost = transaction.was_lost;
     plan.transaction.conditions = transaction.conditions;
     plan.transaction.operations.reserve(transaction.operations.size() * 2);
     if (is_named(transaction)) {

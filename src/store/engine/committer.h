@@ -41,6 +41,7 @@
 #include "publisher.h"
 #include "ros2s/base/metrics.h"
 #include "ros2s/device/block_device.h"
+#include "ros2s/object/sharing_rules.h"
 #include "ros2s/runtime/nursery.h"
 #include "ros2s/runtime/trace.h"
 #include "volatile_objects.h"
@@ -97,7 +98,7 @@ class Committer {
     // Errors: expired (the client knows another incarnation; detail: this one).
     [[nodiscard]] Result<> check_incarnation(const Call& call) const {
         const uint64_t known = call.client == nullptr ? 0 : call.client->incarnation;
-        if (known == 0 || known == incarnation_) return {};
+        if (known == 0 || known == incarnation_ || !object::sharing_rules.refuse_unaware) return {};
         return fail(Code::expired, incarnation_);
     }
     // May this transaction, which joins next, be deferred? Not if there is no room to note it.

@@ -1,5 +1,6 @@
 // Deferred transactions: acknowledged before their flush. What a loss of power takes back is judged
 // by the crash suite.
+#include "awaited_clients.h"
 #include "ros2s/object/test_support/batch.h"
 #include "ros2s/runtime/sim/co_test.h"
 #include "test_support/pool.h"
@@ -56,10 +57,10 @@ CO_TEST(Deferred, UpdateWaitsForNoFlushAndSyncForOne, Deferring, pool) {
     EXPECT_EQ(pool.flushes, 0);
     EXPECT_EQ(pool.volatile_groups(), 3);
     EXPECT_OK(co_await pool.expect(3, 1, 7));
-    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}, {}));
     EXPECT_EQ(pool.flushes, 1);
     EXPECT_EQ(pool.volatile_groups(), 0);
-    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}, {}));
     EXPECT_EQ(pool.flushes, 1) << "there was nothing to flush";
     EXPECT_OK(co_await pool.close());
 }
@@ -157,7 +158,7 @@ CO_TEST(Deferred, OtherClientLearnsOnlyWhatIsDurable, Deferring, pool) {
         const StoreClient unknown{};
         const Call of_unknown{.client = &unknown};
         if (&ask != &requests.back()) EXPECT_OK(co_await ask(pool, of_unknown));
-        EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}));
+        EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}, {}));
     }
     EXPECT_OK(co_await pool.close());
 }
@@ -186,15 +187,15 @@ CO_TEST(Deferred, ChangeOfAnotherClientsObjectMakesBothDurable, Deferring, pool)
 
 Task<Result<uint64_t>> sync_knowing(Deferring& pool, uint64_t incarnation, object::Epoch last) {
     const object::Acknowledged known{incarnation, last};
-    co_return co_await pool.store->sync(pool.call, pool.container, known);
+    co_return co_await pool.store->sync(pool.call, pool.container, {}, known);
 }
 
 CO_TEST(Deferred, SyncAfterLossOfPowerTellsWhatIsLost, Deferring, pool) {
     co_await pool.start();
-    const auto first = co_await pool.store->sync(pool.call, pool.container, {});
+    const auto first = co_await pool.store->sync(pool.call, pool.container, {}, {});
     EXPECT_OK(first);
     const auto kept = co_await pool.write_deferred(1, 1);
-    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {*first, kept->epoch}));
+    EXPECT_OK(co_await pool.store->sync(pool.call, pool.container, {}, {*first, kept->epoch}));
     const auto lost = co_await pool.write_deferred(2, 1);
     EXPECT_OK(co_await pool.crash_and_open());
     EXPECT_OK(co_await sync_knowing(pool, *first, kept->epoch));
@@ -223,6 +224,158 @@ CO_TEST(Deferred, SyncAfterLossOfPowerTellsWhatIsLost, Deferring, pool) {
     EXPECT_OK(co_await pool.close());
 }
 
+// ---- what a loss of power took back is repeated ----------------------------------------------
+
+struct Repeating : Deferring {
+    Repeating() {
+        options.pin_grace = std::chrono::seconds(30);
+        options.pin_list.write = [this](std::string_view text) -> Result<> {
+            written = text;
+            return {};
+        };
+    }
+    // A named change of the writer in its session.
+    Task<Result<object::Commit>> change(uint64_t sequence, uint64_t incarnation, bool was_lost) {
+        const AlignedBuffer buffer(block_bytes);
+        std::memset(buffer.data(), static_cast<int>(sequence), buffer.size());
+        object::Transaction transaction{.id = {.client = writer.id, .sequence = sequence},
+                                        .is_new = !was_lost,
+                                        .holder = holder,
+                                        .deferred = true,
+                                        .was_lost = was_lost};
+        transaction.operations.push_back(writing(1, buffer.bytes()));
+        const StoreClient asking{.id = writer.id, .incarnation = incarnation};
+        co_return co_await store->update({.client = &asking}, container, transaction);
+    }
+    Task<Result<uint64_t>> sync(uint64_t incarnation, object::Epoch last) {
+        co_return co_await store->sync(call, container, holder, {incarnation, last});
+    }
+    // Changes 1 (durable) and 2 (lost). The mark is of a client that was given up, or not.
+    Task<Result<>> lose_one() {
+        ROS2S_CO_TRY_ASSIGN(first, co_await sync(0, {}));
+        ROS2S_CO_TRY(co_await change(1, first, false));
+        ROS2S_CO_TRY(co_await sync(first, {}));
+        ROS2S_CO_TRY_ASSIGN(const object::Commit lost, co_await change(2, first, false));
+        last = lost.epoch;
+        options.pin_list.text = written;
+        co_return co_await crash_and_open();
+    }
+    static Task<> fetch_as_other(Repeating& self, Result<>& done) {
+        done = co_await self.fetch(self.of_other, 1);
+    }
+    object::Holder holder{.client = writer.id, .session = 5};
+    uint64_t first = 0;  // the first incarnation
+    object::Epoch last{};
+    std::optional<std::string> written;
+};
+
+CO_TEST(Deferred, OthersWaitUntilTheClientHasRepeatedWhatIsLost, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    Result<> fetched = fail(Code::busy);
+    Nursery asking(pool.env.reactor, 1);
+    co_await asking.spawn(Repeating::fetch_as_other(pool, fetched));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(2));
+    EXPECT_EQ(fetched, Result<>(fail(Code::busy)));
+    const auto told = co_await pool.sync(pool.first, pool.last);
+    EXPECT_EQ(told ? Code{} : told.error().code, Code::busy);
+    const uint64_t second = told.error().detail;
+    EXPECT_EQ((co_await pool.change(3, pool.first, false)).error().code, Code::expired)
+        << "new before what is lost";
+    EXPECT_EQ((co_await pool.change(1, second, true))->replayed, true) << "it survived";
+    EXPECT_EQ((co_await pool.change(2, second, true))->replayed, false);
+    EXPECT_EQ(fetched, Result<>(fail(Code::busy))) << "there may be more";
+    EXPECT_EQ(pool.metric("ros2store_engine_awaited_clients"), 1);
+    EXPECT_EQ(*co_await pool.sync(second, {}), second);
+    co_await asking.join();
+    EXPECT_TRUE(fetched);
+    EXPECT_OK(co_await pool.expect(1, 1, 2));
+    EXPECT_EQ((co_await pool.change(2, second, true)).error().code, Code::expired)
+        << "others have seen a state without it";
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, ClientThatDoesNotReturnIsGivenUpAfterSeconds, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    const Time begun = pool.env.reactor.now();
+    EXPECT_OK(co_await pool.fetch(pool.of_other, 1));
+    const Duration waited = pool.env.reactor.now() - begun;
+    EXPECT_GE(waited, AwaitedClients::patience);
+    EXPECT_LT(waited, AwaitedClients::patience + std::chrono::seconds(2));
+    const auto told = co_await pool.sync(pool.first, pool.last);
+    EXPECT_EQ(told ? Code{} : told.error().code, Code::expired);
+    EXPECT_EQ((co_await pool.change(2, told.error().detail, true)).error().code, Code::expired);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, RequestThatWaitsForAnotherClientEndsAtItsDeadline, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    const Call hurried{.deadline = pool.env.reactor.now() + std::chrono::seconds(3),
+                       .client = &pool.other};
+    EXPECT_EQ(co_await pool.fetch(hurried, 1), Result<>(fail(Code::deadline)));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, ClientThatLostNothingLetsOthersGoOn, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    EXPECT_OK(co_await pool.sync(pool.first, {}));
+    EXPECT_OK(co_await pool.fetch(pool.of_other, 1));
+    EXPECT_EQ(pool.metric("ros2store_engine_awaited_clients"), 0);
+    EXPECT_OK(co_await pool.close());
+}
+
+struct ForgetfulRepeating : Repeating {
+    ForgetfulRepeating() {
+        options.replies_per_owner = 1;
+        options.reply_lease = std::chrono::milliseconds(1);
+    }
+    // Another client of the owner takes its only slot.
+    Task<Result<>> forget_all() {
+        co_await sleep_for(env.reactor, std::chrono::seconds(1));
+        object::Transaction transaction{.id = {.client = other.id, .sequence = 1},
+                                        .is_new = true,
+                                        .holder = {.client = other.id}};
+        transaction.operations.push_back({.kind = object::Operation::Kind::touch,
+                                          .object = {1, 2},
+                                          .dkey = object::Dkey::integer(2),
+                                          .akey = {"a"}});
+        ROS2S_CO_TRY(co_await store->update(of_other, container, transaction));
+        co_return Result<>();
+    }
+};
+CO_TEST(Deferred, RepeatedChangeOfAClientThatTheStoreHasForgottenIsMade, ForgetfulRepeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.change(1, 0, false));
+    EXPECT_OK(co_await pool.forget_all());
+    const auto first = co_await pool.sync(0, {});
+    pool.options.pin_list.text = pool.written;
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(1));
+    const auto lost = co_await pool.change(3, *first, false);
+    EXPECT_OK(lost);
+    EXPECT_OK(co_await pool.crash_and_open());
+    const auto told = co_await pool.sync(*first, lost->epoch);
+    EXPECT_EQ(told ? Code{} : told.error().code, Code::busy);
+    EXPECT_OK(co_await pool.change(3, told.error().detail, true));
+    EXPECT_OK(co_await pool.expect(1, 1, 3));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Deferred, RequestsThatNameAnEarlierIncarnationAreRefused, Repeating, pool) {
+    co_await pool.start();
+    EXPECT_OK(co_await pool.lose_one());
+    const StoreClient before{.id = pool.writer.id, .incarnation = pool.first};
+    const Call from{.client = &before};
+    for (const Ask& ask : requests) {
+        if (&ask == &requests.back()) continue;  // it expects another error
+        const Result<> asked = co_await ask(pool, from);
+        EXPECT_EQ(asked ? Code{} : asked.error().code, Code::expired) << &ask - requests.data();
+    }
+    EXPECT_OK(co_await pool.close());
+}
+
 CO_TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates, Deferring, pool) {
     co_await pool.start();
     EXPECT_OK(co_await pool.write_deferred(1, 1));
@@ -230,13 +383,15 @@ CO_TEST(Deferred, FailedFlushFailsSyncAndEndsUpdates, Deferring, pool) {
         return operation.kind == device::SimKind::flush ? device::SimFault::error
                                                         : device::SimFault::none;
     });
-    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {})).error().code, Code::io);
+    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {}, {})).error().code,
+              Code::io);
     EXPECT_NE(pool.store->read_only_reason(), "");
     EXPECT_EQ((co_await pool.write_deferred(2, 1)).error().code, Code::read_only);
     // What was acknowledged can be read, by this process only.
     EXPECT_OK(co_await pool.expect(1, 1, 7));
     EXPECT_EQ((co_await pool.query(pool.of_other, 1)).error().code, Code::io);
-    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {})).error().code, Code::io);
+    EXPECT_EQ((co_await pool.store->sync(pool.call, pool.container, {}, {})).error().code,
+              Code::io);
     pool.disks[0]->set_hook({});
     // It may be lost, and nobody has to sync before the end.
     EXPECT_EQ((co_await pool.close()).error().code, Code::io);

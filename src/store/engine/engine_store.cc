@@ -77,6 +77,7 @@ EngineStore::~EngineStore() = default;
 Task<Result<>> EngineStore::close() {
     RecoveredPool& base = *pool_->base;
     Cores& cores = base.cores;
+    pool_->awaited.give_up();
     for (uint32_t i = 0; i < cores.size(); ++i) {
         co_await at(cores[i], cores.home(), cores[i].requests.wait_idle());
     }
@@ -218,16 +219,27 @@ uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
 
 }  // namespace
 
-// Also if the request failed: the error may say what is there. Here, after the request, the objects
+bool EngineStore::is_shown(const Call& call) const {
+    return call.client == nullptr && !pool_->awaited.any();
+}
+
+// Waits also if the request failed: the error may say what is there. After the request, the objects
 // are noted whose changes it has seen.
 template <class T, class... Objects>
 Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId container,
                                    Task<Result<T>> request, Objects... objects) {
-    Result<T> done = co_await std::move(request);
     Committer& committer = pool_->committer;
-    if (!committer.volatile_objects().any() || !rules.show_durable_only) co_return done;
     Cores& cores = pool_->base->cores;
     Core& here = cores.here();
+    ROS2S_CO_TRY(committer.check_incarnation(call));
+    if (pool_->awaited.any()) {
+        const RequestCount::Hold hold(here.requests);
+        ROS2S_CO_TRY(
+            co_await at_home(cores, pool_->awaited, &AwaitedClients::wait, call, container));
+    }
+    Result<T> done = co_await std::move(request);
+    const bool is_own = call.client == nullptr;
+    if (is_own || !committer.volatile_objects().any() || !rules.show_durable_only) co_return done;
     const auto wait = [](Committer& committer, const Call& call, object::ContainerId container,
                          const Objects&... objects) -> Task<Result<>> {
         const uint64_t last =
@@ -244,14 +256,14 @@ Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId containe
     if (Caches::concerns(items)) [[unlikely]]
         return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
     auto fetched = pool_->reader.fetch(call, container, items);
-    if (call.client == nullptr) return fetched;
+    if (is_shown(call)) return fetched;
     return shown(call, container, std::move(fetched), items);
 }
 Task<Result<object::Commit>> EngineStore::update(const Call& call, object::ContainerId container,
                                                  const object::Transaction& transaction) {
     auto updated =
         at_home(pool_->base->cores, pool_->writer, &Writer::update, call, container, transaction);
-    if (call.client == nullptr) return updated;
+    if (is_shown(call)) return updated;
     return shown(call, container, std::move(updated), std::span(transaction.conditions),
                  std::span(transaction.operations));
 }
@@ -259,7 +271,7 @@ Task<Result<object::ListReply>> EngineStore::list(const Call& call, object::Cont
                                                   const object::ListRequest& request) {
     auto listed =
         at_home(pool_->base->cores, pool_->lister, &Lister::list, call, container, request);
-    if (call.client == nullptr) return listed;
+    if (is_shown(call)) return listed;
     const bool is_of_all = request.what == object::ListRequest::What::objects;
     return shown(call, container, std::move(listed),
                  is_of_all ? object::ObjectId{} : request.object);
@@ -269,7 +281,7 @@ Task<Result<object::QueryReply>> EngineStore::query(const Call& call, object::Co
                                                     const object::Akey& akey) {
     auto found =
         at_home(pool_->base->cores, pool_->lister, &Lister::query, call, container, object, akey);
-    if (call.client == nullptr) return found;
+    if (is_shown(call)) return found;
     return shown(call, container, std::move(found), object);
 }
 Task<Result<object::ContainerRecord>> EngineStore::create_container(
@@ -316,7 +328,7 @@ Task<Result<>> EngineStore::pin(const Call& call, object::ContainerId container,
                                 const object::Holder& holder, object::FetchItem& item) {
     auto pinned =
         at_home(pool_->base->cores, pool_->reader, &Reader::pin, call, container, holder, item);
-    if (call.client == nullptr) return pinned;
+    if (is_shown(call)) return pinned;
     return shown(call, container, std::move(pinned), item.object);
 }
 Task<Result<>> EngineStore::fetch_chain(const Call& call, object::ContainerId container,
@@ -341,12 +353,14 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
                                                             const object::LockRequest& request) {
     auto locked =
         at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
-    if (call.client == nullptr) return locked;
+    if (is_shown(call)) return locked;
     return shown(call, container, std::move(locked), request.object);
 }
-Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId /*container*/,
+Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId container,
+                                         const object::Holder& holder,
                                          const object::Acknowledged& known) {
-    return at_home(pool_->base->cores, pool_->committer, &Committer::sync, call, known);
+    return at_home(pool_->base->cores, pool_->writer, &Writer::sync, call, container, holder,
+                   known);
 }
 Task<Result<object::LeaseNews>> EngineStore::listen(const Call& call, object::ContainerId container,
                                                     const object::Holder& holder,
@@ -462,6 +476,9 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
     counter("ros2store_engine_deferred_flushes_total", "Flushes for these alone.",
             c.deferred_flushes);
     const GroupStates& states = pool_->committer.states();
+    visit("ros2store_engine_awaited_clients",
+          "Clients that may have to repeat changes that a loss of power took back.",
+          pool_->awaited.count());
     visit("ros2store_engine_volatile_groups", "Acknowledged groups that await their flush.",
           states.visible() - std::min(states.visible(), states.durable()));
     counter("ros2store_engine_transactions_total", "Transactions committed.", c.transactions);

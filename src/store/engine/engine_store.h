@@ -127,6 +127,7 @@ class EngineStore final : public object::ObjectStore {
                                                    const object::Holder& holder,
                                                    const object::LockRequest& request) override;
     Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Holder& holder,
                                 const object::Acknowledged& known) override;
     Task<Result<object::LeaseNews>> listen(const Call& call, object::ContainerId container,
                                            const object::Holder& holder,
@@ -139,7 +140,11 @@ class EngineStore final : public object::ObjectStore {
   private:
     class OpenPool;
     explicit EngineStore(std::unique_ptr<OpenPool> pool);
-    // Waits after the request until what others have changed there is durable.
+    // True: it waits for nothing that shown() waits for.
+    [[nodiscard]] bool is_shown(const Call& call) const;
+    // Waits before the request until others have repeated what is lost, and after it until what
+    // they have changed there is durable. Errors also: expired (the client knows another
+    // incarnation; detail: this one).
     template <class T, class... Objects>
     Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
                           Objects... objects);

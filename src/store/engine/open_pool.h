@@ -28,6 +28,7 @@ class EngineStore::OpenPool {
     object::PinTable pins;
     object::LockTable locks{pins};
     object::LeaseTable leases;
+    AwaitedClients awaited;
     PinHolders holders;
     Reader reader;
     Lister lister;

@@ -11,10 +11,11 @@ using object::HolderName;
 
 namespace {
 
-constexpr std::string_view first_line = "ros2store pins 1\n";
-constexpr std::string_view first_line_with_ended = "ros2store pins 2\n";
+constexpr std::string_view first_lines[] = {"ros2store pins 1\n", "ros2store pins 2\n",
+                                            "ros2store pins 3\n"};
+constexpr size_t first_line_characters = first_lines[0].size();
+constexpr std::string_view deferring_line = "deferring\n";
 constexpr std::string_view ended_line = "ended\n";
-static_assert(first_line.size() == first_line_with_ended.size());
 constexpr size_t uuid_characters = 36;
 constexpr size_t line_characters = 3 * (uuid_characters + 1);
 
@@ -43,36 +44,54 @@ bool read_lines(std::string_view lines, std::vector<HolderName>& holders) {
     return true;
 }
 
+// The part of `lines` before this line, which is removed with it. Empty: there is no such line.
+std::optional<std::string_view> take_part(std::string_view& lines, std::string_view border) {
+    const size_t at = lines.find(border);
+    if (at == lines.npos) return {};
+    const std::string_view part = lines.substr(0, at);
+    lines.remove_prefix(at + border.size());
+    return part;
+}
+
 }  // namespace
 
-std::string encode_pin_list(const std::vector<HolderName>& holders,
-                            const std::vector<HolderName>& ended) {
-    std::string text(ended.empty() ? first_line : first_line_with_ended);
-    text.reserve(first_line.size() + line_characters * (holders.size() + ended.size() + 1));
-    add_lines(text, holders);
-    if (!ended.empty()) text += ended_line;
-    add_lines(text, ended);
+// In the oldest version that has room for it.
+std::string encode_pin_list(const PinList& list) {
+    const size_t version = !list.deferring.empty() ? 2 : !list.ended.empty() ? 1 : 0;
+    std::string text(first_lines[version]);
+    text.reserve(text.size() + line_characters * (list.holders.size() + list.deferring.size() +
+                                                  list.ended.size() + 1));
+    add_lines(text, list.holders);
+    if (version == 2) text += deferring_line;
+    add_lines(text, list.deferring);
+    if (version >= 1) text += ended_line;
+    add_lines(text, list.ended);
     return text + last_line(text);
 }
 
-std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text,
-                                                       std::vector<HolderName>* ended) {
+std::optional<PinList> decode_pin_list(std::string_view text) {
     const size_t end = last_line({}).size();
-    const bool has_ended = text.starts_with(first_line_with_ended);
-    if (text.size() < first_line.size() + end) return {};
-    if (!has_ended && !text.starts_with(first_line)) return {};
-    const std::string_view lines = text.substr(0, text.size() - end);
+    if (text.size() < first_line_characters + end) return {};
+    const auto first = std::ranges::find(first_lines, text.substr(0, first_line_characters));
+    if (first == std::end(first_lines)) return {};
+    const auto version = first - std::begin(first_lines);
+    std::string_view lines = text.substr(0, text.size() - end);
     if (text.substr(lines.size()) != last_line(lines)) return {};
-    const std::string_view all = lines.substr(first_line.size());
-    if (all.size() / line_characters > pin_list_holders_max) return {};
-    const size_t border = has_ended ? all.find(ended_line) : all.size();
-    if (border == all.npos) return {};
-    std::vector<HolderName> holders, over;
-    if (!read_lines(all.substr(0, border), holders)) return {};
-    if (has_ended && !read_lines(all.substr(border + ended_line.size()), over)) return {};
-    holders.insert(holders.end(), over.begin(), over.end());
-    if (ended != nullptr) *ended = std::move(over);
-    return holders;
+    lines.remove_prefix(first_line_characters);
+    if (lines.size() / line_characters > 2 * pin_list_holders_max) return {};
+    PinList list;
+    if (version == 2) {
+        const auto part = take_part(lines, deferring_line);
+        if (!part || !read_lines(*part, list.holders)) return {};
+    }
+    if (version >= 1) {
+        const auto part = take_part(lines, ended_line);
+        if (!part || !read_lines(*part, version == 2 ? list.deferring : list.holders)) return {};
+    }
+    if (!read_lines(lines, version >= 1 ? list.ended : list.holders)) return {};
+    const size_t holders = list.holders.size() + list.ended.size();
+    if (std::max(holders, list.deferring.size()) > pin_list_holders_max) return {};
+    return list;
 }
 
 namespace {
@@ -88,31 +107,41 @@ constexpr Duration unused_max_when_full = std::chrono::minutes(1);
 }  // namespace
 
 PinHolders::PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins,
-                       object::LockTable& locks)
+                       object::LockTable& locks, AwaitedClients& awaited)
     : env_(env),
       list_(options.pin_list),
       pins_(pins),
       locks_(locks),
+      awaited_(awaited),
       changed_(env.reactor),
       wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;
-    std::vector<HolderName> ended;
-    const auto holders = decode_pin_list(*list_.text, &ended);
-    if (!holders) {
+    auto list = decode_pin_list(*list_.text);
+    if (!list) {
         awaits_all_ = true;
         all_until_ = until;
         pins.await_all(until);
         return;
     }
-    pins.await(*holders, ended, until);
-    awaited_until_ = until;
-    for (const HolderName& each : *holders) {
-        if (entries_.emplace(each, Entry{.until = until, .is_awaited = true}).second) {
-            ++owners_[each.owner];
+    const auto add = [&](const HolderName& each, const Entry& entry) {
+        if (entries_.emplace(each, entry).second) ++owners_[each.owner];
+    };
+    for (const HolderName& each : list->holders) {
+        add(each, {.until = until, .is_awaited = true});
+    }
+    for (const HolderName& each : list->ended) {
+        add(each, {.until = until, .is_awaited = true, .has_ended = true});
+    }
+    for (const HolderName& each : list->deferring) {
+        if (const auto found = entries_.find(each); found != entries_.end()) {
+            found->second.defers = true;
         }
     }
-    for (const HolderName& each : ended) entries_.at(each).has_ended = true;
+    awaited.await(list->deferring);
+    list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
+    pins.await(list->holders, list->ended, until);
+    awaited_until_ = until;
 }
 
 Task<> PinHolders::start() {
@@ -130,9 +159,10 @@ Task<> PinHolders::stop() {
     co_await background_->join();
 }
 
-bool PinHolders::touch(object::ContainerId container, const object::Holder& holder) {
+bool PinHolders::touch(object::ContainerId container, const object::Holder& holder, Use use) {
     const auto found = entries_.find(name_of(container, holder));
     if (found == entries_.end() || found->second.session != holder.session) return false;
+    if (use == Use::defers && !found->second.defers) return false;
     found->second.used = env_.reactor.now();
     found->second.leaves = false;
     return is_written(found->second);
@@ -144,7 +174,7 @@ size_t PinHolders::owners_share(const Uuid& owner) const {
     return (pin_list_holders_max - others) / 2;
 }
 
-Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder holder) {
+Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder holder, Use use) {
     const HolderName name = name_of(container, holder);
     auto found = entries_.find(name);
     if (found == entries_.end()) {
@@ -162,6 +192,11 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
         ++version_;
         changed_.wake_all();
     }
+    if (use == Use::defers && !found->second.defers) {
+        found->second.defers = true;
+        found->second.version = ++version_;
+        changed_.wake_all();
+    }
     found->second.session = holder.session;
     found->second.until = Time::max();
     found->second.used = env_.reactor.now();
@@ -169,7 +204,7 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
     const uint64_t version = found->second.version;
     while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
     // It left meanwhile.
-    if (!entries_.contains(name)) co_return co_await add(container, holder);
+    if (!entries_.contains(name)) co_return co_await add(container, holder, use);
     co_return Result<>();
 }
 
@@ -204,6 +239,7 @@ void PinHolders::session_ended(uint64_t session, Time now, Time until) {
         if (entry.session != session) continue;
         entry.session = 0;
         entry.until = pins_.has_pins(name) ? until : now + object::lease_time;
+        entry.defers = false;
         if (!std::exchange(entry.has_ended, true)) ++version_;
     }
     endings_.push_back({.version = version_, .session = session, .until = until});
@@ -258,6 +294,7 @@ Task<> PinHolders::prune_sometimes(PinHolders& self) {
     while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
         self.prune(unused_max);
         self.give_up_awaited();
+        self.awaited_.give_up_in_time();
         // Holders that were added meanwhile are written after all have been awaited for long
         // enough.
         self.changed_.wake_all();
@@ -273,13 +310,14 @@ Task<> PinHolders::write_out(PinHolders& self) {
             continue;
         }
         const uint64_t version = self.version_;
-        std::vector<HolderName> holders, ended;
+        PinList list;
         for (const auto& [name, entry] : self.entries_) {
-            (entry.has_ended ? ended : holders).push_back(name);
+            (entry.has_ended ? list.ended : list.holders).push_back(name);
+            if (entry.defers) list.deferring.push_back(name);
         }
         self.is_writing_ = true;
         const Result<> done = co_await self.env_.blocking.run(
-            self.env_.reactor, [&] { return self.list_.write(encode_pin_list(holders, ended)); });
+            self.env_.reactor, [&] { return self.list_.write(encode_pin_list(list)); });
         if (!done && !std::exchange(self.has_warned_, true)) {
             self.env_.log.warning(fmt::format(
                 "the list of clients that may have files open cannot be written: {}. The next "

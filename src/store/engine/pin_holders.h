@@ -8,6 +8,9 @@
 // One that has ended may have lost locks to others, of which a restarted store knows nothing. After
 // a start it can claim none.
 //
+// The list also says which holders defer changes. After a start these may have to repeat some
+// (awaited_clients.h).
+//
 // A holder is written once. Additions wait for the writing; those that come meanwhile share the
 // next one. Nobody waits for removals.
 //
@@ -27,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "awaited_clients.h"
 #include "ros2s/engine/options.h"
 #include "ros2s/object/locks.h"
 #include "ros2s/object/pins.h"
@@ -41,26 +45,31 @@ namespace ros2s::engine {
 // The most holders that one list has.
 inline constexpr size_t pin_list_holders_max = 8192;
 
-[[nodiscard]] std::string encode_pin_list(const std::vector<object::HolderName>& holders,
-                                          const std::vector<object::HolderName>& ended = {});
-// All holders. Empty: it is not a list, or it is damaged.
-[[nodiscard]] std::optional<std::vector<object::HolderName>> decode_pin_list(
-    std::string_view text, std::vector<object::HolderName>* ended = nullptr);
+struct PinList {
+    std::vector<object::HolderName> holders{};
+    std::vector<object::HolderName> ended{};      // others, whose sessions had ended
+    std::vector<object::HolderName> deferring{};  // of all these
+};
+[[nodiscard]] std::string encode_pin_list(const PinList& list);
+// Empty: it is not a list, or it is damaged.
+[[nodiscard]] std::optional<PinList> decode_pin_list(std::string_view text);
 
 class PinHolders {
   public:
     PinHolders(const Environment& env, const EngineOptions& options, object::PinTable& pins,
-               object::LockTable& locks);
+               object::LockTable& locks, AwaitedClients& awaited);
     Task<> start();
     // Writes the list if it has changed.
     Task<> stop();
 
-    // A pin of the holder may be granted. If not, add() it first.
-    [[nodiscard]] bool has(object::ContainerId container, const object::Holder& holder) {
-        return !keeps_list() || holder.session == 0 || touch(container, holder);
+    enum class Use : uint8_t { pins, defers };
+    // A pin, or a deferred change, of the holder may be granted. If not, add() it first.
+    [[nodiscard]] bool has(object::ContainerId container, const object::Holder& holder,
+                           Use use = Use::pins) {
+        return !keeps_list() || holder.session == 0 || touch(container, holder, use);
     }
     // Errors: no_memory (too many holders; detail: the limit).
-    Task<Result<>> add(object::ContainerId container, object::Holder holder);
+    Task<Result<>> add(object::ContainerId container, object::Holder holder, Use use = Use::pins);
     // The holder ends. It is removed as soon as it has no pins, unless it pins again.
     void leave(object::ContainerId container, const object::Holder& holder);
     // The holder has again what it had.
@@ -77,13 +86,14 @@ class PinHolders {
         bool leaves = false;
         bool is_awaited = false;  // since the start
         bool has_ended = false;   // its session did, and it has not pinned again
-        uint64_t version = 0;     // the first that has it
+        bool defers = false;
+        uint64_t version = 0;  // the first that has it
     };
     [[nodiscard]] bool keeps_list() const { return static_cast<bool>(list_.write); }
     [[nodiscard]] bool is_written(const Entry& entry) const {
         return (awaits_all_ && !is_writing_) || entry.version <= written_;
     }
-    [[nodiscard]] bool touch(object::ContainerId container, const object::Holder& holder);
+    [[nodiscard]] bool touch(object::ContainerId container, const object::Holder& holder, Use use);
     [[nodiscard]] size_t owners_share(const Uuid& owner) const;
     // Removes the entries for which `is_over` holds.
     template <class IsOver>
@@ -101,6 +111,7 @@ class PinHolders {
     const EngineOptions::PinList& list_;
     object::PinTable& pins_;
     object::LockTable& locks_;
+    AwaitedClients& awaited_;
     struct Ending {
         uint64_t version = 0;  // of the list that knows of it
         uint64_t session = 0;

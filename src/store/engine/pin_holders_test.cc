@@ -18,6 +18,14 @@ Holder holder(uint8_t client, uint64_t session) {
     return made;
 }
 
+// All holders of a list.
+std::optional<std::vector<object::HolderName>> holders_in(std::string_view text) {
+    auto list = decode_pin_list(text);
+    if (!list) return {};
+    list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
+    return list->holders;
+}
+
 // A pool whose list is in memory. Objects 1 to 9 of two containers exist.
 struct PinBench : Bench {
     PinBench() : Bench(1) {
@@ -219,7 +227,7 @@ TEST(PinHolders, HolderThatWasAwaitedInVainClaimsNoLock) { run_with_pool(absent_
 
 Task<Result<>> it_died_between(PinBench& bench) {
     // The list is written, the pin never counted.
-    bench.written = encode_pin_list({name_of(bench.container, holder(1, 1))});
+    bench.written = encode_pin_list({.holders = {name_of(bench.container, holder(1, 1))}});
     ROS2S_CO_TRY(co_await bench.die_and_open());
     EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
     EXPECT_TRUE(co_await bench.pinned_again(holder(1, 3)));
@@ -238,7 +246,7 @@ Task<Result<>> sessions_end(PinBench& bench) {
     co_await sleep_for(bench.world.core(), object::lease_time);
     ROS2S_CO_TRY(co_await bench.end_and_open());
     // The one that had pins is awaited.
-    EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(1, 1))});
+    EXPECT_EQ(holders_in(*bench.written), std::vector{name_of(bench.container, holder(1, 1))});
     ROS2S_CO_TRY(co_await bench.pin(bench.container, holder(1, 3), 1));
     bench.store->session_ended(3);
     // A session's pins outlive it.
@@ -246,7 +254,7 @@ Task<Result<>> sessions_end(PinBench& bench) {
     EXPECT_FALSE(co_await bench.punch(bench.container, holder(2, 2), 1));
     co_await sleep_for(bench.world.core(), grace / 2 + std::chrono::seconds(3));
     EXPECT_TRUE(co_await bench.punch(bench.container, holder(2, 2), 1));
-    EXPECT_EQ(decode_pin_list(*bench.written), std::vector<object::HolderName>{});
+    EXPECT_EQ(holders_in(*bench.written), std::vector<object::HolderName>{});
     co_return Result<>();
 }
 TEST(PinHolders, EndedSessionLeavesTheListWithItsPins) { run_with_pool(sessions_end); }
@@ -264,15 +272,14 @@ Task<Result<>> one_ends(PinBench& bench) {
     co_await end(bench, holder(2, 2));  // it has a pin
     co_await end(bench, holder(9, 9));  // it is not on the list
     ROS2S_CO_TRY(co_await bench.end_and_open());
-    EXPECT_EQ(decode_pin_list(*bench.written),
-              (std::vector{name_of(bench.container, holder(2, 2)),
-                           name_of(bench.container, holder(3, 3))}));
+    EXPECT_EQ(holders_in(*bench.written), (std::vector{name_of(bench.container, holder(2, 2)),
+                                                       name_of(bench.container, holder(3, 3))}));
     co_return Result<>();
 }
 TEST(PinHolders, EndedHolderLeavesTheListAtOnce) { run_with_pool(one_ends); }
 
 Task<Result<>> holders_end(PinBench& bench) {
-    const auto listed = [&bench] { return decode_pin_list(bench.written.value_or("")); };
+    const auto listed = [&bench] { return holders_in(bench.written.value_or("")); };
     for (uint8_t number = 1; number < 4; ++number) {
         ROS2S_CO_TRY(co_await bench.store->listen(bench.call, bench.container, holder(number, 1),
                                                   {.begins = true, .waits = false}));
@@ -305,7 +312,7 @@ Task<Result<>> creation_pins(PinBench& bench) {
                                  .dkey = {"."},
                                  .akey = {"inode"}});
     ROS2S_CO_TRY(co_await bench.store->update(bench.call, bench.container, create));
-    EXPECT_EQ(decode_pin_list(bench.written.value_or("")),
+    EXPECT_EQ(holders_in(bench.written.value_or("")),
               std::vector{name_of(bench.container, holder(1, 1))});
     co_return Result<>();
 }
@@ -323,7 +330,7 @@ Task<Result<>> cannot_be_written(PinBench& bench) {
     EXPECT_EQ(bench.written, "");
     co_await sleep_for(bench.world.core(), grace + std::chrono::seconds(2));
     EXPECT_TRUE(co_await bench.punch(bench.other, holder(2, 2), 1));
-    EXPECT_EQ(decode_pin_list(*bench.written), std::vector{name_of(bench.container, holder(2, 2))});
+    EXPECT_EQ(holders_in(*bench.written), std::vector{name_of(bench.container, holder(2, 2))});
     co_return Result<>();
 }
 TEST(PinHolders, MissingListMakesStartWaitForAll) { run_with_pool(cannot_be_written); }
@@ -351,8 +358,8 @@ TEST(PinHolders, OwnerCannotFillTheList) { run_with_pool(one_owner_takes_all); }
 
 TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};
-    const std::string text = encode_pin_list({first, second});
-    EXPECT_EQ(decode_pin_list(text), (std::vector{first, second}));
+    const std::string text = encode_pin_list({.holders = {first, second}});
+    EXPECT_EQ(holders_in(text), (std::vector{first, second}));
     EXPECT_EQ(text,
               "ros2store pins 1\n"
               "01000000-0000-0000-0000-000000000000 02000000-0000-0000-0000-000000000000 "
@@ -360,18 +367,28 @@ TEST(PinList, TextRoundTripsAndDamageIsRejected) {
               "04000000-0000-0000-0000-000000000000 05000000-0000-0000-0000-000000000000 "
               "06000000-0000-0000-0000-000000000000\n"
               "crc eddcafec\n");
-    EXPECT_EQ(decode_pin_list(encode_pin_list({})), std::vector<object::HolderName>{});
-    std::vector<object::HolderName> ended;
-    const std::string with_ended = encode_pin_list({second}, {first});
-    EXPECT_EQ(decode_pin_list(with_ended, &ended), (std::vector{second, first}));
-    EXPECT_EQ(ended, std::vector{first});
+    EXPECT_EQ(holders_in(encode_pin_list({})), std::vector<object::HolderName>{});
+    const std::string with_ended = encode_pin_list({.holders = {second}, .ended = {first}});
     EXPECT_EQ(with_ended.substr(0, 17), "ros2store pins 2\n");
     EXPECT_EQ(with_ended.substr(17 + 111, 6), "ended\n");
-    for (size_t i = 0; i < text.size(); ++i) {
-        EXPECT_EQ(decode_pin_list(std::string_view(text).substr(0, i)), std::nullopt) << i;
-        std::string damaged = text;
-        damaged[i] ^= 1;
-        EXPECT_EQ(decode_pin_list(damaged), std::nullopt) << i;
+    const std::string with_deferring =
+        encode_pin_list({.holders = {second}, .ended = {first}, .deferring = {second}});
+    EXPECT_EQ(with_deferring.substr(0, 17), "ros2store pins 3\n");
+    EXPECT_EQ(with_deferring.substr(17 + 111, 10), "deferring\n");
+    for (const std::string& each : {with_ended, with_deferring}) {
+        const auto list = decode_pin_list(each);
+        ASSERT_TRUE(list);
+        EXPECT_EQ(list->holders, std::vector{second});
+        EXPECT_EQ(list->ended, std::vector{first});
+        EXPECT_EQ(list->deferring.size(), each == with_deferring ? 1U : 0U);
+    }
+    for (const std::string& each : {text, with_deferring}) {
+        for (size_t i = 0; i < each.size(); ++i) {
+            EXPECT_FALSE(decode_pin_list(std::string_view(each).substr(0, i))) << i;
+            std::string damaged = each;
+            damaged[i] ^= 1;
+            EXPECT_FALSE(decode_pin_list(damaged)) << i;
+        }
     }
 }
 

@@ -87,7 +87,8 @@ struct Shelf {
     object::LockTable locks{pins};
     object::LeaseTable leases{env.reactor, pins};
     const EngineOptions options{};
-    PinHolders holders{env, options, pins, locks};
+    AwaitedClients awaited{env.reactor};
+    PinHolders holders{env, options, pins, locks, awaited};
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     AlignedBuffer memory{4 * block_bytes};
     int reads_ended = 0;

@@ -58,7 +58,7 @@ class BlocksHeld {
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
                object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
-               Caches& caches, uint64_t staging_bytes)
+               AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
@@ -66,6 +66,7 @@ Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& c
       pins_(pins),
       leases_(leases),
       holders_(holders),
+      awaited_(awaited),
       caches_(caches),
       reactor_(cores.home().env.reactor),
       staging_blocks_(std::max<uint64_t>(staging_bytes / block_bytes, 64)),
@@ -82,7 +83,6 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     metrics.updates.add();
     ROS2S_CO_TRY(object::validate(transaction));
     ROS2S_CO_TRY(call.check(reactor_));
-    ROS2S_CO_TRY(committer_.check_incarnation(call));
     UpdateName id = transaction.id;
     if (id.client.is_nil()) co_return co_await execute(call, container, transaction, id);
     id.digest = digest_of(transaction);
@@ -92,8 +92,7 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
         const WakeOnStop wake(call.stop, slot_done_);
         co_await slot_done_;
     }
-    ROS2S_CO_TRY_ASSIGN(const auto reply, state_.replies.look_up(id, container, transaction.is_new,
-                                                                 reactor_.wall_time()));
+    ROS2S_CO_TRY_ASSIGN(const auto reply, find_reply(container, transaction, id));
     if (reply) {
         metrics.replays.add();
         co_return Commit{reply->epoch, reply->time, true};
@@ -103,6 +102,31 @@ Task<Result<Commit>> Writer::update(const Call& call, object::ContainerId contai
     running_.erase(slot);
     slot_done_.wake_all();
     co_return result;
+}
+
+// Replies are dropped later than what was lost. So one that is not there was lost with its update.
+Result<std::optional<ReplyValue>> Writer::find_reply(object::ContainerId container,
+                                                     const object::Transaction& transaction,
+                                                     const UpdateName& id) const {
+    if (transaction.was_lost && !awaited_.awaits(name_of(container, transaction.holder))) {
+        return fail(Code::expired);
+    }
+    const auto reply =
+        state_.replies.look_up(id, container, transaction.is_new, reactor_.wall_time());
+    const bool is_unknown = !reply && reply.error().code == Code::expired;
+    if (is_unknown && transaction.was_lost) return std::nullopt;
+    return reply;
+}
+
+Task<Result<uint64_t>> Writer::sync(const Call& call, object::ContainerId container,
+                                    const object::Holder& holder,
+                                    const object::Acknowledged& known) {
+    const auto synced = co_await committer_.sync(call, known);
+    const object::HolderName name = name_of(container, holder);
+    const bool is_lost = !synced && synced.error().code == Code::expired;
+    if (is_lost && awaited_.awaits(name)) co_return fail(Code::busy, synced.error().detail);
+    if (synced) awaited_.over(name);
+    co_return synced;
 }
 
 // A block that seemed to be there needs no room. If it has been removed since, it is tried again.
@@ -134,8 +158,12 @@ Task<Result<Commit>> Writer::update_once(const Call& call, object::ContainerId c
     // stage() asks once more. Now is less work.
     ROS2S_CO_TRY(leases_.ask(container, transaction));
     const object::Holder& holder = transaction.holder;
-    if (pins_anything(transaction) && !holders_.has(container, holder)) {
-        ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    const bool pins = pins_anything(transaction);
+    const auto use = transaction.deferred ? PinHolders::Use::defers : PinHolders::Use::pins;
+    if ((pins || transaction.deferred) && !holders_.has(container, holder, use)) {
+        // Without room on the list it is not deferred.
+        const auto listed = co_await holders_.add(container, holder, use);
+        if (!listed && pins) co_return fail(listed.error());
     }
     Update update{call, container, transaction,
                   Draft(container, transaction, id, cores_.partition(), cores_.lock_names())};
@@ -417,7 +445,9 @@ Result<> Writer::stage(Update& update) {
     // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
     // object during writes under a pin.
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
-    ROS2S_TRY(leases_.admit(update.container, update.transaction));
+    // Before it was lost, others had given back their leases. They have had none since.
+    ROS2S_TRY(update.transaction.was_lost ? leases_.ask(update.container, update.transaction)
+                                          : leases_.admit(update.container, update.transaction));
     object::Amount& reserved = draft.record().reserved;
     if (update.claim != nullptr) update.claim->release();
     if (update.has_caps) {
@@ -482,9 +512,12 @@ Task<Result<Commit>> Writer::carry_out(Update& update, std::span<Visit> visits) 
         }
     }
     const Span span(update.call.trace, reactor_, "engine.commit");
-    const bool deferred = (update.transaction.deferred &&
-                           committer_.may_defer(update.container, update.transaction)) ||
-                          (update.claim != nullptr && Caches::has_blocks(update.transaction));
+    const object::Transaction& transaction = update.transaction;
+    const bool deferred =
+        (transaction.deferred &&
+         holders_.has(update.container, transaction.holder, PinHolders::Use::defers) &&
+         committer_.may_defer(update.container, transaction)) ||
+        (update.claim != nullptr && Caches::has_blocks(transaction));
     auto commit =
         co_await committer_.commit(std::move(draft.record()), update.call.trace, deferred);
     if (update.claim != nullptr && commit) {

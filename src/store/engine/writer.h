@@ -23,15 +23,18 @@ namespace ros2s::engine {
 
 class Writer {
   public:
-    // Conditions about pins read `pins`; `holders` lists who pins. `staging_bytes`: limit for
-    // payload of updates in progress.
+    // Conditions about pins read `pins`; `holders` lists who pins or defers. `staging_bytes`: limit
+    // for payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders, Caches& caches,
-           uint64_t staging_bytes);
+           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
+           AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes);
 
     // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
                                         const object::Transaction& transaction);
+    // ObjectStore::sync().
+    Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Holder& holder, const object::Acknowledged& known);
 
   private:
     struct Update;
@@ -52,6 +55,11 @@ class Writer {
     [[gnu::noinline]] Task<Result<object::Commit>> update_once(
         const Call& call, object::ContainerId container, const object::Transaction& transaction,
         UpdateName id, Caches::Claim* claim);
+    // The stored reply to a repetition, or nothing. Errors also: expired (the client is not
+    // awaited, and repeats what was lost).
+    [[nodiscard]] Result<std::optional<ReplyValue>> find_reply(
+        object::ContainerId container, const object::Transaction& transaction,
+        const UpdateName& id) const;
     Task<Result<>> reserve(const Call& call, Draft& draft);
     Task<Result<>> reserve_in_place(const Call& call, Draft& draft);
     Task<Result<>> reserve_for(const Call& call, Draft& draft, SpaceMap::Need need);
@@ -75,6 +83,7 @@ class Writer {
     object::PinTable& pins_;
     object::LeaseTable& leases_;
     PinHolders& holders_;
+    AwaitedClients& awaited_;
     Caches& caches_;
     Reactor& reactor_;
     const uint64_t staging_blocks_;

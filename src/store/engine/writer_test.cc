@@ -21,11 +21,13 @@ struct WriterBench : CommitBench {
     object::LeaseTable leases{env.reactor, pins};
     const EngineOptions pin_options{};
     object::LockTable locks{pins};
-    PinHolders holders{env, pin_options, pins, locks};
+    AwaitedClients awaited{env.reactor};
+    PinHolders holders{env, pin_options, pins, locks, awaited};
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     Lister lister{cores, state};
     Caches caches{cores, state, reader, lister, 1 << 20};
-    Writer writer{cores, state, committer, checkpointer, pins, leases, holders, caches, 1 << 20};
+    Writer writer{cores,  state,   committer, checkpointer, pins,
+                  leases, holders, awaited,   caches,       1 << 20};
 };
 
 Task<> write_a_block(WriterBench& bench) {

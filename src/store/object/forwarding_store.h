@@ -65,9 +65,9 @@ class ForwardingStore : public ObjectStore {
                                            const LockRequest& request) override {
         return below_.lock(call, container, holder, request);
     }
-    Task<Result<uint64_t>> sync(const Call& call, ContainerId container,
+    Task<Result<uint64_t>> sync(const Call& call, ContainerId container, const Holder& holder,
                                 const Acknowledged& known) override {
-        return below_.sync(call, container, known);
+        return below_.sync(call, container, holder, known);
     }
     Task<Result<LeaseNews>> listen(const Call& call, ContainerId container, const Holder& holder,
                                    const Listening& listening) override {

@@ -13,7 +13,8 @@
 //   transactions that had returned before it was called.
 // - A deferred transaction (Features::deferred) is durable after the next sync(), or after a
 //   second. Until then a loss of power may take it back, with all transactions that have a greater
-//   epoch. The end of the store's process takes nothing back.
+//   epoch. The end of the store's process takes nothing back. A client in another process repeats
+//   what is lost.
 // - fetch, list and query see every transaction that had returned when they were called. They see
 //   nothing of a transaction that is not durable yet, other than of deferred ones. A client in
 //   another process sees only its own of these (Call::client): the store makes those of others
@@ -145,6 +146,9 @@ struct Transaction {
     Holder holder{};  // the holder for conditions about pins
     // update() need not wait until it is durable. A store without Features::deferred waits.
     bool deferred = false;
+    // It was deferred and acknowledged, and is lost. `expired` unless the store awaits that its
+    // holder repeats it (sync()).
+    bool was_lost = false;
     std::vector<Condition> conditions;
     std::vector<Operation> operations;
 };
@@ -397,9 +401,11 @@ class ObjectStore {
     }
     // Waits until every transaction that had returned is durable. Returns the store's incarnation.
     // Errors: io (some are lost, and the store accepts no updates any more), expired (what the
-    // client had been returned is lost: the store has lost power; detail: its incarnation).
+    // holder had been returned is lost: the store has lost power; detail: its incarnation), busy
+    // (the same, but requests of others wait until the holder has repeated it, in the order of the
+    // epochs, and has called sync() again).
     virtual Task<Result<uint64_t>> sync(const Call& /*call*/, ContainerId /*container*/,
-                                        const Acknowledged& /*known*/) {
+                                        const Holder& /*holder*/, const Acknowledged& /*known*/) {
         co_return uint64_t{0};
     }
     // Leases (leases.h): a holder that listens may get leases with fetch_chain(). It hears here

@@ -1,4 +1,4 @@
-// SharingRules lists the rules that leases and locks rest on. In programs all hold, as constants.
+// SharingRules lists the rules that leases, locks and deferred changes rest on. In programs all hold, as constants.
 // `crash_sharing` (tests/crash) links another build of the sources that ask for them
 // (sharing_switchable in CMakeLists.txt), in which it switches one off to show that it detects
 // this.
@@ -38,6 +38,12 @@ struct SharingRules {
     bool fence_lost = true;
     // What a call without an answer may have locked is unlocked.
     bool restore_unknown = true;
+
+    // ---- deferred changes that a loss of power takes back
+    // Requests of others wait until a client has repeated its own.
+    bool await_repeats = true;
+    // The client's new requests are refused until then.
+    bool refuse_unaware = true;
 };
 
 #ifdef ROS2S_SWITCHABLE_RULES

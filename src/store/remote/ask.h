@@ -35,7 +35,8 @@ Task<Result<T>> ask(rpc::Channel& channel, const Call& call, rpc::CallRequest re
 
 // A request without an update name says who asks in its place.
 [[nodiscard]] inline UpdateName client_in(const Call& call) {
-    return {.client = call.client == nullptr ? Uuid{} : call.client->id};
+    if (call.client == nullptr) return {};
+    return {.client = call.client->id, .sequence = call.client->incarnation};
 }
 
 [[nodiscard]] constexpr uint16_t number(Method method) { return static_cast<uint16_t>(method); }

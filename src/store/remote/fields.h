@@ -217,13 +217,16 @@ inline constexpr auto update_fields = []<class Io>(Io& io, auto& container, auto
         io.refuse_when(!carry_seals(transaction.operations));
     }
 };
-inline constexpr auto deferred_fields = [](auto& io, auto& incarnation, auto& container,
-                                           auto& transaction) {
+inline constexpr auto client_update_fields = [](auto& io, auto& incarnation, auto& container,
+                                                auto& transaction) {
     io("known incarnation (0: any)", incarnation);
+    io("deferred", transaction.deferred);
+    io("was lost", transaction.was_lost);
     update_fields(io, container, transaction);
 };
-inline constexpr auto sync_fields = [](auto& io, auto& container, auto& known) {
+inline constexpr auto sync_fields = [](auto& io, auto& container, auto& holder, auto& known) {
     io("container", container.uuid);
+    io("holder", holder);
     io("known incarnation (0: none)", known.incarnation);
     io("greatest epoch since", known.last.value);
 };
@@ -365,7 +368,7 @@ inline constexpr FeatureBit feature_bits[] = {
     {&object::Features::locks, 256},
     {&object::Features::leases, 512},
     {&object::Features::update_leases, 1024},
-    {&object::Features::deferred, 2048},
+    {&object::Features::deferred, 4096},
 };
 inline constexpr auto description_fields = []<class Io>(Io& io, auto& description) {
     uint64_t bits = 0;

@@ -46,11 +46,11 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
     }
     Buffer body;
     const uint64_t incarnation = call.client == nullptr ? 0 : call.client->incarnation;
+    const bool is_by_client = transaction.deferred || incarnation != 0;
     const ConstBytes fields =
-        transaction.deferred
-            ? rpc::build(body, deferred_fields, incarnation, container, transaction)
-            : rpc::build(body, update_fields, container, transaction);
-    const Method method = transaction.deferred ? Method::update_deferred : Method::update;
+        is_by_client ? rpc::build(body, client_update_fields, incarnation, container, transaction)
+                     : rpc::build(body, update_fields, container, transaction);
+    const Method method = is_by_client ? Method::update_by_client : Method::update;
     const rpc::CallRequest request{.method = number(method),
                                    .id = {.client = transaction.id.client,
                                           .slot = transaction.id.slot,
@@ -65,13 +65,14 @@ Task<Result<Commit>> RemoteStore::update(const Call& call, ContainerId container
 }
 
 Task<Result<uint64_t>> RemoteStore::sync(const Call& call, ContainerId container,
-                                         const Acknowledged& known) {
+                                         const Holder& holder, const Acknowledged& known) {
     Buffer body;
-    co_return co_await ask<uint64_t>(channel_, call,
-                                     {.method = number(Method::sync),
-                                      .repeatable = true,
-                                      .body = rpc::build(body, sync_fields, container, known)},
-                                     synced_fields);
+    co_return co_await ask<uint64_t>(
+        channel_, call,
+        {.method = number(Method::sync),
+         .repeatable = true,
+         .body = rpc::build(body, sync_fields, container, holder.client, known)},
+        synced_fields);
 }
 
 // ---- list, query ----------------------------------------------------------------------------
@@ -154,6 +155,7 @@ Task<Result<std::optional<Lock>>> RemoteStore::lock(const Call& call, ContainerI
     co_return co_await ask<std::optional<Lock>>(
         channel_, call,
         {.method = number(Method::lock),
+         .id = client_in(call),
          .repeatable = true,
          .body = rpc::build(body, lock_request_fields, container, holder.client, request)},
         object::lock_reply_fields);

@@ -65,6 +65,7 @@ class RemoteStore final : public object::ObjectStore {
                                            const object::Holder& holder,
                                            const object::Listening& listening) override;
     Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Holder& holder,
                                 const object::Acknowledged& known) override;
     [[nodiscard]] uint64_t pins_era() const override {
         return channel_.metrics().connections.value();

@@ -428,7 +428,9 @@ class AskedStore final : public ForwardingStore {
         incarnations.push_back(call.client->incarnation);
         return below().update(call, container, transaction);
     }
-    Task<Result<uint64_t>> sync(const Call&, ContainerId, const Acknowledged& known) override {
+    Task<Result<uint64_t>> sync(const Call&, ContainerId, const Holder& holder,
+                                const Acknowledged& known) override {
+        readers.push_back(holder.client);
         synced.push_back(known);
         if (known.incarnation == 1) co_return fail(Code::expired, 2);
         co_return uint64_t{2};
@@ -450,7 +452,7 @@ Task<> defers(Bench& bench) {
     Batch durable = Batch().by({.client = client}).write(place, 0, "text");
     EXPECT_TRUE(co_await store.update(from, bench.container, durable.transaction()));
     EXPECT_EQ(asked.deferred, (std::vector{true, false}));
-    EXPECT_EQ(asked.incarnations, (std::vector<uint64_t>{9, 0}));
+    EXPECT_EQ(asked.incarnations, (std::vector<uint64_t>{9, 9}));
     std::string got(4, ' ');
     FetchItem item{.object = first_object,
                    .dkey = {"d"},
@@ -464,12 +466,13 @@ Task<> defers(Bench& bench) {
     EXPECT_EQ(asked.readers, std::vector(5, client));
     EXPECT_TRUE(co_await store.fetch({}, bench.container, {&item, 1}));
     EXPECT_TRUE(asked.readers.back().is_nil()) << "the server knows nobody";
-    const auto lost = co_await store.sync({}, bench.container, {1, {5}});
+    const auto lost = co_await store.sync({}, bench.container, {.client = client}, {1, {5}});
     EXPECT_TRUE(!lost && lost.error().code == Code::expired && lost.error().detail == 2);
-    EXPECT_EQ(co_await store.sync({}, bench.container, {2, {6}}), 2U);
+    EXPECT_EQ(co_await store.sync({}, bench.container, {}, {2, {6}}), 2U);
     EXPECT_EQ(asked.synced.back().last, Epoch{6});
+    EXPECT_TRUE(asked.readers[6] == client && asked.readers[7].is_nil());
     bench.policy.denies = true;
-    EXPECT_FALSE(co_await store.sync({}, bench.container, {}));
+    EXPECT_FALSE(co_await store.sync({}, bench.container, {}, {}));
     EXPECT_EQ(asked.synced.size(), 2U);
     co_await bench.wired.disconnect();
     co_await bench.wired.stop_serving();

@@ -45,8 +45,8 @@ void read(Method method, ConstBytes body) {
         case Method::unpin: return read_again<ContainerId, Uuid, ObjectId>(body, unpin_fields);
         case Method::pinned_again: return read_again<ContainerId, Uuid>(body, pinned_again_fields);
         case Method::update: return read_again<ContainerId, Transaction>(body, update_fields);
-        case Method::update_deferred:
-            return read_again<uint64_t, ContainerId, Transaction>(body, deferred_fields);
+        case Method::update_by_client:
+            return read_again<uint64_t, ContainerId, Transaction>(body, client_update_fields);
         case Method::list: return read_again<ContainerId, ListRequest>(body, list_fields);
         case Method::query: return read_again<ContainerId, ObjectId, Akey>(body, query_fields);
         case Method::create_container: return read_again<Creation>(body, create_fields);
@@ -54,7 +54,7 @@ void read(Method method, ConstBytes body) {
         case Method::list_containers: return read_again<std::string>(body, list_containers_fields);
         case Method::space: return read_again<ContainerId>(body, space_request_fields);
         case Method::listen: return read_again<ContainerId, Uuid, Listening>(body, listen_fields);
-        case Method::sync: return read_again<ContainerId, Acknowledged>(body, sync_fields);
+        case Method::sync: return read_again<ContainerId, Uuid, Acknowledged>(body, sync_fields);
         default: break;
     }
 }

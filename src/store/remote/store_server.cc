@@ -38,7 +38,7 @@ void StoreServerMetrics::visit(const MetricVisitor& visit) const {
 admission::Work work_of(const rpc::Request& request) {
     switch (static_cast<Method>(request.method())) {
         case Method::update:
-        case Method::update_deferred:
+        case Method::update_by_client:
             return request.payload_bytes() > 0 ? admission::Work::write : admission::Work::change;
         case Method::create_container:
         case Method::destroy_container:
@@ -169,12 +169,14 @@ Call named(const rpc::Request& request, const UpdateName& name) {
     return call;
 }
 
-// A request without an update name has the client that asks in its place.
+// A request without an update name has the client that asks in its place, and the incarnation that
+// it knows as the number.
 ClientCall asked_by(const rpc::Request& request) {
-    return {request.call(), {.id = request.operation().client}};
+    const UpdateName name = request.operation();
+    return {request.call(), {.id = name.client, .incarnation = name.sequence}};
 }
 ClientCall asked_by(const rpc::Request& request, const Holder& holder) {
-    return {request.call(), {.id = holder.client}};
+    return {request.call(), {.id = holder.client, .incarnation = request.operation().sequence}};
 }
 
 // Without the client, which the request names.
@@ -210,14 +212,14 @@ Task<Result<>> refuse(Code code, uint64_t detail = 0) { co_return fail(code, det
 // The caller still has to reply with an error.
 Task<Result<>> StoreServer::answer(rpc::Request& request, Workspace& work) {
     const auto method = static_cast<Method>(request.method());
-    const bool is_update = method == Method::update || method == Method::update_deferred;
+    const bool is_update = method == Method::update || method == Method::update_by_client;
     if (!is_update && request.payload_bytes() > 0) return refuse(Code::invalid);
     switch (method) {
         case Method::fetch: metrics_.fetches.add(); return fetch(request, work);
         case Method::pin: metrics_.fetches.add(); return pin(request, work);
         case Method::fetch_chain: metrics_.fetches.add(); return fetch_chain(request, work);
         case Method::update:
-        case Method::update_deferred: metrics_.updates.add(); return update(request, work);
+        case Method::update_by_client: metrics_.updates.add(); return update(request, work);
         case Method::list: metrics_.lists.add(); return list(request, work);
         default: metrics_.others.add();
     }
@@ -381,11 +383,13 @@ Task<Result<>> StoreServer::listen(rpc::Request& request, Workspace& work) {
 
 Task<Result<>> StoreServer::sync(rpc::Request& request, Workspace& work) {
     Acknowledged known;
-    ROS2S_CO_TRY(read(rpc::read(request.body(), sync_fields, work.container, known)));
+    Holder holder = holder_of(request);
+    ROS2S_CO_TRY(
+        read(rpc::read(request.body(), sync_fields, work.container, holder.client, known)));
     if (!permits(request, work.container, Use::read))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
     ROS2S_CO_TRY_ASSIGN(const uint64_t incarnation,
-                        co_await store_.sync(request.call(), work.container, known));
+                        co_await store_.sync(request.call(), work.container, holder, known));
     co_await request.reply(rpc::build(work.body, synced_fields, incarnation));
     co_return Result<>{};
 }
@@ -487,19 +491,18 @@ Task<Result<>> StoreServer::send_fetched(rpc::Request& request, Workspace& work,
 
 Task<Result<>> StoreServer::update(rpc::Request& request, Workspace& work) {
     Transaction& transaction = work.transaction;
-    const bool deferred = static_cast<Method>(request.method()) == Method::update_deferred;
+    transaction.deferred = transaction.was_lost = false;
     uint64_t incarnation = 0;
-    ROS2S_CO_TRY(read(
-        deferred
-            ? rpc::read(request.body(), deferred_fields, incarnation, work.container, transaction)
-            : rpc::read(request.body(), update_fields, work.container, transaction)));
+    ROS2S_CO_TRY(read(static_cast<Method>(request.method()) == Method::update_by_client
+                          ? rpc::read(request.body(), client_update_fields, incarnation,
+                                      work.container, transaction)
+                          : rpc::read(request.body(), update_fields, work.container, transaction)));
     request.charge(
         cost_of_parts(std::max(transaction.operations.size(), transaction.conditions.size())));
     if (!permits(request, work.container, Use::write))
         ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::write));
     transaction.id = name_of(request, transaction.id.owner, transaction.id.digest);
     transaction.is_new = !request.repeated();
-    transaction.deferred = deferred;
     transaction.holder.session = request.guest().session;
     transaction.holder.owner = request.guest().owner;
     // A store copies the payload before it compares and keeps it, so the client's memory can be

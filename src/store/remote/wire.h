@@ -34,7 +34,7 @@ enum class Method : uint16_t {
     lock = 14,
     listen = 15,
     sync = 16,
-    update_deferred = 17,  // an update that may be answered before it is durable
+    update_by_client = 17,  // of a client that defers updates
 };
 // By method, from 1 on; for metrics and people.
 inline constexpr std::array<std::string_view, 17> method_names{"describe",
@@ -53,7 +53,7 @@ inline constexpr std::array<std::string_view, 17> method_names{"describe",
                                                                "lock",
                                                                "listen",
                                                                "sync",
-                                                               "update_deferred"};
+                                                               "update_by_client"};
 
 using rpc::Buffer;
 

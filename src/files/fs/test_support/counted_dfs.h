@@ -69,9 +69,10 @@ class CountingStore final : public object::ForwardingStore {
         co_return co_await below().update(call, container, transaction);
     }
     Task<Result<uint64_t>> sync(const Call& call, object::ContainerId container,
+                                const object::Holder& holder,
                                 const object::Acknowledged& known) override {
         ++syncs;
-        return below().sync(call, container, known);
+        return below().sync(call, container, holder, known);
     }
     Task<Result<object::ListReply>> list(const Call& call, object::ContainerId container,
                                          const object::ListRequest& request) override {

@@ -1,0 +1,97 @@
+#include "change_log.h"
+
+#include <gtest/gtest.h>
+
+#include "ros2s/object/checksum.h"
+
+namespace ros2s::fs {
+namespace {
+
+using object::Epoch;
+
+const Uuid mount{.bytes = {1}}, neighbour{.bytes = {2}};
+
+// The bytes are the caller's.
+object::Transaction writing(uint64_t sequence, std::string_view bytes) {
+    object::Transaction transaction{
+        .id = {.client = mount, .sequence = sequence}, .is_new = true, .deferred = true};
+    transaction.operations.push_back({.kind = object::Operation::Kind::write,
+                                      .object = {1, 1},
+                                      .dkey = {"d"},
+                                      .akey = {"a"},
+                                      .extent = {0, bytes.size()},
+                                      .window = object::Window::local(as_bytes(bytes))});
+    return transaction;
+}
+
+TEST(ChangeLog, ChangeKeepsItsPayloadWhenTheCallersIsGone) {
+    ChangeLog log(nullptr, mount);
+    std::string bytes = "acknowledged";
+    const object::Transaction transaction = writing(1, bytes);
+    const uint64_t digest = object::digest_of(transaction);
+    log.add(transaction, Epoch{5}, 1);
+    bytes.assign(bytes.size(), '-');
+    const auto& kept = log.changes().at(Epoch{5}).transaction;
+    EXPECT_EQ(as_text(kept.operations.front().window.bytes()), "acknowledged");
+    EXPECT_TRUE(kept.was_lost && !kept.is_new);
+    EXPECT_EQ(kept.id.digest, digest);
+}
+
+// The memory of a host may change between the store's copy and this one.
+TEST(ChangeLog, ChecksumsOfSharedMemoryAreThoseOfTheCopy) {
+    ChangeLog log(nullptr, mount);
+    object::Transaction transaction = writing(1, "changed since");
+    object::Operation& operation = transaction.operations.front();
+    operation.window.shared = true;
+    operation.checksums = {12345};
+    log.add(transaction, Epoch{5}, 1);
+    const object::Operation& kept = log.changes().at(Epoch{5}).transaction.operations.front();
+    EXPECT_TRUE(object::array_checksums_match(0, kept.window.bytes(), kept.checksums));
+}
+
+TEST(ChangeLog, ConditionNamesTheEpochThatTheChangeHasNow) {
+    ChangeLog log(nullptr, mount);
+    for (uint64_t epoch : {5, 6}) log.add(writing(epoch, "x"), Epoch{epoch}, 1);
+    EXPECT_FALSE(log.may_name_old_epochs());
+    log.repeated(log.changes().begin(), Epoch{105}, 2);
+    EXPECT_TRUE(log.may_name_old_epochs());
+    const auto now = [&log](uint64_t epoch) {
+        object::Transaction transaction;
+        transaction.conditions.push_back(
+            {.kind = object::Condition::Kind::epoch_equals, .value = epoch});
+        log.replace_old_epochs(transaction);
+        return transaction.conditions.front().value;
+    };
+    EXPECT_EQ(now(5), 105U);
+    EXPECT_EQ(now(6), 6U);
+    EXPECT_EQ(now(4), 4U);
+    log.repeated(std::next(log.changes().begin()), Epoch{106}, 2);
+    log.remove_upto(Epoch{105});
+    EXPECT_EQ(log.changes().size(), 1U);
+    EXPECT_EQ(now(5), 105U) << "it is durable, and may still be named";
+    EXPECT_EQ(now(6), 106U);
+}
+
+TEST(ChangeLog, MountLeavesRoomForOthers) {
+    ChangeLogMemory memory({.in_all = 1 << 20});
+    const std::string large(64 << 10, 'x');
+    size_t first = 0, second = 0;
+    {
+        ChangeLog log(&memory, mount), other(&memory, neighbour);
+        for (uint64_t epoch = 1; log.has_room(writing(epoch, large)); ++epoch, ++first) {
+            log.add(writing(epoch, large), Epoch{epoch}, 1);
+        }
+        for (uint64_t epoch = 1; other.has_room(writing(epoch, large)); ++epoch, ++second) {
+            other.add(writing(epoch, large), Epoch{epoch}, 1);
+        }
+        EXPECT_GE(first, 6U);
+        EXPECT_GE(second, 3U);
+        EXPECT_LT(first + second, 16U);
+        log.remove_upto(Epoch{first});
+        EXPECT_TRUE(log.has_room(writing(100, large)));
+    }
+    EXPECT_EQ(memory.used(), 0U);
+}
+
+}  // namespace
+}  // namespace ros2s::fs

@@ -1,0 +1,55 @@
+// AwaitedClients: the clients that deferred changes before the store was opened. A loss of power
+// may have taken back some of these. Each client repeats its own, or finds that none is lost. Until
+// then requests of others in its container wait: they must not see, or change, a state that lacks
+// what was acknowledged.
+//
+//     opening: await ──► sync(): busy ──► it repeats its changes ──► sync() ─┬─► over
+//                    └─► sync(): nothing is lost ────────────────────────────┤
+//                    └─► patience has passed ────────────────────────────────┘
+//
+// Part of an open pool, which owns it. Used on core 0; any() on every core. Bounded by the list of
+// the holders of pins, which has them.
+#pragma once
+#include <map>
+#include <set>
+
+#include "ros2s/base/metrics.h"
+#include "ros2s/object/vocabulary.h"
+#include "ros2s/runtime/call.h"
+#include "ros2s/runtime/sync.h"
+#include "ros2s/runtime/task.h"
+
+namespace ros2s::engine {
+
+class AwaitedClients {
+  public:
+    static constexpr Duration patience = std::chrono::seconds(10);
+
+    explicit AwaitedClients(Reactor& reactor) : reactor_(reactor), changed_(reactor) {}
+
+    void await(std::span<const object::HolderName> clients);
+    [[nodiscard]] size_t count() const { return count_.value(); }
+    [[nodiscard]] bool any() const { return count() > 0; }
+    // It may repeat its changes.
+    [[nodiscard]] bool awaits(const object::HolderName& client) const;
+    // It has all that it was acknowledged.
+    void over(const object::HolderName& client);
+    // Nobody is awaited any more.
+    void give_up();
+    // The same once patience has passed. To be called about once a second.
+    void give_up_in_time();
+    // Waits while the container has other awaited clients than this one. One that is awaited itself
+    // does not wait. Errors: cancelled, deadline.
+    Task<Result<>> wait(const Call& call, object::ContainerId container);
+
+  private:
+    [[nodiscard]] bool holds_off(object::ContainerId container, const StoreClient* client) const;
+
+    Reactor& reactor_;
+    std::map<object::ContainerId, std::set<object::HolderName>> clients_;
+    Time until_{};
+    Counter count_;  // for other cores
+    Event changed_;
+};
+
+}  // namespace ros2s::engine
