@@ -149,7 +149,7 @@ TEST_F(DeferredMounts, LossIsToldOnceToEachFileThatWasOpenForWriting) {
     }
 }
 
-TEST_F(DeferredMounts, WhatIsLostIsRepeatedInItsOrderAndTheMountTellsNothing) {
+TEST_F(DeferredMounts, LostChangesAreRepeatedInOrderWithoutAnError) {
     const FileHandle file = open("f");
     for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);
     EXPECT_EQ(fsync(file), std::nullopt);
@@ -165,7 +165,7 @@ TEST_F(DeferredMounts, WhatIsLostIsRepeatedInItsOrderAndTheMountTellsNothing) {
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
 }
 
-TEST_F(DeferredMounts, WhatCannotBeRepeatedIsToldWithAllThatCameLater) {
+TEST_F(DeferredMounts, ChangeThatCannotBeRepeatedIsToldAsLost) {
     const FileHandle file = open("f");
     EXPECT_EQ(fsync(file), std::nullopt);
     for (int i = 0; i < 3; ++i) EXPECT_EQ(write(file), std::nullopt);

@@ -22,7 +22,7 @@ struct SharingReport {
     LockWork::Totals locks;
     NetworkTrouble::Totals trouble;
     uint64_t repeated = 0;  // DeferredReport::repeated
-    uint64_t trace = 0;  // of the results of all calls
+    uint64_t trace = 0;     // of the results of all calls
 };
 
 // The rig's store has this as its pin_grace.

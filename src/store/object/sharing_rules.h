@@ -1,6 +1,6 @@
-// SharingRules lists the rules that leases, locks and deferred changes rest on. In programs all hold, as constants.
-// `crash_sharing` (tests/crash) links another build of the sources that ask for them
-// (sharing_switchable in CMakeLists.txt), in which it switches one off to show that it detects
+// SharingRules lists the rules that leases, locks and deferred changes rest on. In programs all
+// hold, as constants. `crash_sharing` (tests/crash) links another build of the sources that ask for
+// them (sharing_switchable in CMakeLists.txt), in which it switches one off to show that it detects
 // this.
 #pragma once
 
