@@ -14,6 +14,7 @@
 // - All tables together take at most their share of the engine's memory. Beyond that, blocks are
 //   evicted, too.
 // - One put at a time makes room in a cache. The others wait for their turn.
+// - What is pinned is at most half of a cap. All pins take at most an eighth of the memory.
 #pragma once
 #include <functional>
 #include <map>
@@ -73,6 +74,14 @@ class Caches {
     // removes others.
     Task<Result<>> make_room(const Call& call, object::ContainerId container,
                              const object::Transaction& transaction, Claim& claim);
+    // Pins and unpins (object/blocks.h). Errors: over_cap (detail: the cap), no_memory (too many
+    // pins; detail: the limit), unsupported, not_found.
+    [[nodiscard]] static bool is_of_pins(const object::Transaction& transaction);
+    [[nodiscard]] Result<> pin(object::ContainerId container,
+                               const object::Transaction& transaction);
+    // Its pins end.
+    void session_ended(uint64_t session);
+
     // It was committed. The claim has what the put's head said when it was checked: others may have
     // changed the memory since.
     void note(object::ContainerId container, const object::Transaction& transaction,
@@ -103,6 +112,12 @@ class Caches {
                                 uint64_t more) const;
     // For one more key.
     [[nodiscard]] bool has_memory(const Cache& cache) const;
+    // Errors: those of pin().
+    [[nodiscard]] Result<> may_pin(object::ContainerId container, const Cache& cache,
+                                   const object::Transaction& transaction) const;
+    [[nodiscard]] uint64_t pinned_weight(const State::OwnedSpace* owner) const;
+    [[nodiscard]] size_t pins() const;
+    [[nodiscard]] uint64_t pin_bytes_max() const { return memory_bytes_max_ / 8; }
     [[nodiscard]] uint32_t now_s() const;
     void begin(object::ContainerId container, const object::CacheRecord& record);
     Task<Result<>> load(object::ContainerId container, Cache& cache);
@@ -118,7 +133,7 @@ class Caches {
                                  const std::string& key);
     Task<Result<>> drop_unknown(object::ContainerId container, Cache& cache);
     Task<Result<>> remove_old(object::ContainerId container, Cache& cache);
-    [[nodiscard]] static bool is_absent(const Cache& cache, object::FetchItem& item);
+    [[nodiscard]] static bool is_answered(const Cache& cache, object::FetchItem& item);
     void fetched(Cache& cache, std::span<object::FetchItem> items);
     void answer_use(const Cache& cache, object::FetchItem& item) const;
 

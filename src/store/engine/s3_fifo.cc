@@ -125,6 +125,25 @@ bool S3Fifo::erase(std::string_view key) {
     return was_queued;
 }
 
+std::optional<uint32_t> S3Fifo::weight_to_pin(std::string_view key) const {
+    const uint32_t number = find(key);
+    if (number == none || !is_in_queue(entry(number).in)) return std::nullopt;
+    return entry(number).in == In::pinned ? 0 : entry(number).weight;
+}
+
+void S3Fifo::pin(std::string_view key) {
+    const uint32_t number = find(key);
+    unlink(number);
+    push(In::pinned, number);
+}
+
+void S3Fifo::unpin(std::string_view key) {
+    const uint32_t number = find(key);
+    if (number == none || entry(number).in != In::pinned) return;
+    unlink(number);
+    push(In::main, number);
+}
+
 void S3Fifo::clear() { *this = S3Fifo(secret_); }
 
 // ---- queues --------------------------------------------------------------------------------
@@ -138,15 +157,17 @@ void S3Fifo::push(In in, uint32_t number) {
     (queue.newest == none ? queue.oldest : entry(queue.newest).newer) = number;
     queue.newest = number;
     queue.weight += pushed.weight;
+    ++queue.keys;
 }
 
 void S3Fifo::unlink(uint32_t number) {
     Entry& left = entry(number);
-    if (left.in != In::small && left.in != In::main) return;
+    if (!is_in_queue(left.in)) return;
     Queue& queue = queue_of(left.in);
     (left.newer == none ? queue.newest : entry(left.newer).older) = left.older;
     (left.older == none ? queue.oldest : entry(left.older).newer) = left.newer;
     queue.weight -= left.weight;
+    --queue.keys;
     left.in = In::none;
 }
 
@@ -201,8 +222,7 @@ std::vector<S3Fifo::Victim> S3Fifo::take_old(uint32_t last, size_t count, size_t
     for (; count > 0 && place < slots_.size(); --count, ++place) {
         const uint32_t number = slots_[place];
         if (number == none || entry(number).at > last) continue;
-        const In in = entry(number).in;
-        if (in == In::small || in == In::main) old.push_back(leave(number));
+        if (is_in_queue(entry(number).in)) old.push_back(leave(number));
     }
     if (place >= slots_.size()) place = 0;
     return old;

@@ -7,7 +7,7 @@
 //              removed; the ghost keeps the hash of what was removed last
 //
 // A key that the ghost still knows is inserted into main. So keys that are used once, as in a scan,
-// pass through `small` and leave main as it is.
+// pass through `small` and leave main as it is. A key that is pinned is in neither queue.
 //
 // A key has at most key_bytes_max bytes, and takes at most bytes_per_key of memory, with its part
 // of the tables. Memory is counted as if there were `keys_least` more.
@@ -35,8 +35,11 @@ class S3Fifo {
     [[nodiscard]] size_t size() const { return size_; }
     // The most keys since it was empty: what memory_bytes() depends on.
     [[nodiscard]] size_t most() const { return made_; }
-    // Of all keys in the queues.
+    // Of all keys in the queues, and how many.
     [[nodiscard]] uint64_t weight() const { return small_.weight + main_.weight; }
+    [[nodiscard]] size_t queued() const { return small_.keys + main_.keys; }
+    [[nodiscard]] uint64_t pinned_weight() const { return pinned_.weight; }
+    [[nodiscard]] size_t pinned() const { return pinned_.keys; }
     [[nodiscard]] uint64_t memory_bytes() const;
 
     [[nodiscard]] bool contains(std::string_view key) const { return find(key) != none; }
@@ -46,7 +49,12 @@ class S3Fifo {
     std::optional<uint32_t> touch(std::string_view key);
     // The same without a use.
     [[nodiscard]] std::optional<uint32_t> at(std::string_view key) const;
-    // True: it was in a queue. The last key's removal frees the tables.
+    // What pin() would add to pinned_weight(). Nothing: no queue has the key, and it is not pinned.
+    [[nodiscard]] std::optional<uint32_t> weight_to_pin(std::string_view key) const;
+    void pin(std::string_view key);
+    // It is in main from now on.
+    void unpin(std::string_view key);
+    // True: it was not being removed. The last key's removal frees the tables.
     bool erase(std::string_view key);
     void clear();
 
@@ -57,17 +65,17 @@ class S3Fifo {
     // Takes the next victim out of its queue. It stays a key until erase(). Nothing: no queue has a
     // key.
     [[nodiscard]] std::optional<Victim> evict();
-    // The same for one key. Nothing: it is in no queue.
+    // The same for one key, also if it is pinned. Nothing: it is in no queue.
     [[nodiscard]] std::optional<Victim> take(std::string_view key);
-    // Takes keys out of their queues that were inserted at `last` or before. Looks at `count`
-    // places from `place` on, and moves it. At the end it begins again.
+    // Takes keys out of their queues, also pinned ones, that were inserted at `last` or before.
+    // Looks at `count` places from `place` on, and moves it. At the end it begins again.
     [[nodiscard]] std::vector<Victim> take_old(uint32_t last, size_t count, size_t& place);
     [[nodiscard]] size_t places() const { return slots_.size(); }
     // A victim stays after all: puts it back as the newest key.
     void restore(std::string_view key);
 
   private:
-    enum class In : uint8_t { none, small, main, leaving };
+    enum class In : uint8_t { none, small, main, pinned, leaving };
     static constexpr uint32_t none = UINT32_MAX;
     static constexpr size_t slab_entries = keys_least;
     static constexpr size_t slots_min = 16;  // a power of two
@@ -88,8 +96,10 @@ class S3Fifo {
     struct Queue {
         uint32_t newest = none, oldest = none;
         uint64_t weight = 0;
+        size_t keys = 0;
     };
 
+    [[nodiscard]] static bool is_in_queue(In in) { return in != In::none && in != In::leaving; }
     [[nodiscard]] Entry& entry(uint32_t number) const {
         return slabs_[number / slab_entries][number % slab_entries];
     }
@@ -100,7 +110,9 @@ class S3Fifo {
     void resize(size_t slots);
     void place(uint32_t number);
     void vacate(size_t slot);
-    [[nodiscard]] Queue& queue_of(In in) { return in == In::small ? small_ : main_; }
+    [[nodiscard]] Queue& queue_of(In in) {
+        return in == In::small ? small_ : in == In::main ? main_ : pinned_;
+    }
     void push(In in, uint32_t number);
     void unlink(uint32_t number);
     [[nodiscard]] uint16_t& ghost_of(uint64_t hash) { return ghost_[hash & (ghost_.size() - 1)]; }
@@ -116,7 +128,7 @@ class S3Fifo {
     // Parts of the hashes of removed keys, each at its place: a newer one replaces an older one.
     std::vector<uint16_t> ghost_;
     size_t size_ = 0;
-    Queue small_, main_;
+    Queue small_, main_, pinned_;
 };
 
 }  // namespace ros2s::engine
