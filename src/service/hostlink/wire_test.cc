@@ -299,7 +299,8 @@ TEST(LinkWire, OversizedNamesAreRefused) {
     EXPECT_TRUE(is_refused(names_fields, NamesBody{.names = {long_name + "x"}}));
     EXPECT_TRUE(is_refused(found_names_fields, std::vector<FoundName>(too_many)));
     EXPECT_TRUE(is_refused(found_entries_fields, std::vector<FoundEntry>(too_many)));
-    EXPECT_TRUE(is_refused(codes_fields, CodesBody{.codes = std::vector<uint16_t>(too_many)}));
+    const std::vector<uint16_t> codes(fs::blocks_together_max + 1);
+    EXPECT_TRUE(is_refused(codes_fields, CodesBody{.codes = codes}));
     EXPECT_TRUE(is_refused(readdir_many_fields, ReaddirManyBody{.limit = too_many}));
     EXPECT_TRUE(is_refused(walk_fields, WalkBody{.last = static_cast<fs::LastLink>(3)}));
     EXPECT_TRUE(is_refused(walked_fields, fs::Walked{.name = long_target}));
