@@ -119,11 +119,44 @@ uint64_t Caches::memory_bytes() const {
     return bytes + pins() * BlockPins::bytes_per_pin;
 }
 
-bool Caches::has_memory(const Cache& cache) const {
-    if (cache.keys.size() < cache.keys.most()) return true;
-    size_t keys = 0;
-    for (const auto& [id, each] : caches_) keys += each->keys.most() + S3Fifo::keys_least;
-    return keys < (memory_bytes_max_ - pin_bytes_max()) / S3Fifo::bytes_per_key;
+bool Caches::has_memory() const {
+    uint64_t bytes = S3Fifo::bytes_per_key + pin_bytes_max();
+    for (const auto& [id, each] : caches_) bytes += each->keys.charged_bytes();
+    return bytes <= memory_bytes_max_;
+}
+
+std::string_view Caches::owner_of(object::ContainerId container) const {
+    const auto found = state_.containers.find(container);
+    if (found == state_.containers.end()) return {};
+    return found->second.value.properties.owner;
+}
+
+object::ContainerId Caches::gives_memory(object::ContainerId container) const {
+    struct Owned {
+        size_t keys = 0, caches = 0;
+    };
+    std::map<std::string_view, Owned> owners;
+    size_t all = 0;
+    for (const auto& [id, cache] : caches_) {
+        owners[owner_of(id)].keys += cache->keys.size();
+        ++owners[owner_of(id)].caches;
+        all += cache->keys.size();
+    }
+    auto giver = owners.find(owner_of(container));
+    if (giver->second.keys * owners.size() < all) {
+        giver =
+            std::ranges::max_element(owners, {}, [](const auto& each) { return each.second.keys; });
+    } else if (find(container)->keys.size() * giver->second.caches >= giver->second.keys) {
+        return container;
+    }
+    object::ContainerId largest = container;
+    size_t most = 0;
+    for (const auto& [id, cache] : caches_) {
+        if (owner_of(id) != giver->first || cache->keys.queued() <= most) continue;
+        largest = id;
+        most = cache->keys.queued();
+    }
+    return largest;
 }
 
 size_t Caches::pins() const {
@@ -239,9 +272,6 @@ Caches::Excess Caches::excess(object::ContainerId container, const Cache& cache,
     const State::Container& state = found->second;
     add(state.value.properties.caps, state.value.used, state.reserved);
     if (state.owner != nullptr) add(state.owner->caps, state.owner->used, state.owner->reserved);
-    if (!has_memory(cache) && cache.keys.size() > 0) {
-        excess.blocks = std::max<uint64_t>(excess.blocks, 1);
-    }
     return excess;
 }
 
@@ -266,8 +296,16 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     const SemaphoreHold turn(cache->turn);
     for (;;) {
         ROS2S_CO_TRY(call.check(reactor_));
-        const Excess over = excess(container, *cache, more);
+        Excess over = excess(container, *cache, more);
         if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
+        if (!has_memory()) {
+            const object::ContainerId giver = gives_memory(container);
+            if (giver != container) {
+                ROS2S_CO_TRY(co_await evict(giver, *find(giver), {.blocks = victims_max / 4}));
+                continue;
+            }
+            if (cache->keys.size() > 0) over.blocks = std::max<uint64_t>(over.blocks, 1);
+        }
         if (!over.any()) break;
         // Nothing is removed for a put that does not fit afterwards.
         if (over.bytes <= cache->keys.weight() && over.blocks <= cache->keys.queued()) {
@@ -456,7 +494,7 @@ Task<Result<>> Caches::load(object::ContainerId container, Cache& cache) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
         for (const object::ListEntry& entry : page.entries) {
             const auto head = object::parse_block_head(as_bytes(entry.value));
-            if (!head || !has_memory(cache)) {
+            if (!head || !has_memory()) {
                 cache.has_unknown = true;
                 continue;
             }

@@ -12,7 +12,7 @@
 // - The table has the keys of exactly the blocks that are visible, because note() is called under
 //   the locks of their dkeys. load() reads the keys of the blocks that are there at the opening.
 // - All tables together take at most their share of the engine's memory. Beyond that, blocks are
-//   evicted, too.
+//   evicted, too: of the owner of the put, unless another one has more than an equal part.
 // - One put at a time makes room in a cache. The others wait for their turn.
 // - What is pinned is at most half of a cap. All pins take at most an eighth of the memory.
 #pragma once
@@ -111,7 +111,11 @@ class Caches {
     [[nodiscard]] Excess excess(object::ContainerId container, const Cache& cache,
                                 uint64_t more) const;
     // For one more key.
-    [[nodiscard]] bool has_memory(const Cache& cache) const;
+    [[nodiscard]] bool has_memory() const;
+    // The cache that gives up keys for another one of `container`: the largest of the owner with
+    // most, if its own owner has less than an equal part of all keys. Else one of its owner.
+    [[nodiscard]] object::ContainerId gives_memory(object::ContainerId container) const;
+    [[nodiscard]] std::string_view owner_of(object::ContainerId container) const;
     // Errors: those of pin().
     [[nodiscard]] Result<> may_pin(object::ContainerId container, const Cache& cache,
                                    const object::Transaction& transaction) const;

@@ -127,7 +127,7 @@ struct CachePool : PoolBench {
         co_return (*co_await store->list_containers(call)).front();
     }
     static std::string name(uint64_t i) { return "k" + std::to_string(i); }
-    uint64_t most_used = 0;
+    uint64_t made = 0;
 };
 
 Task<> exceed(CachePool& pool) {
@@ -277,6 +277,33 @@ CO_TEST(Caches, TablesKeepWithinTheirMemory, CachePool, pool) {
     const CacheUse use = co_await pool.use();
     EXPECT_EQ((co_await pool.record()).used.values, use.blocks + 1) << "the others are removed";
     EXPECT_OK(co_await pool.put("after", 1));
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, TenantWithMostKeysGivesThemUpForOthers, CachePool, pool) {
+    pool.options.memory_bytes = 4 << 20;
+    co_await pool.start_cache(4000);
+    const auto one = pool.container;
+    EXPECT_OK(co_await pool.store->set_container(pool.call, one, {.owner = "alice"}));
+    const auto two = co_await pool.store->create_container(
+        pool.call, object::ContainerProperties{.label = "other", .owner = "bob"});
+    EXPECT_OK(two);
+    pool.container = two->id;
+    EXPECT_OK(co_await pool.put_record({}));
+    const auto put = [](CachePool& pool, object::ContainerId into, uint64_t count) -> Task<> {
+        pool.container = into;
+        for (uint64_t i = 0; i < count; ++i) {
+            EXPECT_OK(co_await pool.put("k" + std::to_string(pool.made++), 1));
+        }
+    };
+    co_await put(pool, one, 2500);
+    EXPECT_LT((co_await pool.use()).blocks, 2500U) << "the table is full";
+    co_await put(pool, two->id, 500);
+    EXPECT_EQ((co_await pool.use()).blocks, 500U);
+    co_await put(pool, one, 2500);
+    pool.container = two->id;
+    EXPECT_EQ((co_await pool.use()).evicted, 0U);
+    EXPECT_LE(pool.metric("ros2store_cache_table_bytes"), pool.options.caches_share());
     EXPECT_OK(co_await pool.close());
 }
 

@@ -10,10 +10,15 @@
 // pass through `small` and leave main as it is. A key that is pinned is in neither queue.
 //
 // A key has at most key_bytes_max bytes, and takes at most bytes_per_key of memory, with its part
-// of the tables. Memory is counted as if there were `keys_least` more.
+// of the tables; a little more after many were removed. Memory is counted as if there were
+// `keys_least` more.
+//
+// Entries are numbered without gaps: the last one moves into the place of one that is removed. So
+// memory that is not needed any more is free for other caches.
 //
 // Used on one core. Does not suspend.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -33,14 +38,16 @@ class S3Fifo {
     explicit S3Fifo(uint64_t secret) : secret_(secret) { resize(slots_min); }
 
     [[nodiscard]] size_t size() const { return size_; }
-    // The most keys since it was empty: what memory_bytes() depends on.
-    [[nodiscard]] size_t most() const { return made_; }
     // Of all keys in the queues, and how many.
     [[nodiscard]] uint64_t weight() const { return small_.weight + main_.weight; }
     [[nodiscard]] size_t queued() const { return small_.keys + main_.keys; }
     [[nodiscard]] uint64_t pinned_weight() const { return pinned_.weight; }
     [[nodiscard]] size_t pinned() const { return pinned_.keys; }
     [[nodiscard]] uint64_t memory_bytes() const;
+    // The same, with room for tables that grow.
+    [[nodiscard]] uint64_t charged_bytes() const {
+        return std::max(memory_bytes(), (size_ + keys_least) * bytes_per_key);
+    }
 
     [[nodiscard]] bool contains(std::string_view key) const { return find(key) != none; }
     // Adds a key, or replaces the weight and time of one. `at`: a number that the caller chooses.
@@ -54,9 +61,8 @@ class S3Fifo {
     void pin(std::string_view key);
     // It is in main from now on.
     void unpin(std::string_view key);
-    // True: it was not being removed. The last key's removal frees the tables.
+    // True: it was not being removed.
     bool erase(std::string_view key);
-    void clear();
 
     struct Victim {
         std::string key;
@@ -106,8 +112,9 @@ class S3Fifo {
     [[nodiscard]] uint64_t hash(std::string_view key) const;
     [[nodiscard]] uint32_t find(std::string_view key) const;
     [[nodiscard]] size_t slot_of(uint32_t number) const;
-    [[nodiscard]] uint32_t take_entry();
     void resize(size_t slots);
+    // Frees the entry, which is in no queue and no slot.
+    void free_entry(uint32_t number);
     void place(uint32_t number);
     void vacate(size_t slot);
     [[nodiscard]] Queue& queue_of(In in) {
@@ -122,8 +129,6 @@ class S3Fifo {
 
     uint64_t secret_;
     std::vector<std::unique_ptr<Entry[]>> slabs_;
-    uint32_t unused_ = none;       // free entries, linked by `newer`
-    uint32_t made_ = 0;            // entries that were ever in use
     std::vector<uint32_t> slots_;  // open addressing: the number of an entry, or `none`
     // Parts of the hashes of removed keys, each at its place: a newer one replaces an older one.
     std::vector<uint16_t> ghost_;
