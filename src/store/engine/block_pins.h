@@ -16,6 +16,8 @@ class BlockPins {
   public:
     // What a pin takes at most, with its part of the map.
     static constexpr size_t bytes_per_pin = 256;
+    // Of all caches: all are looked at when a session ends, and every second.
+    static constexpr size_t pins_max = 65536;
 
     [[nodiscard]] size_t size() const { return pins_.size(); }
     [[nodiscard]] bool has(std::string_view key, const Uuid& client) const {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "block_pins.h"
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
 
@@ -359,17 +358,21 @@ Result<> Caches::may_pin(object::ContainerId container, const Cache& cache,
     for (const object::Operation& operation : transaction.operations) {
         const std::string& key = operation.dkey.bytes;
         if (operation.kind != Kind::put || !counted.insert(key).second) continue;
-        more += cache.keys.weight_to_pin(key).value_or(0);
+        const auto weight = cache.keys.weight_to_pin(key);
+        if (!weight) continue;
+        more += *weight;
         if (!cache.pins.has(key, transaction.holder.client)) ++more_pins;
     }
-    if (more_pins == 0) return {};
+    if (more_pins == 0 && more == 0) return {};
     const uint64_t pins_max = pin_bytes_max() / BlockPins::bytes_per_pin;
     // A cache leaves as much for others as it has.
     const uint64_t others = pins() - cache.pins.size();
     if (2 * (cache.pins.size() + more_pins) + others > pins_max) {
         return fail(Code::no_memory, pins_max);
     }
-    const State::Container& state = state_.containers.at(container);
+    const auto found = state_.containers.find(container);
+    if (found == state_.containers.end()) return fail(Code::not_found);
+    const State::Container& state = found->second;
     const auto check = [more](uint64_t cap, uint64_t pinned) -> Result<> {
         return cap > 0 && pinned + more > cap / 2 ? fail(Code::over_cap, cap) : Result<>{};
     };

@@ -14,12 +14,13 @@
 // - All tables together take at most their share of the engine's memory. Beyond that, blocks are
 //   evicted, too: of the owner of the put, unless another one has more than an equal part.
 // - One put at a time makes room in a cache. The others wait for their turn.
-// - What is pinned is at most half of a cap. All pins take at most an eighth of the memory.
+// - What is pinned is at most half of a cap. Pins are bounded, and have an eighth of the memory.
 #pragma once
 #include <functional>
 #include <map>
 #include <memory>
 
+#include "block_pins.h"
 #include "lister.h"
 #include "reader.h"
 #include "ros2s/object/blocks.h"
@@ -121,7 +122,10 @@ class Caches {
                                    const object::Transaction& transaction) const;
     [[nodiscard]] uint64_t pinned_weight(const State::OwnedSpace* owner) const;
     [[nodiscard]] size_t pins() const;
-    [[nodiscard]] uint64_t pin_bytes_max() const { return memory_bytes_max_ / 8; }
+    [[nodiscard]] uint64_t pin_bytes_max() const {
+        return std::min<uint64_t>(memory_bytes_max_ / 8,
+                                  BlockPins::pins_max * BlockPins::bytes_per_pin);
+    }
     [[nodiscard]] uint32_t now_s() const;
     void begin(object::ContainerId container, const object::CacheRecord& record);
     Task<Result<>> load(object::ContainerId container, Cache& cache);
