@@ -257,6 +257,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
                                            .takes_leases = which.own != session::MountId{},
                                            .defers = which.defers,
                                            .listings = &listings_,
+                                           .unfinished = &unfinished_,
                                            .layers = layers_.get(),
                                            .log = log_},
                                           report);

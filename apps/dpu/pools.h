@@ -124,7 +124,9 @@ class Pools {
     std::unique_ptr<object::StoreLayers> layers_;
     std::string new_container_key_;
     bool leaves_orphans_ = false;
-    fs::ListingMemory listings_{size_t{64} << 20};  // of all mounts
+    // Of all mounts.
+    fs::ListingMemory listings_{size_t{64} << 20};
+    Quota unfinished_{{.in_all = uint64_t{512} << 20}};
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;
     Nursery watching_, asking_;

@@ -52,6 +52,7 @@ BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container
       options_(std::move(options)),
       root_(root),
       slots_(reactor, container.uuid, options_.slots),
+      unfinished_(options_.unfinished == nullptr ? own_unfinished_ : *options_.unfinished),
       listings_(options_.listings == nullptr ? own_listings_ : *options_.listings),
       secret_(reactor.secrets().next()) {}
 
@@ -281,7 +282,6 @@ Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
             object::array_checksums(0, file->written, checksums);
             done = co_await put(call, file->key, file->written, checksums);
         }
-        written_bytes_ -= file->written.size();
     }
     if (const auto node = nodes_.find(file->node.value); node != nodes_.end()) {
         --node->second.opened;
@@ -457,9 +457,16 @@ Task<Result<uint64_t>> BlockFiles::pwrite(const Call& call, FileHandle handle, W
     co_return fail(done.error());
 }
 
-Result<> BlockFiles::add_written(uint64_t bytes) {
-    if (bytes > written_bytes_max - written_bytes_) return fail(Code::no_memory, written_bytes_max);
-    written_bytes_ += bytes;
+Result<> BlockFiles::add_room(const Call& call, Quota::Share& room, uint64_t bytes) {
+    if (bytes == 0) return {};
+    if (room.amount() > 0) {
+        if (!room.check(bytes)) return fail(Code::no_memory, unfinished_.bounds().in_all);
+        room.add(bytes);
+        return {};
+    }
+    auto taken = unfinished_.take({.tenant = call.tenant, .subject = call.tenant}, bytes);
+    if (!taken) return fail(Code::no_memory, unfinished_.bounds().in_all);
+    room = std::move(*taken);
     return {};
 }
 
@@ -468,11 +475,11 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
     std::vector<std::byte> copy;
     if (call.checksums != nullptr) {
         // Of a copy: the sender may change its memory, and another write moves `written`.
-        ROS2S_CO_TRY(add_written(from.size()));
+        Quota::Share room;
+        ROS2S_CO_TRY(add_room(call, room, from.size()));
         copy.assign(from.begin(), from.end());
-        const auto compared = co_await compare_checksums(call, copy, offset);
-        written_bytes_ -= from.size();
-        ROS2S_CO_TRY(compared);
+        ROS2S_CO_TRY(co_await compare_checksums(call, copy, offset));
+        room.end();
         if (find(handle).get() != &file) co_return fail(Code::stale);
         from = copy;
     }
@@ -482,7 +489,7 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
     }
     const uint64_t before = file.written.size();
     const uint64_t size = std::max(before, offset + from.size());
-    ROS2S_CO_TRY(add_written(size - before));
+    ROS2S_CO_TRY(add_room(call, file.room, size - before));
     file.written.resize(size);
     std::ranges::copy(from, file.written.begin() + static_cast<ptrdiff_t>(offset));
     co_return Result<>{};

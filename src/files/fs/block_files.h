@@ -34,8 +34,8 @@ namespace ros2s::fs {
 
 class BlockFiles final : public FileSystem {
   public:
-    // Of all files that are being written.
-    static constexpr uint64_t written_bytes_max = uint64_t{512} << 20;
+    // Of all files that are being written, for a mount's own quota.
+    static constexpr uint64_t unfinished_bytes_max = uint64_t{512} << 20;
 
     // Errors: those of fetch.
     [[nodiscard]] static Task<Result<std::unique_ptr<FileSystem>>> open(
@@ -109,6 +109,7 @@ class BlockFiles final : public FileSystem {
         object::Epoch epoch{};           // of its head
         bool is_new = false;             // it is being written
         std::vector<std::byte> written;  // so far
+        Quota::Share room;               // for them
         uint32_t writes = 0;             // in progress
         Result<> intact;                 // the error of the first write that failed
         std::unique_ptr<ReaddirCookies> cookies;
@@ -133,7 +134,7 @@ class BlockFiles final : public FileSystem {
     // Compares the bytes, and adds them to `written`.
     Task<Result<>> write(const Call& call, FileHandle handle, Open& file, ConstBytes from,
                          uint64_t offset);
-    [[nodiscard]] Result<> add_written(uint64_t bytes);
+    [[nodiscard]] Result<> add_room(const Call& call, Quota::Share& room, uint64_t bytes);
     Task<Result<>> put(const Call& call, const std::string& key, ConstBytes bytes,
                        const object::Checksums& checksums);
     Task<> put_blocks(const Call& call, std::span<BlockItem> items);
@@ -159,13 +160,15 @@ class BlockFiles final : public FileSystem {
     DfsOptions options_;
     InodeRecord root_;
     OperationSlots slots_;
+    // A tenant alone gets half.
+    Quota own_unfinished_{{.in_all = 2 * unfinished_bytes_max}};
+    Quota& unfinished_;
     ListingMemory own_listings_;
     ListingMemory& listings_;
     const uint64_t secret_;  // node ids of another mount have no meaning in this one
     std::unordered_map<uint64_t, Node> nodes_;
     std::map<FileHandle, std::shared_ptr<Open>> open_;
     uint64_t last_handle_ = 0;
-    uint64_t written_bytes_ = 0;
     bool has_pinned_ = false;
 };
 

@@ -298,5 +298,34 @@ TEST_F(BlockFilesOnMemory, TooMuchThatIsNotClosedIsRefused) {
               Code::too_large);
 }
 
+TEST_F(BlockFilesOnMemory, TenantLeavesRoomForFilesOfOthers) {
+    world_.run(files_->close_all());
+    Quota quota({.in_all = 1000});
+    files_ = *world_.run(open_container(call_, world_.core(), store_, "the pool", "c",
+                                        {.unfinished = &quota}, report_));
+    const auto begin = [&](uint64_t tenant, std::string name, size_t bytes) {
+        const Call call{.tenant = tenant};
+        const auto file = world_.run(
+            files_->create(call, root_node, name, 0644, {.read = false, .write = true}, {}));
+        const std::string data(bytes, 'x');
+        const auto done =
+            world_.run(files_->pwrite(call, file->handle, Window::local(as_bytes(data)), 0));
+        return std::pair(file->handle, outcome_of(done));
+    };
+    const auto first = begin(1, "a", 500);
+    EXPECT_EQ(first.second, std::nullopt);
+    EXPECT_EQ(begin(1, "b", 100).second, Code::no_memory);
+    EXPECT_EQ(begin(2, "c", 200).second, std::nullopt);
+    EXPECT_EQ(quota.used(), 700U);
+    EXPECT_TRUE(world_.run(files_->close(call_, first.first)));
+    EXPECT_EQ(quota.used(), 200U);
+    EXPECT_EQ(read("a", 500), std::string(500, 'x'));
+    EXPECT_EQ(begin(1, "b", 100).second, std::nullopt);
+    // The others end with the mount.
+    world_.run(files_->close_all());
+    EXPECT_EQ(quota.used(), 0U);
+    files_.reset();
+}
+
 }  // namespace
 }  // namespace ros2s::fs
