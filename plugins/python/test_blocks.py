@@ -6,6 +6,8 @@ import json
 import os
 import select
 import subprocess
+import sys
+import time
 import unittest
 
 import ros2store
@@ -202,6 +204,26 @@ class Embedded(OnPool):
         self.fs.close()
         self.fs = ros2store.open(self.uri)
         self.assertIn(b" pinned=0", self.fs.getxattr("", "user.ros2store.cache"))
+
+    def test_pins_end_with_a_process_that_is_killed(self):
+        self.remove_all()
+        self.put(self.keys(1, 2))
+        program = """import sys, test_blocks
+calls = test_blocks.Calls(sys.argv[1])
+print(calls.work(test_blocks.PIN, calls.blocks([b"key-1", b"key-2"]), test_blocks.HOUR)[0], flush=True)
+sys.stdin.read()"""
+        if self.scheme == "ros2s+local":
+            self.fs.close()  # else this process is the owner of the pool, and its pins are meant
+        with subprocess.Popen([sys.executable, "-c", program, self.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              cwd=os.path.dirname(__file__)) as other:
+            self.assertEqual(other.stdout.readline(), b"2\n")
+            other.kill()
+        if self.scheme == "ros2s+local":
+            self.fs = ros2store.open(self.uri)
+        began = time.monotonic()
+        while b" pinned=0" not in self.fs.getxattr("", "user.ros2store.cache"):
+            self.assertLess(time.monotonic(), began + 60)
+            time.sleep(0.1)
 
     def test_a_descriptor_tells_of_blocks_in_a_queue(self):
         self.remove_all()
