@@ -36,6 +36,8 @@ if [ -d "$build/python" ]; then
             echo "images.py and checkpoints.py are not run: torch is not installed (python3-torch)"
         fi
     done
+    "$build/bin/ros2store" container create --cache --size 64MiB "ros2s:///pool/kv?dir=$work/dpu" >/dev/null
+    expect "3 blocks were put, and 3 were got" "$build/examples/blocks" "ros2s+dpu:///pool/kv?dir=$work/dpu"
     if [ -w /dev/fuse ] && command -v fusermount3 >/dev/null; then
         mkdir "$work/mnt"
         "$build/bin/ros2store" mount "$dpu" "$work/mnt" >/dev/null

@@ -258,6 +258,7 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
                                            .defers = which.defers,
                                            .change_logs = &change_logs_,
                                            .listings = &listings_,
+                                           .unfinished = &unfinished_,
                                            .layers = layers_.get(),
                                            .log = log_},
                                           report);

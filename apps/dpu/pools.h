@@ -129,6 +129,7 @@ class Pools {
     fs::ChangeLogMemory change_logs_{
         {.per_subject = fs::ChangeLog::bytes_max, .in_all = size_t{256} << 20}};
     fs::ListingMemory listings_{size_t{64} << 20};
+    Quota unfinished_{{.in_all = uint64_t{512} << 20}};
     std::map<std::string, Pool, std::less<>> pools_;
     StopSource stopping_;
     Nursery watching_, asking_;

@@ -327,10 +327,19 @@ typedef enum ros2s_opcode {
     ROS2S_OP_READ = 1,
     ROS2S_OP_WRITE = 2,
     ROS2S_OP_FSYNC = 3,
-    ROS2S_OP_PUNCH_HOLE = 4
+    ROS2S_OP_PUNCH_HOLE = 4,
+    /* Of blocks: see ros2s_blocks(). */
+    ROS2S_OP_PUT_BLOCKS = 5,
+    ROS2S_OP_GET_BLOCKS = 6,
+    ROS2S_OP_FIND_BLOCKS = 7,
+    ROS2S_OP_TOUCH_BLOCKS = 8,
+    ROS2S_OP_PIN_BLOCKS = 9,
+    ROS2S_OP_UNPIN_BLOCKS = 10,
+    ROS2S_OP_REMOVE_BLOCKS = 11
 } ros2s_opcode;
 
-/* One cache line. Set unused fields to zero. */
+/* One cache line. Set unused fields to zero. Of the opcodes for blocks, `address` is an array of
+ * ros2s_block, `bytes` is their number, and `offset` is the `pin_ns` of ros2s_blocks(). */
 typedef struct ros2s_request {
     uint16_t opcode; /* ros2s_opcode */
     uint16_t memory; /* ros2s_memory_kind of `address` */
@@ -373,6 +382,38 @@ ROS2S_API int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions
  * it. After the first call of this function every such reap re-arms it, which costs the library's
  * thread a system call per wake-up. */
 ROS2S_API int ros2s_queue_fd(ros2s_queue* queue);
+
+/* ---- blocks of a cache -----------------------------------------------------------------------
+ * In a container that evicts (`ros2store container create --cache`): they are put once, got often,
+ * and may vanish. Their bytes never change. */
+
+typedef struct ros2s_block {
+    const void* key; /* 1 to 64 bytes */
+    uint64_t key_bytes;
+    void* data;     /* put: the bytes, which must not change; get: room for them; else unused */
+    uint64_t bytes; /* of `data` */
+    int64_t result; /* set by the call: a negative errno; of a get, the bytes of the block; or 0 */
+} ros2s_block;
+
+/* Works on each of `count` blocks, in as few requests as their bytes allow: one for 1024 keys.
+ * Returns how many of the first blocks have a result that is not negative, one after the other
+ * (of ROS2S_OP_FIND_BLOCKS: the leading run that is there), or the error of the whole call.
+ *
+ *   ROS2S_OP_PUT_BLOCKS     0 also if it is there with the same bytes; -EEXIST: with other bytes,
+ *                           which stay; -EDQUOT: it cannot fit
+ *   ROS2S_OP_GET_BLOCKS     -ENOENT: a miss; -EMSGSIZE: `bytes` is too small, and `data` undefined
+ *   ROS2S_OP_FIND_BLOCKS    -ENOENT: it is not there
+ *   ROS2S_OP_TOUCH_BLOCKS   the same; counts as a use, as a get does
+ *   ROS2S_OP_PIN_BLOCKS     the same; the others are not evicted for `pin_ns` (at most a day), or
+ *                           until the process closes its last ros2s_fs of the container. -EDQUOT
+ *                           for all: more than half of the budget would be pinned. Pinning again
+ *                           sets a new end
+ *   ROS2S_OP_UNPIN_BLOCKS   ends the process's pins
+ *   ROS2S_OP_REMOVE_BLOCKS  -ENOENT: it was not there
+ *
+ * -EOPNOTSUPP: the container has no blocks. */
+ROS2S_API int64_t ros2s_blocks(ros2s_fs* fs, ros2s_opcode opcode, ros2s_block* blocks, size_t count,
+                               uint64_t pin_ns);
 
 /* ---- what happened ------------------------------------------------------------------------- */
 

@@ -299,6 +299,15 @@ class FileSystem {
         return Buffer(fs_, buffer);
     }
 
+    // Works on blocks of a cache; see ros2s_blocks(). Sets each block's result. Returns how many of
+    // the first are not negative.
+    size_t blocks(ros2s_opcode opcode, std::vector<ros2s_block>& blocks,
+                  std::chrono::nanoseconds pinned_for = {}) const {
+        return static_cast<size_t>(
+            detail::checked(ros2s_blocks(fs_.get(), opcode, blocks.data(), blocks.size(),
+                                         static_cast<uint64_t>(pinned_for.count()))));
+    }
+
     struct stat stat(const std::string& path) const {
         struct stat out{};
         detail::checked(ros2s_stat(fs_.get(), detail::c_string(path), &out));

@@ -208,11 +208,7 @@ BlockCache::BlockCache(const Options& options)
     : options_(options), process_(getpid()), fs_(std::in_place, options.uri, "cache") {
     // Only a container of blocks has it, and who may only read gets it, too.
     is_of_blocks_ = ros2s_getxattr(fs_->get(), "", "user.ros2store.cache", nullptr, 0) >= 0;
-    if (is_of_blocks_) {
-        options_.directory.clear();
-    } else {
-        header_bytes_ = sizeof(Header);
-    }
+    if (is_of_blocks_) options_.directory.clear();
     open_directory();
     try {
         for (unsigned i = 0; i < options.threads; ++i) threads_.emplace_back([this] { work(); });
@@ -242,11 +238,7 @@ void BlockCache::open_directory() {
 
 std::string BlockCache::name_of(std::string_view key) const {
     static constexpr char digits[] = "0123456789abcdef";
-    const auto is_shown = [](char c) { return c > ' ' && c < 0x7f && c != '/'; };
-    if (is_of_blocks_ && key != "." && key != ".." && key.front() != '%' &&
-        std::ranges::all_of(key, is_shown)) {
-        return std::string(key);
-    }
+    if (is_of_blocks_) return std::string(key);
     std::string name = "%";
     for (const char each : key) {
         name += digits[static_cast<unsigned char>(each) >> 4];
@@ -341,6 +333,7 @@ BlockCache::Pieces BlockCache::next() {
         bytes += piece.bytes();
         items += piece.end - piece.begin;
         if (!taken.empty() && (piece.job->operation != taken[0].job->operation ||
+                               piece.job->pinned_for != taken[0].job->pinned_for ||
                                items > keys_together_max || bytes > bytes_together_max)) {
             break;
         }
@@ -357,13 +350,7 @@ void BlockCache::work() {
         if (pieces.empty()) continue;
         Batch batch(pieces);
         const int error = error_of([&] {
-            switch (pieces[0].job->operation) {
-                case Operation::put: return put(batch, staging);
-                case Operation::get: return get(batch, staging);
-                case Operation::exists: return look(batch);
-                case Operation::touch: return touch(batch);
-                case Operation::remove: return remove(batch);
-            }
+            is_of_blocks_ ? work_on_blocks(batch, staging) : work_on_files(batch, staging);
         });
         if (error != 0) batch.fail(error);
         hand_over(batch);
@@ -388,8 +375,20 @@ void BlockCache::watch_deadlines() {
     }
 }
 
-void BlockCache::put(Batch& batch, Staging& staging) {
-    batch.stage(staging, header_bytes_);
+void BlockCache::work_on_files(Batch& batch, Staging& staging) {
+    switch (batch.pieces[0].job->operation) {
+        case Operation::put: return put(batch, staging);
+        case Operation::get: return get(batch, staging);
+        case Operation::exists: return look(batch);
+        case Operation::touch: return touch(batch);
+        case Operation::remove: return remove(batch);
+        case Operation::pin:
+        case Operation::unpin: return batch.fail(EOPNOTSUPP);
+    }
+}
+
+// Entries of jobs that have ended keep their result, and are left out.
+void BlockCache::copy_what_is_put(Batch& batch) {
     batch.for_each_piece([](std::span<Entry> entries, const std::shared_ptr<Job>& job) {
         job->use_memory([&] {
             for (Entry& entry : entries) {
@@ -398,22 +397,48 @@ void BlockCache::put(Batch& batch, Staging& staging) {
             }
         });
     });
+}
+
+void BlockCache::work_on_blocks(Batch& batch, Staging& staging) {
+    static constexpr ros2s_opcode opcodes[] = {
+        ROS2S_OP_PUT_BLOCKS, ROS2S_OP_GET_BLOCKS,   ROS2S_OP_FIND_BLOCKS,  ROS2S_OP_TOUCH_BLOCKS,
+        ROS2S_OP_PIN_BLOCKS, ROS2S_OP_UNPIN_BLOCKS, ROS2S_OP_REMOVE_BLOCKS};
+    const Job& job = *batch.pieces[0].job;
+    const bool is_put = job.operation == Operation::put;
+    if (is_put || job.operation == Operation::get) batch.stage(staging, 0);
+    if (is_put) copy_what_is_put(batch);
+    std::vector<ros2s_block> blocks;
+    std::vector<Entry*> entries;
+    for (Entry& entry : batch.entries) {
+        if (is_put && entry.result != -EINPROGRESS) continue;
+        const Item& item = *entry.item;
+        blocks.push_back({item.name.data(), item.name.size(), entry.block, item.bytes, 0});
+        entries.push_back(&entry);
+    }
+    fs_->blocks(opcodes[static_cast<size_t>(job.operation)], blocks, job.pinned_for);
+    for (size_t i = 0; i < blocks.size(); ++i) {
+        int64_t& result = entries[i]->result;
+        result = blocks[i].result;
+        if (job.operation == Operation::remove && result == -ENOENT) result = 0;
+        // A false server must not make the result longer than the memory.
+        if (result > static_cast<int64_t>(blocks[i].bytes)) result = -EIO;
+    }
+}
+
+void BlockCache::put(Batch& batch, Staging& staging) {
+    batch.stage(staging, sizeof(Header));
+    copy_what_is_put(batch);
     std::vector<Entry*> left;
     for (Entry& entry : batch.entries) {
         if (entry.result != -EINPROGRESS) continue;
         left.push_back(&entry);
-        if (is_of_blocks_) continue;
         const Header header = header_of(entry.item->name, entry.block, entry.item->bytes);
         std::memcpy(entry.file, &header, sizeof header);
-    }
-    if (is_of_blocks_) {
-        write(left, ROS2S_WRITE_NEW);
-        return;
     }
     // Once more where another put of the same key was first.
     for (int turn = 0; turn < 2 && !left.empty(); ++turn) {
         compare_with_present(left);
-        write(left, ROS2S_WRITE_NEW | ROS2S_WRITE_PUBLISH);
+        write(left);
     }
 }
 
@@ -446,36 +471,30 @@ void BlockCache::compare_with_present(std::vector<Entry*>& left) {
 }
 
 // Leaves those whose key another put has taken meanwhile.
-void BlockCache::write(std::vector<Entry*>& left, uint32_t flags) {
+void BlockCache::write(std::vector<Entry*>& left) {
     std::vector<ros2s_write_item> items;
     for (const Entry* entry : left) {
         items.push_back(
-            {entry->item->name.c_str(), entry->file, header_bytes_ + entry->item->bytes, 0});
+            {entry->item->name.c_str(), entry->file, sizeof(Header) + entry->item->bytes, 0});
     }
-    directory_->write_many(items, flags);
+    directory_->write_many(items, ROS2S_WRITE_NEW | ROS2S_WRITE_PUBLISH);
     for (size_t i = 0; i < left.size(); ++i) left[i]->result = items[i].result;
     std::erase_if(left, [](const Entry* entry) { return entry->result != -EEXIST; });
 }
 
 void BlockCache::get(Batch& batch, Staging& staging) {
-    batch.stage(staging, header_bytes_);
+    batch.stage(staging, sizeof(Header));
     std::vector<ros2s_read_item> items;
     for (const Entry& entry : batch.entries) {
         items.push_back(
-            {entry.item->name.c_str(), entry.file, header_bytes_ + entry.item->bytes, 0, 0});
+            {entry.item->name.c_str(), entry.file, sizeof(Header) + entry.item->bytes, 0, 0});
     }
     items = read_files(*fs_, options_.directory, std::move(items));
     std::vector<std::string> damaged;
     for (size_t i = 0; i < items.size(); ++i) {
         Entry& entry = batch.entries[i];
-        entry.result = items[i].result;
-        if (entry.result >= 0 && is_of_blocks_ && items[i].size > entry.item->bytes) {
-            entry.result = -EMSGSIZE;
-        } else if (entry.result >= 0 && !is_of_blocks_) {
-            entry.result = checked(entry, items[i]);
-        }
-        // Not what the server could not read: it may read it later, and removes what is corrupt in
-        // a container of blocks itself.
+        entry.result = items[i].result >= 0 ? checked(entry, items[i]) : items[i].result;
+        // Not what the server could not read: it may read it later.
         if (entry.result == -EBADMSG) damaged.push_back(entry.item->name);
     }
     drop(damaged);

@@ -66,7 +66,7 @@ class BlockCache {
     [[nodiscard]] bool is_of_this_process() const;
     [[nodiscard]] const Counters& counters() const { return counters_; }
     [[nodiscard]] bool is_of_blocks() const { return is_of_blocks_; }
-    // Of the block's file.
+    // Item::name of a key.
     [[nodiscard]] std::string name_of(std::string_view key) const;
 
   private:
@@ -86,11 +86,15 @@ class BlockCache {
     void watch_deadlines();
     void put(Batch& batch, Staging& staging);
     void compare_with_present(std::vector<Entry*>& left);
-    void write(std::vector<Entry*>& left, uint32_t flags);
+    void write(std::vector<Entry*>& left);
     void get(Batch& batch, Staging& staging);
     void look(Batch& batch);
     void touch(Batch& batch);
     void remove(Batch& batch);
+    void work_on_files(Batch& batch, Staging& staging);
+    // In a container of blocks.
+    void work_on_blocks(Batch& batch, Staging& staging);
+    static void copy_what_is_put(Batch& batch);
     void drop(const std::vector<std::string>& names);
     void hand_over(Batch& batch);
     void finish(const std::shared_ptr<Job>& job, int error);
@@ -100,7 +104,6 @@ class BlockCache {
     const pid_t process_;
     std::optional<ros2store::FileSystem> fs_;
     bool is_of_blocks_ = false;
-    size_t header_bytes_ = 0;
     std::optional<ros2store::Directory> directory_;
     Counters counters_;
 

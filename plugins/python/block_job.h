@@ -20,12 +20,12 @@
 
 namespace blocks {
 
-enum class Operation : uint8_t { put, get, exists, touch, remove };
+enum class Operation : uint8_t { put, get, exists, touch, pin, unpin, remove };
 
 struct Item {
     static constexpr int64_t no_result = INT64_MIN;
 
-    std::string name;      // of the block's file
+    std::string name;      // of the block's file, or the key in a container of blocks
     char* data = nullptr;  // of the caller: what is put, or room for what is got
     uint64_t bytes = 0;
     int64_t result = no_result;  // of a get: the bytes of the block; else 0, or a negative errno
@@ -64,6 +64,7 @@ class Job {
     const Operation operation;
     std::vector<Item> items;
     const std::shared_ptr<Completions> completions;
+    std::chrono::nanoseconds pinned_for{};
     uint64_t id = 0;
     Time deadline;
 

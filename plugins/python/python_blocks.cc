@@ -67,11 +67,27 @@ std::vector<View> views_of(const py::object& buffers, bool writable, std::vector
     return views;
 }
 
+std::string shown(const std::string& name) {
+    static constexpr char digits[] = "0123456789abcdef";
+    std::string text;
+    for (const char each : name) {
+        const bool is_shown = each > ' ' && each < 0x7f;
+        if (is_shown) {
+            text += each;
+        } else {
+            text += "\\x";
+            text += digits[static_cast<unsigned char>(each) >> 4];
+            text += digits[static_cast<unsigned char>(each) & 15];
+        }
+    }
+    return text;
+}
+
 py::object result_of(Operation operation, const Item& item) {
     const int64_t result = item.result;
     if (operation == Operation::put) {
         if (result >= 0) return py::none();
-        return os_error(error_of_one("put", item.name, static_cast<int>(-result)));
+        return os_error(error_of_one("put", shown(item.name), static_cast<int>(-result)));
     }
     if (operation == Operation::get) {
         return result >= 0 ? py::object(py::int_(result)) : py::object(py::none());
@@ -91,13 +107,19 @@ struct Request {
 };
 
 Request request_of(const blocks::BlockCache& cache, Operation operation, const py::sequence& keys,
-                   const py::object& buffers, std::shared_ptr<blocks::Completions> completions) {
+                   const py::object& buffers, double pin_s,
+                   std::shared_ptr<blocks::Completions> completions) {
     auto items = items_of(cache, keys);
     std::vector<View> views;
     if (operation == Operation::put || operation == Operation::get) {
         views = views_of(buffers, operation == Operation::get, items);
     }
+    constexpr double pin_s_max = 86400;
+    if (operation == Operation::pin && !(pin_s > 0 && pin_s <= pin_s_max)) {
+        throw py::value_error("a pin holds for a number of seconds above 0, and at most 86400");
+    }
     auto job = std::make_shared<Job>(operation, std::move(items), std::move(completions));
+    job->pinned_for = std::chrono::nanoseconds(std::llround(pin_s * 1e9));
     return {std::move(job), std::move(views)};
 }
 
@@ -138,8 +160,8 @@ void PythonBlockCache::close() {
 }
 
 py::list PythonBlockCache::run(Operation operation, const py::sequence& keys,
-                               const py::object& buffers) {
-    const Request request = request_of(*cache_, operation, keys, buffers, nullptr);
+                               const py::object& buffers, double pin_s) {
+    const Request request = request_of(*cache_, operation, keys, buffers, pin_s, nullptr);
     {
         const Unlocked unlocked;
         cache_->submit(request.job);
@@ -173,8 +195,8 @@ PythonBlockQueue::~PythonBlockQueue() {
 }
 
 uint64_t PythonBlockQueue::submit(Operation operation, const py::sequence& keys,
-                                  const py::object& buffers) {
-    Request request = request_of(cache_.cache(), operation, keys, buffers, completions_);
+                                  const py::object& buffers, double pin_s) {
+    Request request = request_of(cache_.cache(), operation, keys, buffers, pin_s, completions_);
     const uint64_t id = cache_.cache().submit(request.job);
     submitted_.emplace(id, Submitted{std::move(request.job), std::move(request.views)});
     return id;
@@ -221,8 +243,10 @@ void add_blocks(py::module_& m) {
             },
             py::arg("keys"), py::arg("buffers"));
     }
-    const std::pair<const char*, Operation> of_keys[] = {
-        {"exists", Operation::exists}, {"touch", Operation::touch}, {"delete", Operation::remove}};
+    const std::pair<const char*, Operation> of_keys[] = {{"exists", Operation::exists},
+                                                         {"touch", Operation::touch},
+                                                         {"unpin", Operation::unpin},
+                                                         {"delete", Operation::remove}};
     for (const auto& [name, operation] : of_keys) {
         cache.def(
             name,
@@ -237,4 +261,16 @@ void add_blocks(py::module_& m) {
             },
             py::arg("keys"));
     }
+    cache.def(
+        "pin",
+        [](PythonBlockCache& self, const py::sequence& keys, double seconds) {
+            return self.run(Operation::pin, keys, py::none(), seconds);
+        },
+        py::arg("keys"), py::arg("seconds"));
+    queue.def(
+        "pin",
+        [](PythonBlockQueue& self, const py::sequence& keys, double seconds) {
+            return self.submit(Operation::pin, keys, py::none(), seconds);
+        },
+        py::arg("keys"), py::arg("seconds"));
 }

@@ -19,7 +19,7 @@ class PythonBlockCache {
 
     // Waits for the end of the job, and returns what PythonBlockQueue::completions() has for it.
     pybind11::list run(blocks::Operation operation, const pybind11::sequence& keys,
-                       const pybind11::object& buffers);
+                       const pybind11::object& buffers, double pin_s = 0);
     void close();
     [[nodiscard]] pybind11::dict counters() const;
     [[nodiscard]] blocks::BlockCache& cache() const { return *cache_; }
@@ -37,7 +37,7 @@ class PythonBlockQueue {
     ~PythonBlockQueue();
 
     uint64_t submit(blocks::Operation operation, const pybind11::sequence& keys,
-                    const pybind11::object& buffers);
+                    const pybind11::object& buffers, double pin_s = 0);
     [[nodiscard]] int descriptor() const { return completions_->descriptor(); }
     // (id, results) of each ended job. A result is, of a get, the bytes of the block, or None; of a
     // put None, or an OSError; else a bool.

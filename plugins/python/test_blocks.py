@@ -1,14 +1,76 @@
-"""A cache container: blocks are put, read and looked up by the calls for many files, within a budget."""
+"""A cache container: blocks are put, read and looked up by the calls for many files, and by the calls of C for blocks,
+within a budget."""
+import ctypes
 import errno
 import json
 import os
+import select
 import subprocess
+import sys
+import time
 import unittest
 
 import ros2store
 from on_pool import OnPool, ros2store_command
 
 BLOCK = 256 << 10
+
+
+HOUR = 3600 * 10**9
+PUT, GET, FIND, TOUCH, PIN, UNPIN, REMOVE = range(5, 12)
+
+
+class Block(ctypes.Structure):
+    """ros2s_block"""
+    _fields_ = [("key", ctypes.c_char_p), ("key_bytes", ctypes.c_uint64), ("data", ctypes.c_void_p),
+                ("bytes", ctypes.c_uint64), ("result", ctypes.c_int64)]
+
+
+class Request(ctypes.Structure):
+    """ros2s_request"""
+    _fields_ = [("opcode", ctypes.c_uint16), ("memory", ctypes.c_uint16), ("device", ctypes.c_uint32),
+                ("file", ctypes.c_void_p), ("address", ctypes.c_void_p), ("bytes", ctypes.c_uint64),
+                ("offset", ctypes.c_uint64), ("user_data", ctypes.c_uint64), ("buffer", ctypes.c_void_p),
+                ("reserved", ctypes.c_uint64)]
+
+
+class Calls:
+    """The calls of C for blocks."""
+
+    def __init__(self, uri):
+        self.c = ctypes.CDLL("libros2store.so.0")
+        self.c.ros2s_blocks.restype = ctypes.c_int64
+        self.c.ros2s_blocks.argtypes = [ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64]
+        self.fs, self.queue = ctypes.c_void_p(), ctypes.c_void_p()
+        assert self.c.ros2s_open(uri.encode(), None, ctypes.byref(self.fs), None, ctypes.c_size_t(0)) == 0
+
+    def close(self):
+        if self.queue:
+            assert self.c.ros2s_queue_destroy(self.queue) == 0
+        assert self.c.ros2s_close(self.fs) == 0
+
+    def blocks(self, keys, data=None, size=BLOCK):
+        """Blocks with room for what is got, or with these bytes."""
+        self.memory = [ctypes.create_string_buffer(each, size) for each in data or [b""] * len(keys)]
+        return (Block * len(keys))(*(Block(key, len(key), ctypes.addressof(memory), size, -1)
+                                     for key, memory in zip(keys, self.memory)))
+
+    def work(self, opcode, blocks, pin_ns=0):
+        done = self.c.ros2s_blocks(self.fs, opcode, blocks, len(blocks), pin_ns)
+        return done, [each.result for each in blocks]
+
+    def submit(self, opcode, blocks, number, pin_ns=0):
+        if not self.queue:
+            assert self.c.ros2s_queue_create(self.fs, 8, ctypes.byref(self.queue)) == 0
+        request = Request(opcode=opcode, address=ctypes.addressof(blocks), bytes=len(blocks), offset=pin_ns, user_data=number)
+        return self.c.ros2s_queue_submit(self.queue, ctypes.byref(request), 1)
+
+    def reap(self):
+        """What has ended, after the queue's descriptor said so."""
+        assert select.select([self.c.ros2s_queue_fd(self.queue)], [], [], 60)[0]
+        completions = (ctypes.c_int64 * 16)()
+        count = self.c.ros2s_queue_reap(self.queue, completions, 0, 8, ctypes.c_int64(0))
+        return [(completions[2 * i], completions[2 * i + 1]) for i in range(count)]
 
 
 def facts(uri):
@@ -93,6 +155,91 @@ class Embedded(OnPool):
         present = [key for key, is_there in zip(keys, there) if is_there]
         self.assertEqual(self.fs.read_many(present, sizes=[BLOCK] * len(present)), [block(key) for key in present])
         self.assertEqual(self.put(self.keys(300)), [None])
+
+
+    # ---- the calls of C
+    def calls(self, uri=None):
+        calls = Calls(uri or self.uri)
+        self.addCleanup(calls.close)
+        return calls
+
+    def test_calls_of_c_work_on_many_blocks(self):
+        self.remove_all()
+        calls = self.calls()
+        keys = [b"key-%d" % i for i in range(1500)] + [b"\0\xff/", b""]
+        blocks = calls.blocks(keys, keys, 16)
+        self.assertEqual(calls.work(PUT, blocks), (1501, [0] * 1501 + [-errno.EINVAL]))
+        got = calls.blocks(keys[:1501] + [b"none"], size=16)
+        self.assertEqual(calls.work(GET, got), (1501, [16] * 1501 + [-errno.ENOENT]))
+        self.assertEqual([memory.raw for memory in calls.memory[:1501]], [key.ljust(16, b"\0") for key in keys[:1501]])
+        self.assertEqual(calls.work(GET, calls.blocks(keys[:1], size=15)), (0, [-errno.EMSGSIZE]))
+        self.assertEqual(calls.work(PUT, calls.blocks(keys[:2], [b"x", keys[1]], 16)), (0, [-errno.EEXIST, 0]))
+        some = calls.blocks([b"key-1", b"none", b"key-2"])
+        for opcode in FIND, TOUCH, PIN:
+            self.assertEqual(calls.work(opcode, some, HOUR), (1, [0, -errno.ENOENT, 0]))
+        self.assertIn(b" pinned=2", self.fs.getxattr("", "user.ros2store.cache"))
+        self.assertEqual(calls.work(UNPIN, some)[1], [0, 0, 0])
+        self.assertIn(b" pinned=0", self.fs.getxattr("", "user.ros2store.cache"))
+        self.assertEqual(calls.work(REMOVE, some), (1, [0, -errno.ENOENT, 0]))
+        self.assertEqual(calls.work(FIND, calls.blocks([b"key-0", b"key-1", b"key-2", b"key-3"]))[1],
+                         [0, -errno.ENOENT, -errno.ENOENT, 0])
+        self.assertEqual(calls.work(PIN, some, 0)[0], -errno.EINVAL)
+        self.assertEqual(calls.work(4, some)[0], -errno.EINVAL)
+        self.assertEqual(calls.work(FIND, calls.blocks([])), (0, []))
+        files = self.calls(self.uri.replace("/pool/blocks", "/pool/main"))
+        self.assertEqual(files.work(FIND, some)[0], -errno.EOPNOTSUPP)
+
+    def test_pins_end_with_their_file_system(self):
+        self.remove_all()
+        keys = [key.encode() for key in self.keys(*range(12))]
+        self.put([key.decode() for key in keys])
+        calls = Calls(self.uri)
+        self.assertEqual(calls.work(PIN, calls.blocks(keys), HOUR)[0], 12)
+        more = [key.encode() for key in self.keys(*range(12, 20))]
+        self.put([key.decode() for key in more])
+        self.assertEqual(calls.work(PIN, calls.blocks(more), HOUR), (0, [-errno.EDQUOT] * 8))
+        self.put(self.keys(*range(100, 140)))
+        self.assertEqual(calls.work(FIND, calls.blocks(keys))[0], 12)
+        calls.close()
+        self.fs.close()
+        self.fs = ros2store.open(self.uri)
+        self.assertIn(b" pinned=0", self.fs.getxattr("", "user.ros2store.cache"))
+
+    def test_pins_end_with_a_process_that_is_killed(self):
+        self.remove_all()
+        self.put(self.keys(1, 2))
+        program = """import sys, test_blocks
+calls = test_blocks.Calls(sys.argv[1])
+print(calls.work(test_blocks.PIN, calls.blocks([b"key-1", b"key-2"]), test_blocks.HOUR)[0], flush=True)
+sys.stdin.read()"""
+        if self.scheme == "ros2s+local":
+            self.fs.close()  # else this process is the owner of the pool, and its pins are meant
+        with subprocess.Popen([sys.executable, "-c", program, self.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              cwd=os.path.dirname(__file__)) as other:
+            self.assertEqual(other.stdout.readline(), b"2\n")
+            other.kill()
+        if self.scheme == "ros2s+local":
+            self.fs = ros2store.open(self.uri)
+        began = time.monotonic()
+        while b" pinned=0" not in self.fs.getxattr("", "user.ros2store.cache"):
+            self.assertLess(time.monotonic(), began + 60)
+            time.sleep(0.1)
+
+    def test_a_descriptor_tells_of_blocks_in_a_queue(self):
+        self.remove_all()
+        calls = self.calls()
+        keys = [b"a", b"b"]
+        blocks = calls.blocks(keys, [b"1" * BLOCK, b"2" * BLOCK])
+        self.assertEqual(calls.submit(PUT, blocks, 7), 1)
+        self.assertEqual(calls.reap(), [(7, 2)])
+        got = calls.blocks([*keys, b"c"])
+        self.assertEqual(calls.submit(GET, got, 8), 1)
+        self.assertEqual(calls.reap(), [(8, 2)])
+        self.assertEqual(([each.result for each in got], calls.memory[1].raw), ([BLOCK, BLOCK, -errno.ENOENT], b"2" * BLOCK))
+        self.assertEqual(calls.submit(PIN, blocks, 9, 0), 1)
+        self.assertEqual(calls.reap(), [(9, -errno.EINVAL)])
+        none = (Block * 1)(Block(None, 1, None, 0, 0))
+        self.assertEqual(calls.submit(FIND, none, 10), -errno.EINVAL)
 
 
 class Direct(Embedded):

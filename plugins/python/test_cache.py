@@ -450,6 +450,27 @@ class OfBlocks(OnPool):
         self.cache.clear()
         self.assertEqual((self.fs.listdir(), self.cache.exists_many(keys)), ([], [False] * 6))
 
+    def test_pinned_blocks_stay(self):
+        self.cache.clear()
+        keys = [f"pinned-{i}" for i in range(60)]
+        self.assertEqual(self.cache.put_many(keys, [block(1, 60_000)] * 60), [None] * 60)
+        self.assertEqual(self.cache.pin([*keys[:50], "no"], 60), [True] * 50 + [False])
+        self.assertEqual(self.cache.pin(keys[50:], 60), [True] * 10)
+        others = [f"other-{i}" for i in range(200)]
+        for begin in range(0, 200, 40):
+            self.cache.put_many(others[begin:begin + 40], [block(2, 60_000)] * 40)
+        self.assertEqual(self.cache.exists_many(keys), [True] * 60)
+        present = [key for key, is_there in zip(others, self.cache.exists_many(others)) if is_there]
+        self.assertEqual(self.cache.pin(present, 60), [False] * len(present))  # more than half of the budget
+        self.assertEqual(asyncio.run(self.cache.aunpin(keys)), [True] * 60)
+        number = self.cache.submit_pin(keys[:1], 0.5)
+        select.select([self.cache], [], [])
+        self.assertEqual(self.cache.completions(), [(number, [True])])
+        self.assertEqual(asyncio.run(self.cache.apin(["no"], 1)), [False])
+        for seconds in (0, -1, 90_000, float("nan")):
+            with self.assertRaises(ValueError):
+                self.cache.pin(keys, seconds)
+
     def test_more_than_the_budget_is_put_and_evicted(self):
         keys = [f"k{i}" for i in range(400)]
         for begin in range(0, 400, 40):

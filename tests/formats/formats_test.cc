@@ -383,6 +383,8 @@ TEST(FormatPages, RpcBodyFieldsMatchThePage) {
         row("39 listen", field_text<f::ListenBody>(f::listen_fields),
             field_text<session::LeaseNews>(f::news_fields)),
         row("40 read node", field_text<f::NodeReadBody>(f::node_read_fields), moved),
+        row("41 blocks", field_text<f::BlocksBody, std::vector<f::SentBlock>>(f::blocks_fields),
+            codes),
     };
     const std::string last = std::to_string(f::method_count) + ' ';
     EXPECT_TRUE(rows.back().starts_with("| " + last)) << "no row for the method " << last;

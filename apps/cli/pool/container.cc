@@ -64,6 +64,7 @@ Json cache_value(const std::optional<fs::CacheState>& cache) {
     const object::CacheUse& use = cache->use;
     return Json::object({{"ttl_ns", cache->ttl.count()},
                          {"blocks", use.blocks},
+                         {"pinned", use.pinned},
                          {"hits", use.hits},
                          {"misses", use.misses},
                          {"puts", use.puts},
@@ -72,14 +73,15 @@ Json cache_value(const std::optional<fs::CacheState>& cache) {
                          {"removed", use.removed}});
 }
 
-// "1200 blocks; 90 hits and 10 misses, 1500 puts, 300 evicted, …".
+// "1200 blocks, 5 pinned; 90 hits and 10 misses, 1500 puts, 300 evicted, …".
 std::string cache_text(const fs::CacheState& cache) {
     const object::CacheUse& use = cache.use;
     return fmt::format(
-        "{} blocks{}; since the pool was opened {} hits, {} misses, {} puts, {} evicted, {} "
-        "expired, {} removed",
-        use.blocks, cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "",
-        use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed);
+        "{} blocks, {} pinned{}; since the pool was opened {} hits, {} misses, {} puts, {} "
+        "evicted, {} expired, {} removed",
+        use.blocks, use.pinned,
+        cache.ttl > Duration{} ? ", for " + config::format_duration(cache.ttl) : "", use.hits,
+        use.misses, use.puts, use.evicted, use.expired, use.removed);
 }
 
 Json value_of(const object::ContainerRecord& container, const std::string& uri,

@@ -93,8 +93,18 @@ class BlockCache:
         return len(keys)
 
     def touch(self, keys):
-        """Sets the time of the last access of each block's file. Returns whether it was there."""
+        """Counts a use of each block, or sets the time of the last access of its file. Returns whether it was there."""
         return self._native.touch(keys)
+
+    def pin(self, keys, seconds):
+        """Keeps blocks from eviction for so long, at most a day, or until the process has closed the container. Pinning again sets a new end.
+        Returns whether each is pinned: all that are there, or none, if more than half of the budget would be. Only in a
+        container of blocks."""
+        return self._native.pin(keys, seconds)
+
+    def unpin(self, keys):
+        """Ends the process's pins. Returns False for each if that failed."""
+        return self._native.unpin(keys)
 
     def delete_many(self, keys):
         """Removes blocks. Returns for each whether it is gone, also if there was none."""
@@ -131,6 +141,14 @@ class BlockCache:
         """As touch()."""
         return self._queue.touch(keys)
 
+    def submit_pin(self, keys, seconds):
+        """As pin()."""
+        return self._queue.pin(keys, seconds)
+
+    def submit_unpin(self, keys):
+        """As unpin()."""
+        return self._queue.unpin(keys)
+
     def submit_delete(self, keys):
         """As delete_many()."""
         return self._queue.delete(keys)
@@ -165,6 +183,14 @@ class BlockCache:
     async def atouch(self, keys):
         """As touch(), and other tasks run meanwhile."""
         return await self._of_loop().run("touch", keys)
+
+    async def apin(self, keys, seconds):
+        """As pin(), and other tasks run meanwhile."""
+        return await self._of_loop().run("pin", keys, seconds)
+
+    async def aunpin(self, keys):
+        """As unpin(), and other tasks run meanwhile."""
+        return await self._of_loop().run("unpin", keys)
 
     async def adelete_many(self, keys):
         """As delete_many(), and other tasks run meanwhile."""

@@ -660,4 +660,17 @@ Task<Result<>> CheckedFileSystem::read_many(const Call& call, NodeId directory,
     co_return co_await inner_.read_many(call, directory, items);
 }
 
+Task<Result<>> CheckedFileSystem::blocks(const Call& call, fs::BlockWork work,
+                                         std::span<fs::BlockItem> items, Duration pinned_for) {
+    if (const Caller* const caller = ordinary(call); caller != nullptr) {
+        const uint32_t writes = fs::changes_blocks(work) ? Wanted::write : 0;
+        ROS2S_CO_TRY(co_await require_in(call, fs::root_node, Wanted::search | writes));
+        if (work == fs::BlockWork::remove) {
+            ROS2S_CO_TRY_ASSIGN(const Rights root, co_await rights_of(call, fs::root_node));
+            if (is_guarded(*caller, root)) co_return fs::fail_permission();
+        }
+    }
+    co_return co_await inner_.blocks(call, work, items, pinned_for);
+}
+
 }  // namespace ros2s::access

@@ -90,6 +90,8 @@ class CheckedFileSystem final : public FilesBelow {
     Task<> close_all() override { return inner_.close_all(); }
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
+    Task<Result<>> blocks(const Call&, fs::BlockWork work, std::span<fs::BlockItem> items,
+                          Duration pinned_for) override;
 
   protected:
     Task<Result<>> may_search(const Call&, NodeId directory) override;

@@ -165,6 +165,10 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
                              std::span<fs::ReadManyItem> items) override {
         return below_.read_many(call, directory, items);
     }
+    Task<Result<>> blocks(const Call& call, fs::BlockWork work, std::span<fs::BlockItem> items,
+                          Duration pinned_for) override {
+        return below_.blocks(call, work, items, pinned_for);
+    }
     // Drops what is kept, and closes all files below.
     Task<> close_all() override;
 

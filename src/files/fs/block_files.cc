@@ -18,47 +18,6 @@ using object::BlockHead;
 using object::blocks_object;
 using object::Commit;
 
-// ---- names ---------------------------------------------------------------------------------
-
-namespace {
-
-constexpr std::string_view digits = "0123456789abcdef";
-
-bool is_plain(std::string_view key) {
-    const auto is_shown = [](char c) { return c > ' ' && c < 0x7f && c != '/'; };
-    return key != "." && key != ".." && key.front() != '%' && std::ranges::all_of(key, is_shown);
-}
-
-}  // namespace
-
-std::string block_name_of(std::string_view key) {
-    if (is_plain(key)) return std::string(key);
-    std::string name = "%";
-    for (const char c : key) {
-        name += digits[static_cast<uint8_t>(c) >> 4];
-        name += digits[static_cast<uint8_t>(c) & 15];
-    }
-    return name;
-}
-
-Result<std::string> block_key_of(std::string_view name) {
-    ROS2S_TRY(check_name(name));
-    std::string key(name);
-    if (name.front() == '%') {
-        key.clear();
-        if (name.size() % 2 == 0) return fail(Code::invalid);
-        for (size_t i = 1; i < name.size(); i += 2) {
-            const size_t high = digits.find(name[i]), low = digits.find(name[i + 1]);
-            if (high == digits.npos || low == digits.npos) return fail(Code::invalid);
-            key += static_cast<char>(high << 4 | low);
-        }
-    }
-    if (key.size() > object::block_key_bytes_max) return fail(Code::name_too_long);
-    // Each key has one name.
-    if (key.empty() || block_name_of(key) != name) return fail(Code::invalid);
-    return key;
-}
-
 namespace {
 
 FetchItem data_item(const std::string& key, Window into, uint64_t offset) {
@@ -89,9 +48,11 @@ BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container
                        DfsOptions options, const InodeRecord& root)
     : store_(store),
       container_(container),
+      reactor_(reactor),
       options_(std::move(options)),
       root_(root),
       slots_(reactor, container.uuid, options_.slots),
+      unfinished_(options_.unfinished == nullptr ? own_unfinished_ : *options_.unfinished),
       listings_(options_.listings == nullptr ? own_listings_ : *options_.listings),
       secret_(reactor.secrets().next()) {}
 
@@ -99,7 +60,10 @@ BlockFiles::BlockFiles(object::ObjectStore& store, object::ContainerId container
 Task<> BlockFiles::close_all() {
     open_.clear();
     nodes_.clear();
-    co_return;
+    if (!has_pinned_) co_return;
+    const Call call{.deadline = reactor_.now() + close_within};
+    const std::string all;
+    (void)co_await unpin(call, {&all, 1});
 }
 
 NodeId BlockFiles::node_of(std::string_view key) const {
@@ -313,8 +277,11 @@ Task<Result<>> BlockFiles::close(const Call& call, FileHandle handle) {
         done = call.stop.stop_requested() ? fail(Code::cancelled) : file->intact;
         // The block would lack the bytes of a write that has not ended.
         if (done && file->writes > 0) done = fail(Code::busy);
-        if (done) done = co_await put(call, file->key, file->written);
-        written_bytes_ -= file->written.size();
+        if (done) {
+            object::Checksums checksums;
+            object::array_checksums(0, file->written, checksums);
+            done = co_await put(call, file->key, file->written, checksums);
+        }
     }
     if (const auto node = nodes_.find(file->node.value); node != nodes_.end()) {
         --node->second.opened;
@@ -490,9 +457,16 @@ Task<Result<uint64_t>> BlockFiles::pwrite(const Call& call, FileHandle handle, W
     co_return fail(done.error());
 }
 
-Result<> BlockFiles::add_written(uint64_t bytes) {
-    if (bytes > written_bytes_max - written_bytes_) return fail(Code::no_memory, written_bytes_max);
-    written_bytes_ += bytes;
+Result<> BlockFiles::add_room(const Call& call, Quota::Share& room, uint64_t bytes) {
+    if (bytes == 0) return {};
+    if (room.amount() > 0) {
+        if (!room.check(bytes)) return fail(Code::no_memory, unfinished_.bounds().in_all);
+        room.add(bytes);
+        return {};
+    }
+    auto taken = unfinished_.take({.tenant = call.tenant, .subject = call.tenant}, bytes);
+    if (!taken) return fail(Code::no_memory, unfinished_.bounds().in_all);
+    room = std::move(*taken);
     return {};
 }
 
@@ -501,11 +475,11 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
     std::vector<std::byte> copy;
     if (call.checksums != nullptr) {
         // Of a copy: the sender may change its memory, and another write moves `written`.
-        ROS2S_CO_TRY(add_written(from.size()));
+        Quota::Share room;
+        ROS2S_CO_TRY(add_room(call, room, from.size()));
         copy.assign(from.begin(), from.end());
-        const auto compared = co_await compare_checksums(call, copy, offset);
-        written_bytes_ -= from.size();
-        ROS2S_CO_TRY(compared);
+        ROS2S_CO_TRY(co_await compare_checksums(call, copy, offset));
+        room.end();
         if (find(handle).get() != &file) co_return fail(Code::stale);
         from = copy;
     }
@@ -515,7 +489,7 @@ Task<Result<>> BlockFiles::write(const Call& call, FileHandle handle, Open& file
     }
     const uint64_t before = file.written.size();
     const uint64_t size = std::max(before, offset + from.size());
-    ROS2S_CO_TRY(add_written(size - before));
+    ROS2S_CO_TRY(add_room(call, file.room, size - before));
     file.written.resize(size);
     std::ranges::copy(from, file.written.begin() + static_cast<ptrdiff_t>(offset));
     co_return Result<>{};
@@ -528,10 +502,9 @@ Task<Result<>> BlockFiles::fsync(const Call& call, FileHandle handle) {
     co_return Result<>{};
 }
 
-Task<Result<>> BlockFiles::put(const Call& call, const std::string& key, ConstBytes bytes) {
+Task<Result<>> BlockFiles::put(const Call& call, const std::string& key, ConstBytes bytes,
+                               const object::Checksums& checksums) {
     constexpr int attempts_max = 4;
-    object::Checksums checksums;
-    object::array_checksums(0, bytes, checksums);
     const BlockHead head{
         .crc = crc32c_combine(crc32c(as_bytes(key)),
                               object::combined_checksum(0, bytes.size(), checksums), bytes.size()),
@@ -657,9 +630,10 @@ Task<Result<std::string>> BlockFiles::get_xattr(const Call& call, NodeId node,
     ROS2S_CO_TRY_ASSIGN(const auto found, co_await cache_of(call, store_, container_));
     if (!found) co_return fail(Code::stale);
     const object::CacheUse& use = found->use;
-    co_return fmt::format("blocks={} hits={} misses={} puts={} evicted={} expired={} removed={}",
-                          use.blocks, use.hits, use.misses, use.puts, use.evicted, use.expired,
-                          use.removed);
+    co_return fmt::format(
+        "blocks={} hits={} misses={} puts={} evicted={} expired={} removed={} pinned={}",
+        use.blocks, use.hits, use.misses, use.puts, use.evicted, use.expired, use.removed,
+        use.pinned);
 }
 Task<Result<>> BlockFiles::set_xattr(const Call&, NodeId, std::string_view, ConstBytes, SetXattr) {
     co_return fail(Code::unsupported);

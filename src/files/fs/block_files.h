@@ -1,14 +1,11 @@
 // BlockFiles: a cache (object/blocks.h) as a directory of files. A file is a block, and its name is
-// the block's key.
+// the block's key (block_names.h).
 //
 // A file is created, written and closed. Its bytes are kept in memory until then. The close puts
 // the block: it appears whole, and close() returns the result. Closing a file whose block is there
 // succeeds if the block is the same, and is `exists` otherwise. Nothing changes a block afterwards.
 // After a write that failed, the close puts nothing and returns that error. Neither does a close
 // whose call is stopped: the writer has gone.
-//
-// A key of printable characters is a name as it is, unless it has a '/', begins with '%', or is "."
-// or "..". Any other one is '%' and its bytes in lower-case hexadecimal digits.
 //
 // Errors also: over_cap (the budget has no room), stale (the block was removed while its file was
 // open), no_memory (too much is written and not closed), too_large (a block), unsupported (other
@@ -25,6 +22,7 @@
 #include <memory>
 #include <unordered_map>
 
+#include "block_names.h"
 #include "operation_slots.h"
 #include "readdir_cookies.h"
 #include "records.h"
@@ -34,14 +32,10 @@
 
 namespace ros2s::fs {
 
-// Errors: invalid (no key has that name), name_too_long.
-[[nodiscard]] Result<std::string> block_key_of(std::string_view name);
-[[nodiscard]] std::string block_name_of(std::string_view key);
-
 class BlockFiles final : public FileSystem {
   public:
-    // Of all files that are being written.
-    static constexpr uint64_t written_bytes_max = uint64_t{512} << 20;
+    // Of all files that are being written, for a mount's own quota.
+    static constexpr uint64_t unfinished_bytes_max = uint64_t{512} << 20;
 
     // Errors: those of fetch.
     [[nodiscard]] static Task<Result<std::unique_ptr<FileSystem>>> open(
@@ -80,6 +74,8 @@ class BlockFiles final : public FileSystem {
                                 SeekFor what) override;
     Result<PathReport> path_report(FileHandle handle) const override;
     Task<Result<>> read_many(const Call&, NodeId directory, std::span<ReadManyItem> items) override;
+    Task<Result<>> blocks(const Call&, BlockWork work, std::span<BlockItem> items,
+                          Duration pinned_for) override;
 
     // ---- what a block cannot do
     Task<Result<Attributes>> mkdir(const Call&, NodeId, std::string_view, mode_t, Owner) override;
@@ -113,6 +109,7 @@ class BlockFiles final : public FileSystem {
         object::Epoch epoch{};           // of its head
         bool is_new = false;             // it is being written
         std::vector<std::byte> written;  // so far
+        Quota::Share room;               // for them
         uint32_t writes = 0;             // in progress
         Result<> intact;                 // the error of the first write that failed
         std::unique_ptr<ReaddirCookies> cookies;
@@ -137,26 +134,42 @@ class BlockFiles final : public FileSystem {
     // Compares the bytes, and adds them to `written`.
     Task<Result<>> write(const Call& call, FileHandle handle, Open& file, ConstBytes from,
                          uint64_t offset);
-    [[nodiscard]] Result<> add_written(uint64_t bytes);
-    Task<Result<>> put(const Call& call, const std::string& key, ConstBytes bytes);
+    [[nodiscard]] Result<> add_room(const Call& call, Quota::Share& room, uint64_t bytes);
+    Task<Result<>> put(const Call& call, const std::string& key, ConstBytes bytes,
+                       const object::Checksums& checksums);
+    Task<> put_blocks(const Call& call, std::span<BlockItem> items);
+    static Task<> put_block(BlockFiles& self, const Call& call, BlockItem& item);
+    // Sets the status of the items that have none: not_found.
+    Task<Result<>> find_blocks(const Call& call, std::span<BlockItem> items,
+                               const object::Akey& akey);
+    Task<Result<>> pin_blocks(const Call& call, std::span<BlockItem> items, Duration pinned_for);
+    Task<Result<>> unpin(const Call& call, std::span<const std::string> keys);
+    Task<Result<>> remove_blocks(const Call& call, std::span<BlockItem> items);
     Task<Result<object::Commit>> put_once(const Call& call, const std::string& key,
                                           ConstBytes bytes, const object::Checksums& checksums,
                                           const object::BlockHead& head);
     Task<Result<>> punch(const Call& call, std::span<const std::string> keys);
     Task<Result<>> read_group(const Call& call, std::span<ReadManyItem> items);
 
+    // Of the last request to the store, which ends the pins.
+    static constexpr Duration close_within = std::chrono::seconds(2);
+
     object::ObjectStore& store_;
     object::ContainerId container_;
+    Reactor& reactor_;
     DfsOptions options_;
     InodeRecord root_;
     OperationSlots slots_;
+    // A tenant alone gets half.
+    Quota own_unfinished_{{.in_all = 2 * unfinished_bytes_max}};
+    Quota& unfinished_;
     ListingMemory own_listings_;
     ListingMemory& listings_;
     const uint64_t secret_;  // node ids of another mount have no meaning in this one
     std::unordered_map<uint64_t, Node> nodes_;
     std::map<FileHandle, std::shared_ptr<Open>> open_;
     uint64_t last_handle_ = 0;
-    uint64_t written_bytes_ = 0;
+    bool has_pinned_ = false;
 };
 
 }  // namespace ros2s::fs

@@ -182,6 +182,50 @@ TEST_F(BlockFilesOnMemory, ManyTakeFewRequestsAndAreListedOnce) {
     EXPECT_EQ(read("key-298"), "key-298");
 }
 
+TEST_F(BlockFilesOnMemory, WorkOnManyByTheirKeys) {
+    std::vector<std::string> keys;
+    for (size_t i = 0; i < blocks_together_max; ++i) keys.push_back(fmt::format("key {:4}", i));
+    keys.back() = std::string(65, 'k');
+    std::vector<BlockItem> items(keys.size());
+    const auto work = [&](BlockWork what) {
+        return world_.run(files_->blocks(call_, what, items, std::chrono::seconds(1)));
+    };
+    for (size_t i = 0; i < items.size(); ++i) {
+        items[i] = {.key = keys[i], .window = Window::local(as_bytes(keys[i]))};
+    }
+    const auto count = [&](Outcome outcome) {
+        return std::ranges::count_if(
+            items, [&](const BlockItem& item) { return outcome_of(item.status) == outcome; });
+    };
+    const int64_t all = static_cast<int64_t>(keys.size()) - 1;
+    ASSERT_TRUE(work(BlockWork::look));
+    EXPECT_EQ(count(Code::not_found), all);
+    EXPECT_EQ(count(Code::invalid), 1);
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_TRUE(work(BlockWork::put));
+        EXPECT_EQ(count(std::nullopt), all);
+    }
+    EXPECT_EQ(read(block_name_of(keys[5])), keys[5]);
+    items[0].window = Window::local(as_bytes(keys[1]));
+    items[0].checksums.clear();
+    ASSERT_TRUE(work(BlockWork::put));
+    EXPECT_EQ(outcome_of(items[0].status), Code::exists);
+    store_.reset();
+    for (const auto what : {BlockWork::look, BlockWork::touch, BlockWork::unpin}) {
+        ASSERT_TRUE(work(what));
+        EXPECT_EQ(count(std::nullopt), all);
+    }
+    EXPECT_EQ(store_.fetches + store_.updates, 3U);
+    ASSERT_TRUE(work(BlockWork::pin));
+    EXPECT_EQ(count(std::nullopt), all);
+    ASSERT_TRUE(work(BlockWork::remove));
+    EXPECT_EQ(count(std::nullopt), all);
+    ASSERT_TRUE(work(BlockWork::remove));
+    EXPECT_EQ(count(Code::not_found), all);
+    EXPECT_EQ(outcome_of(world_.run(files_->blocks(call_, BlockWork::pin, items, {}))),
+              Code::invalid);
+}
+
 TEST_F(BlockFilesOnMemory, WriteThatFailedIsNotPut) {
     SliceTurns turns(world_.core());
     PayloadChecksums wrong(turns);
@@ -252,6 +296,35 @@ TEST_F(BlockFilesOnMemory, TooMuchThatIsNotClosedIsRefused) {
     EXPECT_EQ(outcome_of(
                   world_.run(files_->pwrite(call_, handles[0], Window::local(as_bytes(bytes)), 1))),
               Code::too_large);
+}
+
+TEST_F(BlockFilesOnMemory, TenantLeavesRoomForFilesOfOthers) {
+    world_.run(files_->close_all());
+    Quota quota({.in_all = 1000});
+    files_ = *world_.run(open_container(call_, world_.core(), store_, "the pool", "c",
+                                        {.unfinished = &quota}, report_));
+    const auto begin = [&](uint64_t tenant, std::string name, size_t bytes) {
+        const Call call{.tenant = tenant};
+        const auto file = world_.run(
+            files_->create(call, root_node, name, 0644, {.read = false, .write = true}, {}));
+        const std::string data(bytes, 'x');
+        const auto done =
+            world_.run(files_->pwrite(call, file->handle, Window::local(as_bytes(data)), 0));
+        return std::pair(file->handle, outcome_of(done));
+    };
+    const auto first = begin(1, "a", 500);
+    EXPECT_EQ(first.second, std::nullopt);
+    EXPECT_EQ(begin(1, "b", 100).second, Code::no_memory);
+    EXPECT_EQ(begin(2, "c", 200).second, std::nullopt);
+    EXPECT_EQ(quota.used(), 700U);
+    EXPECT_TRUE(world_.run(files_->close(call_, first.first)));
+    EXPECT_EQ(quota.used(), 200U);
+    EXPECT_EQ(read("a", 500), std::string(500, 'x'));
+    EXPECT_EQ(begin(1, "b", 100).second, std::nullopt);
+    // The others end with the mount.
+    world_.run(files_->close_all());
+    EXPECT_EQ(quota.used(), 0U);
+    files_.reset();
 }
 
 }  // namespace

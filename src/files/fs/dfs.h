@@ -14,6 +14,7 @@
 
 #include "ros2s/base/log.h"
 #include "ros2s/base/metrics.h"
+#include "ros2s/base/quota.h"
 #include "ros2s/fs/change_log.h"
 #include "ros2s/fs/file_system.h"
 #include "ros2s/fs/listing_memory.h"
@@ -57,6 +58,8 @@ struct DfsOptions {
     ChangeLogMemory* change_logs = nullptr;
     // For the names that open directories keep. Null: the mount's own.
     ListingMemory* listings = nullptr;
+    // For bytes that are written to files of a cache and not closed. Null: the mount's own.
+    Quota* unfinished = nullptr;
     // Interval for checking files without names that other mounts have open.
     Duration orphan_sweep = std::chrono::seconds(30);
     // Finds the layer that a container needs on its store. Null: this program has none. Only

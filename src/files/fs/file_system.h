@@ -180,6 +180,28 @@ struct ReadManyItem {
     uint64_t bytes = 0;  // bytes in the window
     uint64_t size = 0;   // of the file; more than `bytes` if the window was too small
 };
+// A block of a cache (object/blocks.h) in a call of blocks().
+struct BlockItem {
+    std::string_view key;
+    Window window{};  // of a put: the bytes, which nobody changes
+    // Of their pieces (object/checksum.h), if the caller knows them.
+    object::Checksums checksums{};
+    Result<> status{};  // set by the file system
+};
+enum class BlockWork : uint8_t {
+    put,     // stores it whole; `exists`: it is there with other bytes, which stay
+    look,    // not_found: it is not there
+    touch,   // the same, and counts as a use
+    pin,     // the same, and keeps it: all that are there, or none (over_cap)
+    unpin,   // ends this file system's pin
+    remove,  // the same as look, and then removes it
+};
+[[nodiscard]] constexpr bool changes_blocks(BlockWork work) {
+    return work != BlockWork::look && work != BlockWork::touch;
+}
+// Maximum number of blocks in one call.
+inline constexpr size_t blocks_together_max = 1024;
+
 // For file systems that read into local windows only. Sets the item's status. True: it can be read.
 [[nodiscard]] bool begin_read(ReadManyItem& item);
 
@@ -447,6 +469,14 @@ class FileSystem : public Namespace {
     // needs the right to search the directories in the names, and to read the files (`denied`).
     virtual Task<Result<>> read_many(const Call&, NodeId directory,
                                      std::span<ReadManyItem> items) = 0;
+    // Works on blocks of a cache, at most blocks_together_max. A pin ends after `pinned_for`, when
+    // the file system ends, or when the store is opened anew. Errors also: unsupported (there are
+    // no blocks). Those of an item also: invalid (its key), over_cap (no room; pins would keep more
+    // than half of the budget), too_large.
+    virtual Task<Result<>> blocks(const Call&, BlockWork, std::span<BlockItem> /*items*/,
+                                  Duration /*pinned_for*/) {
+        co_return fail(Code::unsupported);
+    }
 };
 
 }  // namespace ros2s::fs

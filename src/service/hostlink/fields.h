@@ -3,6 +3,7 @@
 #pragma once
 #include "ros2s/base/fields.h"
 #include "ros2s/hostlink/wire.h"
+#include "ros2s/object/blocks.h"
 #include "ros2s/object/lock_fields.h"
 
 namespace ros2s::hostlink {
@@ -149,6 +150,18 @@ inline constexpr auto read_answer_fields = [](auto& io, auto& item, auto& crc) {
     io("CRC32C of its bytes", crc);
     io.refuse_when(item.bytes > item.window.length || item.bytes > item.size);
     io.refuse_when(!item.status && item.bytes > 0);
+};
+
+inline constexpr auto block_fields = [](auto& io, auto& block) {
+    io.text("key", block.key, object::block_key_bytes_max);
+    io("length, of a put", block.length);
+    io("CRC32C of its bytes", block.crc);
+};
+inline constexpr auto blocks_fields = [](auto& io, auto& body, auto& blocks) {
+    io("mount", body.mount.value);
+    io.choice("work", body.work, fs::BlockWork::remove);
+    io("nanoseconds, of a pin", body.pinned_for_ns);
+    io.list("blocks", blocks, fs::blocks_together_max, block_fields);
 };
 
 }  // namespace ros2s::hostlink

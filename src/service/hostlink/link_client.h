@@ -92,6 +92,8 @@ class LinkClient final : public fs::FileSystem {
                                 fs::SeekFor what) override;
     Task<Result<>> read_many(const Call&, NodeId directory,
                              std::span<fs::ReadManyItem> items) override;
+    Task<Result<>> blocks(const Call&, fs::BlockWork work, std::span<fs::BlockItem> items,
+                          Duration pinned_for) override;
     Task<Result<std::optional<object::Lock>>> lock(const Call&, fs::FileHandle handle,
                                                    const object::Lock& lock,
                                                    fs::LockHow how) override;
@@ -244,6 +246,8 @@ class LinkClient final : public fs::FileSystem {
     Task<Result<>> read_batch(const Call& call, NodeId directory,
                               std::span<fs::ReadManyItem> items);
     [[nodiscard]] std::span<fs::ReadManyItem> next_batch(std::span<fs::ReadManyItem> items) const;
+    Task<Result<>> send_blocks(const Call& call, fs::BlockWork work, std::span<fs::BlockItem> items,
+                               Duration pinned_for);
     Result<Open*> opened(fs::FileHandle handle);
 
     Reactor& reactor_;

@@ -76,6 +76,16 @@ void read_names(unsigned kind, ConstBytes body) {
         case 33: return read_results<std::vector<FoundEntry>>(body, found_entries_fields);
         case 35: return read_again<session::LeaseNews>(body, news_fields);
         case 36: return read_request<NodeReadBody>(body, node_read_fields);
+        case 38: {
+            BlocksBody it;
+            std::vector<SentBlock> sent;
+            fs::UserClaim user;
+            if (rpc::read(body, with_user(blocks_fields), user, it, sent)) {
+                Buffer buffer;
+                same(rpc::build(buffer, with_user(blocks_fields), user, it, sent), body);
+            }
+            return;
+        }
         case 37: return read_again<std::vector<Leased>>(body, leases_fields);
         default: return read_pieces(body);
     }
@@ -124,6 +134,6 @@ void read(unsigned kind, ConstBytes body) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (size < 1) return 0;
-    read(data[0] % 38, std::as_bytes(std::span(data, size)).subspan(1));
+    read(data[0] % 39, std::as_bytes(std::span(data, size)).subspan(1));
     return 0;
 }

@@ -261,6 +261,13 @@ uint64_t read_many_bytes(const rpc::Request& request) {
            items * (sizeof(fs::ReadManyItem) + sizeof(uint32_t) + 2 * read_many_answer_bytes);
 }
 
+uint64_t blocks_bytes(const rpc::Request& request) {
+    const uint64_t least = least_bytes<SentBlock>(block_fields);
+    const uint64_t blocks =
+        std::min<uint64_t>(request.body_bytes() / least, fs::blocks_together_max);
+    return blocks * (sizeof(SentBlock) + sizeof(fs::BlockItem) + 2 * sizeof(uint16_t));
+}
+
 }  // namespace
 
 // ---- what each method about names does --------------------------------------------------------
@@ -408,6 +415,7 @@ constexpr std::array<LinkServer::MethodRow, method_count> LinkServer::methods{{
     {Method::look_up_names, "look_up_names", has_node, asks<look_up_names>, lookup_many_bytes},
     {Method::listen, "listen", plain, &LinkServer::listen},
     {Method::read_node, "read_node", has_node, &LinkServer::read_node},
+    {Method::blocks, "blocks", plain, &LinkServer::blocks, blocks_bytes},
 }};
 
 const LinkServer::MethodRow* LinkServer::find_method(uint16_t number) {

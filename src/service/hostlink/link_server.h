@@ -184,6 +184,10 @@ class LinkServer final : public rpc::Service, public session::SessionWatcher {
     Task<Result<>> readdir_many(rpc::Request& request, Scratch& scratch);
     Task<Result<>> listen(rpc::Request& request, Scratch& scratch);
     Task<Result<>> read_many(rpc::Request& request, Scratch& scratch);
+    Task<Result<>> blocks(rpc::Request& request, Scratch& scratch);
+    // Receives the bytes of a put, and verifies them.
+    Task<Result<>> receive_blocks(rpc::Request& request, std::span<const SentBlock> sent,
+                                  Bytes memory, std::span<fs::BlockItem> items);
     Task<Result<>> reply_items(rpc::Request& request, Scratch& scratch, Bytes memory);
     // For more than a slice. Errors: cancelled, deadline.
     Task<Result<uint32_t>> long_checksum(const Call& call, ConstBytes bytes);

@@ -351,7 +351,7 @@ struct CodesBody {
 };
 inline constexpr auto codes_fields = [](auto& io, auto& body) {
     io.numbers("codes (0: fine)", body.codes);
-    io.refuse_when(body.codes.size() > fs::names_together_max);
+    io.refuse_when(body.codes.size() > fs::blocks_together_max);
 };
 inline constexpr auto space_fields = [](auto& io, auto& space) {
     io("total bytes", space.total_bytes);

@@ -66,8 +66,9 @@ enum class Method : uint16_t {
     look_up_names = 38,
     listen = 39,
     read_node = 40,
+    blocks = 41,
 };
-inline constexpr size_t method_count = 40;  // their numbers begin with 1
+inline constexpr size_t method_count = 41;  // their numbers begin with 1
 
 using rpc::Buffer;
 
@@ -164,5 +165,18 @@ ConstBytes encode_read_answers(Buffer& buffer, std::span<const fs::ReadManyItem>
 // Errors also: corrupt if an item claims more than its window.
 [[nodiscard]] Result<> decode_read_answers(ConstBytes body, std::span<fs::ReadManyItem> items,
                                            std::vector<uint32_t>& crcs);
+
+// blocks: work on blocks of a cache. Payload: the bytes of all blocks of a put, one after the
+// other. The reply has a code for each block, or none if all are fine.
+struct BlocksBody {
+    session::MountId mount{};
+    fs::BlockWork work{};
+    uint64_t pinned_for_ns = 0;
+};
+struct SentBlock {
+    std::string_view key;  // after reading, a view into the request's body
+    uint64_t length = 0;   // of a put
+    uint32_t crc = 0;      // CRC32C of its bytes
+};
 
 }  // namespace ros2s::hostlink

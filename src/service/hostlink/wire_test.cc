@@ -299,11 +299,21 @@ TEST(LinkWire, OversizedNamesAreRefused) {
     EXPECT_TRUE(is_refused(names_fields, NamesBody{.names = {long_name + "x"}}));
     EXPECT_TRUE(is_refused(found_names_fields, std::vector<FoundName>(too_many)));
     EXPECT_TRUE(is_refused(found_entries_fields, std::vector<FoundEntry>(too_many)));
-    EXPECT_TRUE(is_refused(codes_fields, CodesBody{.codes = std::vector<uint16_t>(too_many)}));
+    const std::vector<uint16_t> codes(fs::blocks_together_max + 1);
+    EXPECT_TRUE(is_refused(codes_fields, CodesBody{.codes = codes}));
     EXPECT_TRUE(is_refused(readdir_many_fields, ReaddirManyBody{.limit = too_many}));
     EXPECT_TRUE(is_refused(walk_fields, WalkBody{.last = static_cast<fs::LastLink>(3)}));
     EXPECT_TRUE(is_refused(walked_fields, fs::Walked{.name = long_target}));
     EXPECT_TRUE(is_refused(xattr_names_fields, std::vector<std::string>{long_name}));
+    const auto are_refused = [&](fs::BlockWork work, std::vector<SentBlock> blocks) {
+        BlocksBody body{.work = work};
+        const ConstBytes sent = rpc::build(buffer, blocks_fields, body, blocks);
+        return !rpc::read(sent, blocks_fields, body, blocks);
+    };
+    EXPECT_TRUE(are_refused({}, std::vector<SentBlock>(fs::blocks_together_max + 1)));
+    EXPECT_TRUE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 65)}}));
+    EXPECT_TRUE(are_refused(static_cast<fs::BlockWork>(6), {}));
+    EXPECT_FALSE(are_refused({}, {{.key = std::string_view(long_name).substr(0, 64)}}));
     // A value without its flag, and a flag that is neither 0 nor 1.
     Buffer open, none;
     open.resize(rpc::build(buffer, open_fields, OpenBody{}).size());
@@ -411,6 +421,9 @@ TEST(LinkWire, GoldenBytesMatch) {
                            .number = 1, .held_for = std::chrono::seconds(1), .recalled = leases}));
     add(36, request(node_read_fields, NodeReadBody{.mount = {1}, .node = {2}, .offset = 3}));
     add(37, rpc::build(buffer, leases_fields, leases));
+    add(38, rpc::build(buffer, with_user(blocks_fields), user,
+                       BlocksBody{.mount = {1}, .work = fs::BlockWork::pin, .pinned_for_ns = 2},
+                       std::vector<SentBlock>{{.key = "k", .length = 10, .crc = 0xaabbccdd}}));
     EXPECT_EQ(lines, golden);
 }
 

@@ -1,6 +1,7 @@
 #include "caches.h"
 
 #include <algorithm>
+#include <set>
 
 #include "ros2s/object/checksum.h"
 #include "ros2s/object/validate.h"
@@ -28,6 +29,11 @@ std::optional<object::BlockHead> head_in(const object::Operation& operation) {
     if (operation.kind != Kind::put || operation.akey != object::block_head_akey()) return {};
     return object::parse_block_head(operation.window.bytes());
 }
+bool is_pin(const object::Operation& operation) {
+    return operation.object == object::blocks_object &&
+           operation.akey == object::block_pin_akey() &&
+           (operation.kind == Kind::put || operation.kind == Kind::punch_akey);
+}
 bool is_cache_record(const object::Operation& operation) {
     return operation.object == object::blocks_object && operation.dkey == object::cache_dkey() &&
            operation.kind == Kind::put && operation.akey == object::cache_akey();
@@ -50,7 +56,12 @@ struct Caches::Cache {
         return ttl_s > 0 && now - at >= ttl_s;
     }
 
+    void unpin(const BlockPins::Keys& over) {
+        for (const std::string& key : over) keys.unpin(key);
+    }
+
     S3Fifo keys;
+    BlockPins pins;
     uint32_t ttl_s = 0;        // 0: none
     uint64_t claimed = 0;      // bytes
     bool has_unknown = false;  // blocks that are not in the table
@@ -104,14 +115,53 @@ uint32_t Caches::now_s() const {
 uint64_t Caches::memory_bytes() const {
     uint64_t bytes = 0;
     for (const auto& [id, cache] : caches_) bytes += cache->keys.memory_bytes();
-    return bytes;
+    return bytes + pins() * BlockPins::bytes_per_pin;
 }
 
-bool Caches::has_memory(const Cache& cache) const {
-    if (cache.keys.size() < cache.keys.most()) return true;
-    size_t keys = 0;
-    for (const auto& [id, each] : caches_) keys += each->keys.most() + S3Fifo::keys_least;
-    return keys < memory_bytes_max_ / S3Fifo::bytes_per_key;
+bool Caches::has_memory() const {
+    uint64_t bytes = S3Fifo::bytes_per_key + pin_bytes_max();
+    for (const auto& [id, each] : caches_) bytes += each->keys.charged_bytes();
+    return bytes <= memory_bytes_max_;
+}
+
+std::string_view Caches::owner_of(object::ContainerId container) const {
+    const auto found = state_.containers.find(container);
+    if (found == state_.containers.end()) return {};
+    return found->second.value.properties.owner;
+}
+
+object::ContainerId Caches::gives_memory(object::ContainerId container) const {
+    struct Owned {
+        size_t keys = 0, caches = 0;
+    };
+    std::map<std::string_view, Owned> owners;
+    size_t all = 0;
+    for (const auto& [id, cache] : caches_) {
+        owners[owner_of(id)].keys += cache->keys.size();
+        ++owners[owner_of(id)].caches;
+        all += cache->keys.size();
+    }
+    auto giver = owners.find(owner_of(container));
+    if (giver->second.keys * owners.size() < all) {
+        giver =
+            std::ranges::max_element(owners, {}, [](const auto& each) { return each.second.keys; });
+    } else if (find(container)->keys.size() * giver->second.caches >= giver->second.keys) {
+        return container;
+    }
+    object::ContainerId largest = container;
+    size_t most = 0;
+    for (const auto& [id, cache] : caches_) {
+        if (owner_of(id) != giver->first || cache->keys.queued() <= most) continue;
+        largest = id;
+        most = cache->keys.queued();
+    }
+    return largest;
+}
+
+size_t Caches::pins() const {
+    size_t pins = 0;
+    for (const auto& [id, cache] : caches_) pins += cache->pins.size();
+    return pins;
 }
 
 // ---- transactions with blocks --------------------------------------------------------------
@@ -149,6 +199,15 @@ static bool is_put(const object::Transaction& transaction) {
 
 Result<> Caches::validate(const object::Transaction& transaction) {
     if (is_put(transaction)) return {};
+    if (is_of_pins(transaction)) {
+        const bool are_right =
+            std::ranges::all_of(transaction.operations, [](const object::Operation& operation) {
+                return operation.kind != Kind::put ||
+                       (operation.window.is_local() && !operation.dkey.bytes.empty() &&
+                        object::parse_pin_record(operation.window.bytes()));
+            });
+        return are_right ? Result<>{} : fail(Code::invalid);
+    }
     for (const object::Operation& operation : transaction.operations) {
         if (operation.object != object::blocks_object) continue;
         if (is_block(operation) && operation.kind == Kind::punch_dkey) continue;
@@ -171,7 +230,10 @@ void Caches::note(object::ContainerId container, const object::Transaction& tran
         const auto cache = find(container);
         if (cache == nullptr) return;
         const std::string& key = operation.dkey.bytes;
-        if (operation.kind == Kind::punch_dkey && cache->keys.erase(key)) ++cache->use.removed;
+        if (operation.kind == Kind::punch_dkey) {
+            cache->pins.erase(key);
+            if (cache->keys.erase(key)) ++cache->use.removed;
+        }
         if (operation.kind != Kind::put) continue;
         ++cache->use.puts;
         cache->keys.insert(key, claim.weight_, now_s());
@@ -209,9 +271,6 @@ Caches::Excess Caches::excess(object::ContainerId container, const Cache& cache,
     const State::Container& state = found->second;
     add(state.value.properties.caps, state.value.used, state.reserved);
     if (state.owner != nullptr) add(state.owner->caps, state.owner->used, state.owner->reserved);
-    if (!has_memory(cache) && cache.keys.size() > 0) {
-        excess.blocks = std::max<uint64_t>(excess.blocks, 1);
-    }
     return excess;
 }
 
@@ -236,12 +295,19 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     const SemaphoreHold turn(cache->turn);
     for (;;) {
         ROS2S_CO_TRY(call.check(reactor_));
-        const Excess over = excess(container, *cache, more);
+        Excess over = excess(container, *cache, more);
         if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
+        if (!has_memory()) {
+            const object::ContainerId giver = gives_memory(container);
+            if (giver != container) {
+                ROS2S_CO_TRY(co_await evict(giver, *find(giver), {.blocks = victims_max / 4}));
+                continue;
+            }
+            if (cache->keys.size() > 0) over.blocks = std::max<uint64_t>(over.blocks, 1);
+        }
         if (!over.any()) break;
         // Nothing is removed for a put that does not fit afterwards.
-        const size_t queued = cache->keys.size() - std::min(cache->leaving, cache->keys.size());
-        if (over.bytes <= cache->keys.weight() && over.blocks <= queued) {
+        if (over.bytes <= cache->keys.weight() && over.blocks <= cache->keys.queued()) {
             ROS2S_CO_TRY(co_await evict(container, *cache, over));
         } else if (over.comes_back) {
             const WakeOnStop wake(call.stop, cache->progress);
@@ -252,6 +318,83 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     }
     claim.begin(cache, more);
     co_return Result<>();
+}
+
+// ---- pins ----------------------------------------------------------------------------------
+
+bool Caches::is_of_pins(const object::Transaction& transaction) {
+    return !transaction.operations.empty() && transaction.conditions.empty() &&
+           std::ranges::all_of(transaction.operations, is_pin);
+}
+
+Result<> Caches::pin(object::ContainerId container, const object::Transaction& transaction) {
+    const auto cache = find(container);
+    if (cache == nullptr) {
+        return fail(state_.has_container(container) ? Code::unsupported : Code::not_found);
+    }
+    ROS2S_TRY(may_pin(container, *cache, transaction));
+    const object::Holder& holder = transaction.holder;
+    for (const object::Operation& operation : transaction.operations) {
+        const std::string& key = operation.dkey.bytes;
+        if (operation.kind != Kind::put) {
+            cache->unpin(key.empty() ? cache->pins.remove_all(holder.client)
+                                     : cache->pins.remove(key, holder.client));
+        } else if (cache->keys.weight_to_pin(key)) {
+            const auto record = object::parse_pin_record(operation.window.bytes());
+            constexpr uint64_t second = 1'000'000'000;
+            const auto length_s = static_cast<uint32_t>((record->length_ns + second - 1) / second);
+            cache->pins.add(key, holder.client, holder.session, now_s() + length_s);
+            cache->keys.pin(key);
+        }
+    }
+    changed_.wake_all();
+    return {};
+}
+
+Result<> Caches::may_pin(object::ContainerId container, const Cache& cache,
+                         const object::Transaction& transaction) const {
+    uint64_t more = 0, more_pins = 0;
+    std::set<std::string_view> counted;
+    for (const object::Operation& operation : transaction.operations) {
+        const std::string& key = operation.dkey.bytes;
+        if (operation.kind != Kind::put || !counted.insert(key).second) continue;
+        const auto weight = cache.keys.weight_to_pin(key);
+        if (!weight) continue;
+        more += *weight;
+        if (!cache.pins.has(key, transaction.holder.client)) ++more_pins;
+    }
+    if (more_pins == 0 && more == 0) return {};
+    const uint64_t pins_max = pin_bytes_max() / BlockPins::bytes_per_pin;
+    // A cache leaves as much for others as it has.
+    const uint64_t others = pins() - cache.pins.size();
+    if (2 * (cache.pins.size() + more_pins) + others > pins_max) {
+        return fail(Code::no_memory, pins_max);
+    }
+    const auto found = state_.containers.find(container);
+    if (found == state_.containers.end()) return fail(Code::not_found);
+    const State::Container& state = found->second;
+    const auto check = [more](uint64_t cap, uint64_t pinned) -> Result<> {
+        return cap > 0 && pinned + more > cap / 2 ? fail(Code::over_cap, cap) : Result<>{};
+    };
+    ROS2S_TRY(check(state.value.properties.caps.bytes, cache.keys.pinned_weight()));
+    if (state.owner == nullptr) return {};
+    return check(state.owner->caps.bytes, pinned_weight(state.owner));
+}
+
+// Of all caches of the owner.
+uint64_t Caches::pinned_weight(const State::OwnedSpace* owner) const {
+    uint64_t weight = 0;
+    for (const auto& [id, cache] : caches_) {
+        const auto found = state_.containers.find(id);
+        if (found != state_.containers.end() && found->second.owner == owner) {
+            weight += cache->keys.pinned_weight();
+        }
+    }
+    return weight;
+}
+
+void Caches::session_ended(uint64_t session) {
+    for (const auto& [id, cache] : caches_) cache->unpin(cache->pins.session_ended(session));
 }
 
 Task<Result<>> Caches::remove_if_old(const Call& call, object::ContainerId container, Cache& cache,
@@ -354,7 +497,7 @@ Task<Result<>> Caches::load(object::ContainerId container, Cache& cache) {
         ROS2S_CO_TRY_ASSIGN(const object::ListReply page, co_await list(container, after));
         for (const object::ListEntry& entry : page.entries) {
             const auto head = object::parse_block_head(as_bytes(entry.value));
-            if (!head || !has_memory(cache)) {
+            if (!head || !has_memory()) {
                 cache.has_unknown = true;
                 continue;
             }
@@ -410,7 +553,8 @@ Task<> Caches::run() {
     is_running_ = true;
     while (!stopping_.stop_requested()) {
         const bool has_work = std::ranges::any_of(caches_, [](const auto& each) {
-            return each.second->ttl_s > 0 || each.second->has_unknown;
+            const Cache& cache = *each.second;
+            return cache.ttl_s > 0 || cache.has_unknown || cache.pins.size() > 0;
         });
         if (!has_work) {
             co_await changed_;
@@ -418,6 +562,7 @@ Task<> Caches::run() {
         }
         const auto all = caches_;
         for (const auto& [id, cache] : all) {
+            cache->unpin(cache->pins.end_until(now_s()));
             // If it fails, the next round tries again.
             if (cache->has_unknown) (void)co_await drop_unknown(id, *cache);
             (void)co_await remove_old(id, *cache);
@@ -448,7 +593,7 @@ Task<Result<>> Caches::fetch(const Call& call, object::ContainerId container,
     std::vector<object::FetchItem> present;
     std::vector<size_t> places;
     for (size_t i = 0; i < items.size(); ++i) {
-        if (is_absent(*cache, items[i])) continue;
+        if (is_answered(*cache, items[i])) continue;
         places.push_back(i);
         present.push_back(std::move(items[i]));
     }
@@ -459,11 +604,15 @@ Task<Result<>> Caches::fetch(const Call& call, object::ContainerId container,
     co_return Result<>();
 }
 
-// Sets the status of an absent block's item.
-bool Caches::is_absent(const Cache& cache, object::FetchItem& item) {
+// By the table alone: what is absent, and whether a block is there.
+bool Caches::is_answered(const Cache& cache, object::FetchItem& item) {
     const bool is_block = item.object == object::blocks_object && !item.dkey.bytes.empty();
-    if (!is_block || cache.keys.contains(item.dkey.bytes)) return false;
-    if (object::begin_fetch(item)) hide(item);
+    if (!is_block) return false;
+    const bool only_looks =
+        item.akey == object::block_head_akey() && item.extent.length + item.extent.offset == 0;
+    const bool is_there = cache.keys.contains(item.dkey.bytes);
+    if (is_there && !only_looks) return false;
+    if (object::begin_fetch(item) && !is_there) hide(item);
     return true;
 }
 
@@ -485,6 +634,7 @@ void Caches::fetched(Cache& cache, std::span<object::FetchItem> items) {
 void Caches::answer_use(const Cache& cache, object::FetchItem& item) const {
     CacheUse use = cache.use;
     use.blocks = cache.keys.size();
+    use.pinned = static_cast<uint32_t>(cache.keys.pinned());
     const ConstBytes bytes = object_bytes(use);
     if (item.extent.offset != 0 || item.window.length < bytes.size()) return;
     std::ranges::copy(bytes, item.window.bytes().begin());
@@ -498,6 +648,7 @@ CacheUse Caches::use() const {
     CacheUse sum;
     for (const auto& [id, cache] : caches_) {
         sum.blocks += cache->keys.size();
+        sum.pinned += static_cast<uint32_t>(cache->keys.pinned());
         for (uint64_t CacheUse::* each :
              {&CacheUse::hits, &CacheUse::misses, &CacheUse::puts, &CacheUse::evicted,
               &CacheUse::expired, &CacheUse::removed}) {

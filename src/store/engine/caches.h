@@ -12,13 +12,15 @@
 // - The table has the keys of exactly the blocks that are visible, because note() is called under
 //   the locks of their dkeys. load() reads the keys of the blocks that are there at the opening.
 // - All tables together take at most their share of the engine's memory. Beyond that, blocks are
-//   evicted, too.
+//   evicted, too: of the owner of the put, unless another one has more than an equal part.
 // - One put at a time makes room in a cache. The others wait for their turn.
+// - What is pinned is at most half of a cap. Pins are bounded, and have an eighth of the memory.
 #pragma once
 #include <functional>
 #include <map>
 #include <memory>
 
+#include "block_pins.h"
 #include "lister.h"
 #include "reader.h"
 #include "ros2s/object/blocks.h"
@@ -73,6 +75,14 @@ class Caches {
     // removes others.
     Task<Result<>> make_room(const Call& call, object::ContainerId container,
                              const object::Transaction& transaction, Claim& claim);
+    // Pins and unpins (object/blocks.h). Errors: over_cap (detail: the cap), no_memory (too many
+    // pins; detail: the limit), unsupported, not_found.
+    [[nodiscard]] static bool is_of_pins(const object::Transaction& transaction);
+    [[nodiscard]] Result<> pin(object::ContainerId container,
+                               const object::Transaction& transaction);
+    // Its pins end.
+    void session_ended(uint64_t session);
+
     // It was committed. The claim has what the put's head said when it was checked: others may have
     // changed the memory since.
     void note(object::ContainerId container, const object::Transaction& transaction,
@@ -102,7 +112,20 @@ class Caches {
     [[nodiscard]] Excess excess(object::ContainerId container, const Cache& cache,
                                 uint64_t more) const;
     // For one more key.
-    [[nodiscard]] bool has_memory(const Cache& cache) const;
+    [[nodiscard]] bool has_memory() const;
+    // The cache that gives up keys for another one of `container`: the largest of the owner with
+    // most, if its own owner has less than an equal part of all keys. Else one of its owner.
+    [[nodiscard]] object::ContainerId gives_memory(object::ContainerId container) const;
+    [[nodiscard]] std::string_view owner_of(object::ContainerId container) const;
+    // Errors: those of pin().
+    [[nodiscard]] Result<> may_pin(object::ContainerId container, const Cache& cache,
+                                   const object::Transaction& transaction) const;
+    [[nodiscard]] uint64_t pinned_weight(const State::OwnedSpace* owner) const;
+    [[nodiscard]] size_t pins() const;
+    [[nodiscard]] uint64_t pin_bytes_max() const {
+        return std::min<uint64_t>(memory_bytes_max_ / 8,
+                                  BlockPins::pins_max * BlockPins::bytes_per_pin);
+    }
     [[nodiscard]] uint32_t now_s() const;
     void begin(object::ContainerId container, const object::CacheRecord& record);
     Task<Result<>> load(object::ContainerId container, Cache& cache);
@@ -118,7 +141,7 @@ class Caches {
                                  const std::string& key);
     Task<Result<>> drop_unknown(object::ContainerId container, Cache& cache);
     Task<Result<>> remove_old(object::ContainerId container, Cache& cache);
-    [[nodiscard]] static bool is_absent(const Cache& cache, object::FetchItem& item);
+    [[nodiscard]] static bool is_answered(const Cache& cache, object::FetchItem& item);
     void fetched(Cache& cache, std::span<object::FetchItem> items);
     void answer_use(const Cache& cache, object::FetchItem& item) const;
 

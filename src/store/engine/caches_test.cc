@@ -84,6 +84,33 @@ struct CachePool : PoolBench {
         for (uint64_t i = 0; i < keys; ++i) there += co_await get(name(i)) ? 1 : 0;
         co_return there;
     }
+    // A holder's pins of k`from` and the following ones.
+    Task<Result<object::Commit>> pin(uint64_t from, uint64_t count, object::Holder holder = {},
+                                     Duration length = std::chrono::hours(1)) {
+        const object::PinRecord record{.length_ns = static_cast<uint64_t>(length.count())};
+        object::Transaction transaction{.holder = holder};
+        for (uint64_t i = from; i < from + count; ++i) {
+            transaction.operations.push_back(
+                {.kind = Kind::put,
+                 .object = object::blocks_object,
+                 .dkey = {name(i)},
+                 .akey = object::block_pin_akey(),
+                 .window = object::Window::local(object_bytes(record))});
+        }
+        co_return co_await store->update(call, container, transaction);
+    }
+    Task<> unpin(std::string key, object::Holder holder) {
+        object::Transaction transaction{.holder = holder};
+        transaction.operations.push_back({.kind = Kind::punch_akey,
+                                          .object = object::blocks_object,
+                                          .dkey = {std::move(key)},
+                                          .akey = object::block_pin_akey()});
+        EXPECT_OK(co_await store->update(call, container, transaction));
+    }
+    Task<> put_many(uint64_t from, uint64_t count) {
+        for (uint64_t i = from; i < from + count; ++i) EXPECT_OK(co_await put(name(i)));
+    }
+    Task<uint64_t> pinned() { co_return (co_await use()).pinned; }
     Task<CacheUse> use() {
         CacheUse use;
         object::FetchItem item{
@@ -100,7 +127,7 @@ struct CachePool : PoolBench {
         co_return (*co_await store->list_containers(call)).front();
     }
     static std::string name(uint64_t i) { return "k" + std::to_string(i); }
-    uint64_t most_used = 0;
+    uint64_t made = 0;
 };
 
 Task<> exceed(CachePool& pool) {
@@ -253,6 +280,33 @@ CO_TEST(Caches, TablesKeepWithinTheirMemory, CachePool, pool) {
     EXPECT_OK(co_await pool.close());
 }
 
+CO_TEST(Caches, TenantWithMostKeysGivesThemUpForOthers, CachePool, pool) {
+    pool.options.memory_bytes = 4 << 20;
+    co_await pool.start_cache(4000);
+    const auto one = pool.container;
+    EXPECT_OK(co_await pool.store->set_container(pool.call, one, {.owner = "alice"}));
+    const auto two = co_await pool.store->create_container(
+        pool.call, object::ContainerProperties{.label = "other", .owner = "bob"});
+    EXPECT_OK(two);
+    pool.container = two->id;
+    EXPECT_OK(co_await pool.put_record({}));
+    const auto put = [](CachePool& pool, object::ContainerId into, uint64_t count) -> Task<> {
+        pool.container = into;
+        for (uint64_t i = 0; i < count; ++i) {
+            EXPECT_OK(co_await pool.put("k" + std::to_string(pool.made++), 1));
+        }
+    };
+    co_await put(pool, one, 2500);
+    EXPECT_LT((co_await pool.use()).blocks, 2500U) << "the table is full";
+    co_await put(pool, two->id, 500);
+    EXPECT_EQ((co_await pool.use()).blocks, 500U);
+    co_await put(pool, one, 2500);
+    pool.container = two->id;
+    EXPECT_EQ((co_await pool.use()).evicted, 0U);
+    EXPECT_LE(pool.metric("ros2store_cache_table_bytes"), pool.options.caches_share());
+    EXPECT_OK(co_await pool.close());
+}
+
 CO_TEST(Caches, BlockOlderThanTheTtlIsAMissAndIsRemoved, CachePool, pool) {
     co_await pool.start_cache(10, std::chrono::seconds(60));
     EXPECT_OK(co_await pool.put("a"));
@@ -314,6 +368,91 @@ CO_TEST(Caches, PutDoesNotWaitForAnotherContainerOfItsOwner, CachePool, pool) {
         EXPECT_EQ((co_await pool.put("a")).error().code, Code::over_cap);
     }
     co_await writes.join();
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, PinnedBlocksAreNotEvicted, CachePool, pool) {
+    co_await pool.start_cache(10);
+    co_await pool.put_many(0, 8);
+    EXPECT_OK(co_await pool.pin(0, 4));
+    EXPECT_EQ(co_await pool.pinned(), 4U);
+    co_await pool.put_many(100, 40);
+    EXPECT_EQ(co_await pool.count(8), 4U);
+    co_await pool.unpin("k0", {});
+    co_await pool.unpin("", {});
+    EXPECT_EQ(co_await pool.pinned(), 0U);
+    for (uint64_t i = 200; i < 260; ++i) {
+        EXPECT_OK(co_await pool.put(pool.name(i)));
+        EXPECT_TRUE(co_await pool.get(pool.name(i)));
+    }
+    EXPECT_EQ(co_await pool.count(8), 0U);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, PinsOfMoreThanHalfTheBudgetAreRefusedAsAWhole, CachePool, pool) {
+    co_await pool.start_cache(10);
+    co_await pool.put_many(0, 8);
+    EXPECT_EQ((co_await pool.pin(0, 6)).error().code, Code::over_cap);
+    EXPECT_EQ(co_await pool.pinned(), 0U);
+    EXPECT_OK(co_await pool.pin(0, 4));
+    EXPECT_OK(co_await pool.pin(0, 4));
+    EXPECT_OK(co_await pool.pin(50, 20));  // absent ones
+    EXPECT_EQ((co_await pool.pin(4, 2)).error().code, Code::over_cap);
+    EXPECT_EQ(co_await pool.pinned(), 4U);
+    EXPECT_EQ((co_await pool.pin(0, 1, {}, {})).error().code, Code::invalid);
+    EXPECT_EQ((co_await pool.pin(0, 1, {}, std::chrono::hours(25))).error().code, Code::invalid);
+    // Half of what the owner may have is less.
+    EXPECT_OK(co_await pool.store->set_container(pool.call, pool.container, {.owner = "alice"}));
+    pool.store->set_owner_caps({{"alice", {.bytes = 8 * block_use}}});
+    EXPECT_EQ((co_await pool.pin(4, 1)).error().code, Code::over_cap);
+    EXPECT_EQ((co_await pool.put("large", 7 * block_blocks)).error().code, Code::over_cap);
+    EXPECT_EQ(co_await pool.count(4), 4U);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, PinEndsWithItsTimeItsSessionOrItsBlock, CachePool, pool) {
+    co_await pool.start_cache(10);
+    co_await pool.put_many(0, 8);
+    const object::Holder one{.client = Uuid{{1}}, .session = 1};
+    const object::Holder two{.client = Uuid{{2}}, .session = 2};
+    EXPECT_OK(co_await pool.pin(0, 3, one));
+    EXPECT_OK(co_await pool.pin(0, 1, two, std::chrono::seconds(10)));
+    co_await pool.unpin("k0", one);
+    co_await pool.unpin("k7", one);
+    EXPECT_EQ(co_await pool.pinned(), 3U) << "the other one has pinned k0, too";
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(13));
+    EXPECT_EQ(co_await pool.pinned(), 2U);
+    object::Transaction removal;
+    removal.operations.push_back(
+        {.kind = Kind::punch_dkey, .object = object::blocks_object, .dkey = {"k1"}});
+    EXPECT_OK(co_await pool.store->update(pool.call, pool.container, removal));
+    EXPECT_OK(co_await pool.put("k1"));
+    EXPECT_EQ(co_await pool.pinned(), 1U);
+    EXPECT_OK(co_await pool.pin(4, 1, two));
+    pool.store->session_ended(1);
+    EXPECT_EQ(co_await pool.pinned(), 1U);
+    EXPECT_OK(co_await pool.reopen());
+    EXPECT_EQ(co_await pool.pinned(), 0U);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, PinnedBlockOlderThanTheTtlIsRemoved, CachePool, pool) {
+    co_await pool.start_cache(10, std::chrono::seconds(60));
+    co_await pool.put_many(0, 1);
+    EXPECT_OK(co_await pool.pin(0, 1));
+    co_await sleep_for(pool.env.reactor, std::chrono::seconds(90));
+    EXPECT_EQ(co_await pool.pinned(), 0U);
+    EXPECT_EQ((co_await pool.use()).expired, 1U);
+    EXPECT_OK(co_await pool.close());
+}
+
+CO_TEST(Caches, TooManyPinsAreRefused, CachePool, pool) {
+    pool.options.memory_bytes = 4 << 20;  // 128 pins
+    co_await pool.start_cache(1000);
+    co_await pool.put_many(0, 100);
+    EXPECT_OK(co_await pool.pin(0, 60));
+    EXPECT_EQ((co_await pool.pin(60, 10)).error().code, Code::no_memory);
+    EXPECT_EQ(co_await pool.pinned(), 60U);
     EXPECT_OK(co_await pool.close());
 }
 

@@ -378,6 +378,7 @@ void EngineStore::session_ended(uint64_t session) {
     const Time until = now + pool_->base->options.pin_grace;
     pool_->pins.session_ended(session, now, until);
     pool_->holders.session_ended(session, now, until);
+    pool_->caches.session_ended(session);
 }
 void EngineStore::client_ended(uint64_t session) {
     const Time now = pool_->base->env.reactor.now();
@@ -385,6 +386,7 @@ void EngineStore::client_ended(uint64_t session) {
     pool_->pins.session_ended(session, now, now);
     pool_->leases.client_ended(session);
     pool_->holders.client_ended(session);
+    pool_->caches.session_ended(session);
 }
 
 // ---- metrics -------------------------------------------------------------------------------
@@ -531,6 +533,7 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
         [](const Core& core) -> const Counter& { return core.locks.waits(); });
     const object::CacheUse caches = pool_->caches.use();
     visit("ros2store_cache_blocks", "Blocks in caches.", caches.blocks);
+    visit("ros2store_cache_pinned_blocks", "Blocks that are pinned.", caches.pinned);
     visit("ros2store_cache_hits_total", "Blocks of caches that were read.", caches.hits);
     visit("ros2store_cache_misses_total", "Reads of blocks that are not in their cache.",
           caches.misses);

@@ -62,16 +62,20 @@ void S3Fifo::resize(size_t slots) {
     std::vector<uint16_t>(slots).swap(ghost_);
 }
 
-uint32_t S3Fifo::take_entry() {
-    if (unused_ != none) {
-        const uint32_t number = unused_;
-        unused_ = entry(number).newer;
-        return number;
+void S3Fifo::free_entry(uint32_t number) {
+    const auto last = static_cast<uint32_t>(--size_);
+    if (number != last) {
+        slots_[slot_of(last)] = number;
+        Entry& moved = entry(number);
+        moved = entry(last);
+        if (is_in_queue(moved.in)) {
+            Queue& queue = queue_of(moved.in);
+            (moved.newer == none ? queue.newest : entry(moved.newer).older) = number;
+            (moved.older == none ? queue.oldest : entry(moved.older).newer) = number;
+        }
     }
-    if (made_ % slab_entries == 0) {
-        slabs_.push_back(std::make_unique_for_overwrite<Entry[]>(slab_entries));
-    }
-    return made_++;
+    if (size_ % slab_entries == 0) slabs_.pop_back();
+    if (slots_.size() > slots_min && size_ * 4 < slots_.size()) resize(slots_.size() / 2);
 }
 
 // ---- keys ----------------------------------------------------------------------------------
@@ -83,11 +87,15 @@ void S3Fifo::insert(std::string_view key, uint32_t weight, uint32_t at) {
         unlink(number);
     } else {
         if ((size_ + 1) * 5 > slots_.size() * 4) resize(slots_.size() * 2);
-        number = take_entry();
+        if (size_ == slabs_.size() * slab_entries) {
+            slabs_.push_back(std::make_unique_for_overwrite<Entry[]>(slab_entries));
+        }
+        number = static_cast<uint32_t>(size_);
         Entry& made = entry(number);
         std::memcpy(made.key, key.data(), key.size());
         made.key_bytes = static_cast<uint8_t>(key.size());
         made.uses = 0;
+        made.in = In::none;
         place(number);
         ++size_;
     }
@@ -119,13 +127,28 @@ bool S3Fifo::erase(std::string_view key) {
     const bool was_queued = entry(number).in != In::leaving;
     unlink(number);
     vacate(slot_of(number));
-    entry(number).newer = unused_;
-    unused_ = number;
-    if (--size_ == 0 && made_ > slab_entries) clear();
+    free_entry(number);
     return was_queued;
 }
 
-void S3Fifo::clear() { *this = S3Fifo(secret_); }
+std::optional<uint32_t> S3Fifo::weight_to_pin(std::string_view key) const {
+    const uint32_t number = find(key);
+    if (number == none || !is_in_queue(entry(number).in)) return std::nullopt;
+    return entry(number).in == In::pinned ? 0 : entry(number).weight;
+}
+
+void S3Fifo::pin(std::string_view key) {
+    const uint32_t number = find(key);
+    unlink(number);
+    push(In::pinned, number);
+}
+
+void S3Fifo::unpin(std::string_view key) {
+    const uint32_t number = find(key);
+    if (number == none || entry(number).in != In::pinned) return;
+    unlink(number);
+    push(In::main, number);
+}
 
 // ---- queues --------------------------------------------------------------------------------
 
@@ -138,15 +161,17 @@ void S3Fifo::push(In in, uint32_t number) {
     (queue.newest == none ? queue.oldest : entry(queue.newest).newer) = number;
     queue.newest = number;
     queue.weight += pushed.weight;
+    ++queue.keys;
 }
 
 void S3Fifo::unlink(uint32_t number) {
     Entry& left = entry(number);
-    if (left.in != In::small && left.in != In::main) return;
+    if (!is_in_queue(left.in)) return;
     Queue& queue = queue_of(left.in);
     (left.newer == none ? queue.newest : entry(left.newer).older) = left.older;
     (left.older == none ? queue.oldest : entry(left.older).newer) = left.newer;
     queue.weight -= left.weight;
+    --queue.keys;
     left.in = In::none;
 }
 
@@ -201,8 +226,7 @@ std::vector<S3Fifo::Victim> S3Fifo::take_old(uint32_t last, size_t count, size_t
     for (; count > 0 && place < slots_.size(); --count, ++place) {
         const uint32_t number = slots_[place];
         if (number == none || entry(number).at > last) continue;
-        const In in = entry(number).in;
-        if (in == In::small || in == In::main) old.push_back(leave(number));
+        if (is_in_queue(entry(number).in)) old.push_back(leave(number));
     }
     if (place >= slots_.size()) place = 0;
     return old;

@@ -223,19 +223,42 @@ TEST(S3Fifo, KeyTakesAtMostAHundredBytes) {
         EXPECT_LE(cache.memory_bytes(), (cache.size() + S3Fifo::keys_least) * S3Fifo::bytes_per_key)
             << i;
     }
-    cache.clear();
-    EXPECT_LE(cache.memory_bytes(), S3Fifo::keys_least * S3Fifo::bytes_per_key);
 }
 
-TEST(S3Fifo, RemovalOfAllKeysFreesTheirMemory) {
+TEST(S3Fifo, RemovalOfKeysFreesTheirMemory) {
     S3Fifo cache(7);
-    for (uint64_t i = 0; i < 1000; ++i) cache.insert(fmt::format("{}", i), 1, 0);
-    EXPECT_EQ(cache.most(), 1000U);
-    for (uint64_t i = 0; i < 1000; ++i) EXPECT_TRUE(cache.erase(fmt::format("{}", i)));
-    EXPECT_EQ(cache.most(), 0U);
+    constexpr uint64_t count = 10'000;
+    for (uint64_t i = 0; i < count; ++i) cache.insert(fmt::format("{}", i), 1, 0);
+    for (uint64_t i = 0; i < count; ++i) {
+        // Neither in their order, nor in the opposite one.
+        EXPECT_TRUE(cache.erase(fmt::format("{}", i * 7 % count)));
+        EXPECT_LE(cache.memory_bytes(), (cache.size() + S3Fifo::keys_least) * 120) << i;
+    }
+    EXPECT_EQ(cache.size(), 0U);
     EXPECT_LE(cache.memory_bytes(), S3Fifo::keys_least * S3Fifo::bytes_per_key);
     cache.insert("after", 1, 0);
     EXPECT_TRUE(cache.contains("after"));
+}
+
+TEST(S3Fifo, PinnedKeyIsNoVictim) {
+    S3Fifo cache(7);
+    for (const char* key : {"a", "b", "c"}) cache.insert(key, 10, 0);
+    EXPECT_EQ(cache.weight_to_pin("b"), 10U);
+    EXPECT_EQ(cache.weight_to_pin("d"), std::nullopt);
+    cache.pin("b");
+    EXPECT_EQ(cache.weight_to_pin("b"), 0U);
+    EXPECT_EQ(cache.pinned_weight(), 10U);
+    EXPECT_EQ(cache.queued(), 2U);
+    for (const char* key : {"a", "c"}) {
+        const auto victim = cache.evict();
+        ASSERT_TRUE(victim);
+        EXPECT_EQ(victim->key, key);
+        EXPECT_EQ(cache.weight_to_pin(key), std::nullopt) << "it is being removed";
+        EXPECT_FALSE(cache.erase(key));
+    }
+    EXPECT_FALSE(cache.evict());
+    cache.unpin("b");
+    EXPECT_EQ(cache.evict()->key, "b");
 }
 
 TEST(S3Fifo, ScanLeavesWhatIsUsed) {

@@ -133,6 +133,10 @@ Task<Result<uint64_t>> Writer::sync(const Call& call, object::ContainerId contai
 Task<Result<Commit>> Writer::update_blocks(const Call& call, object::ContainerId container,
                                            const object::Transaction& transaction, UpdateName id) {
     ROS2S_CO_TRY(Caches::validate(transaction));
+    if (Caches::is_of_pins(transaction)) {
+        ROS2S_CO_TRY(caches_.pin(container, transaction));
+        co_return Commit{};
+    }
     constexpr int attempts_max = 4;
     Result<Commit> done;
     for (int i = 0; i < attempts_max; ++i) {

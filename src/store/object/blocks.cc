@@ -27,6 +27,13 @@ std::optional<CacheRecord> parse_cache_record(ConstBytes value) {
     return parse<CacheRecord>(value);
 }
 
+std::optional<PinRecord> parse_pin_record(ConstBytes value) {
+    const auto record = parse<PinRecord>(value);
+    const auto longest = static_cast<uint64_t>(pin_length_max.count());
+    const bool is_right = record && record->length_ns > 0 && record->length_ns <= longest;
+    return is_right ? record : std::nullopt;
+}
+
 uint64_t block_use(std::string_view key, uint64_t length) {
     const uint64_t data = (length + block_bytes - 1) / block_bytes * block_bytes;
     const uint64_t akeys = 2 * (akey_bytes + key.size()) + block_head_akey().bytes.size() +

@@ -7,6 +7,12 @@
 // Invariants
 // - A transaction writes the bytes and puts the head of a block, on the condition that the head is
 //   absent. So a block is whole or absent, and never changes. Only a punch of its dkey removes it.
+// - A fetch of the head with an empty extent asks for its existence only: the status is not_found,
+//   or else none or too_small.
+// - A transaction that puts or punches pins has nothing else. It is done in memory. The pin is the
+//   holder's: until then, or until its session or the store ends, the block is removed by request
+//   or by age only. Blocks that are absent are left out. If the others would be more than half of a
+//   cap, it is over_cap and pins nothing.
 // - Transactions with blocks are deferred (Transaction::deferred), whatever they ask for.
 #pragma once
 #include <optional>
@@ -22,6 +28,8 @@ inline constexpr size_t block_key_bytes_max = 64;
 inline constexpr uint64_t block_length_max = uint64_t{32} << 20;
 [[nodiscard]] inline Akey block_head_akey() { return {"head"}; }
 [[nodiscard]] inline Akey block_data_akey() { return {"data"}; }
+// A PinRecord, which the store keeps in memory. A punch under cache_dkey() ends all the holder's.
+[[nodiscard]] inline Akey block_pin_akey() { return {"pin"}; }
 // No block has this key.
 [[nodiscard]] inline Dkey cache_dkey() { return {}; }
 [[nodiscard]] inline Akey cache_akey() { return {"cache"}; }
@@ -47,12 +55,23 @@ struct CacheRecord {
 };
 static_assert(sizeof(CacheRecord) == 16);
 
+struct PinRecord {
+    static constexpr uint8_t kind = 'P';
+    uint8_t magic = kind;
+    uint8_t version = 1;
+    uint8_t reserved[6] = {};
+    uint64_t length_ns = 0;  // 1 to pin_length_max
+};
+static_assert(sizeof(PinRecord) == 16);
+inline constexpr Duration pin_length_max = std::chrono::hours(24);
+
 // Since the store was opened.
 struct CacheUse {
     static constexpr uint8_t kind = 'U';
     uint8_t magic = kind;
     uint8_t version = 1;
-    uint8_t reserved[6] = {};
+    uint8_t reserved[2] = {};
+    uint32_t pinned = 0;  // of these blocks
     uint64_t blocks = 0;  // present now
     uint64_t hits = 0, misses = 0, puts = 0;
     uint64_t evicted = 0, expired = 0, removed = 0;  // for others; by age; by request
@@ -62,6 +81,7 @@ static_assert(sizeof(CacheUse) == 64);
 // Nothing: not a head, or of an unknown version.
 [[nodiscard]] std::optional<BlockHead> parse_block_head(ConstBytes value);
 [[nodiscard]] std::optional<CacheRecord> parse_cache_record(ConstBytes value);
+[[nodiscard]] std::optional<PinRecord> parse_pin_record(ConstBytes value);
 // What a block takes of its container's cap of bytes.
 [[nodiscard]] uint64_t block_use(std::string_view key, uint64_t length);
 

@@ -3,8 +3,10 @@
 #include <cerrno>
 
 #include "handles.h"
+#include "ros2s/api/queue/block_work.h"
 
 using namespace ros2s;
+using namespace ros2s::api;
 using namespace ros2s::api::c;
 
 namespace ros2s::api::c {
@@ -50,8 +52,18 @@ bool holds(Bytes memory, const ros2s_request& request) {
            request.bytes <= memory.size() - (address - begin);
 }
 
+int check_blocks(const ros2s_request& request) {
+    const auto* const blocks = static_cast<const ros2s_block*>(request.address);
+    const auto opcode = static_cast<ros2s_opcode>(request.opcode);
+    if ((blocks == nullptr && request.bytes > 0) || !have_memory(opcode, {blocks, request.bytes})) {
+        return refuse(EINVAL, "submit: the blocks, a key or the data of a block is NULL");
+    }
+    return 0;
+}
+
 // 0, or the reason why the request is refused.
 int check_request(const ros2s_queue& queue, const ros2s_request& request) {
+    if (is_of_blocks(request.opcode)) return check_blocks(request);
     if (request.opcode > ROS2S_OP_PUNCH_HOLE) [[unlikely]] {
         return refuse(EINVAL,
                       "submit: " + std::to_string(request.opcode) + " is not a ros2s_opcode");
@@ -155,7 +167,7 @@ int ros2s_queue_submit(ros2s_queue* queue, const ros2s_request* requests, uint32
             if (taken == 0) return rc;
             break;
         }
-        const bool on_file = request.opcode != ROS2S_OP_NOP;
+        const bool on_file = request.opcode != ROS2S_OP_NOP && !is_of_blocks(request.opcode);
         queue->queue->put({.opcode = static_cast<ros2s_opcode>(request.opcode),
                            .file = on_file ? &request.file->core : nullptr,
                            .address = request.address,
@@ -165,6 +177,21 @@ int ros2s_queue_submit(ros2s_queue* queue, const ros2s_request* requests, uint32
     }
     if (taken > 0) queue->queue->publish();
     return static_cast<int>(taken);
+}
+
+int64_t ros2s_blocks(ros2s_fs* fs, ros2s_opcode opcode, ros2s_block* blocks, size_t count,
+                     uint64_t pin_ns) {
+    if (const int rc = check(fs, "blocks"); rc < 0) return rc;
+    if (!is_of_blocks(opcode)) {
+        return refuse(EINVAL, "blocks: " + std::to_string(opcode) + " is not an opcode of blocks");
+    }
+    if ((blocks == nullptr && count > 0) || !have_memory(opcode, {blocks, count})) {
+        return refuse(EINVAL, "blocks: the blocks, a key or the data of a block is NULL");
+    }
+    const auto done = fs->run([&] {
+        return work_on_blocks(fs->file_system(), fs->call, opcode, {blocks, count}, pin_ns);
+    });
+    return done ? *done : refuse(done.error(), "blocks");
 }
 
 int ros2s_queue_reap(ros2s_queue* queue, ros2s_completion* completions, uint32_t least,

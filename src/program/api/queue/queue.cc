@@ -8,6 +8,7 @@
 #include <bit>
 #include <cerrno>
 
+#include "ros2s/api/queue/block_work.h"
 #include "ros2s/api/queue/sentence.h"
 #include "ros2s/runtime/fork.h"
 #include "ros2s/runtime/kept_errno.h"
@@ -156,6 +157,11 @@ Task<> Queue::serve(uint32_t slot) {
         case ROS2S_OP_PUNCH_HOLE:
             result = as_count(co_await file_system_.punch_hole(call_, entry.file->handle,
                                                                entry.offset, entry.bytes));
+            break;
+        default:
+            result = as_count(co_await work_on_blocks(
+                file_system_, call_, entry.opcode,
+                {static_cast<ros2s_block*>(entry.address), entry.bytes}, entry.offset));
             break;
     }
     if (entry.file != nullptr) --entry.file->requests;
