@@ -280,12 +280,14 @@ Task<Result<>> Deployment::in_cluster(const Call& call, Report& report) {
 
 Task<Result<>> Deployment::open_container(const Call& call, std::string where, Report& report) {
     if (uri_.container.empty()) co_return Result<>{};
+    const bool takes_leases = options_.caches && options_.alone_as.empty();
     ROS2S_CO_TRY_ASSIGN(file_system_, stack_.push("Dfs", co_await fs::open_container(
                                                              call, environment_.reactor, *store_,
                                                              std::move(where), uri_.container,
-                                                             {.takes_leases = options_.caches,
+                                                             {.takes_leases = takes_leases,
                                                               .reaps = !options_.read_only,
                                                               .defers = !uri_.is_durable,
+                                                              .alone_as = options_.alone_as,
                                                               .layers = store_layers_.get(),
                                                               .log = environment_.log},
                                                              report)));
@@ -317,6 +319,11 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
                               "a URI of the engine (ros2s://)",
                               uri.pool);
     }
+    if (!options_.alone_as.empty()) {
+        co_return report.fail(Code::unsupported,
+                              "a container behind a DPU cannot be mounted with `exclusive`: leave "
+                              "that out");
+    }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const host,
@@ -341,6 +348,7 @@ Task<Result<fs::FileSystem*>> Deployment::mount(const Call& call, std::string co
     co_return stack_.push("Dfs", co_await pool_->open_container(call, std::move(container),
                                                                 {.reaps = !options_.read_only,
                                                                  .defers = !is_durable,
+                                                                 .alone_as = options_.alone_as,
                                                                  .layers = store_layers_.get(),
                                                                  .log = environment_.log},
                                                                 report));

@@ -218,16 +218,24 @@ uint64_t changed_by_others(const VolatileObjects& all, const Call& call,
 
 }  // namespace
 
-// Also if the request failed: the error may say what is there. Here, after the request, the objects
-// are noted whose changes it has seen.
+// First, the client may use the container. Then waits also if the request failed: the error may say
+// what is there. Here, after the request, the objects are noted whose changes it has seen.
 template <class T, class... Objects>
 Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId container,
                                    Task<Result<T>> request, Objects... objects) {
+    Cores& cores = pool_->base->cores;
+    Core& here = cores.here();
+    if (pool_->locks.has_container()) {
+        const auto admit = [](object::LockTable& locks, object::ContainerId container,
+                              Uuid client) -> Task<Result<>> {
+            co_return locks.admit(container, client);
+        };
+        ROS2S_CO_TRY(
+            co_await at(cores.home(), here, admit(pool_->locks, container, call.client->id)));
+    }
     Result<T> done = co_await std::move(request);
     Committer& committer = pool_->committer;
     if (!committer.volatile_objects().any() || !rules.show_durable_only) co_return done;
-    Cores& cores = pool_->base->cores;
-    Core& here = cores.here();
     const auto wait = [](Committer& committer, const Call& call, object::ContainerId container,
                          const Objects&... objects) -> Task<Result<>> {
         const uint64_t last =
@@ -341,7 +349,9 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
                                                             const object::LockRequest& request) {
     auto locked =
         at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
-    if (call.client == nullptr) return locked;
+    // Who asks for the container learns here who has it.
+    const bool is_of_container = request.lock.space == object::LockSpace::container;
+    if (call.client == nullptr || is_of_container) return locked;
     return shown(call, container, std::move(locked), request.object);
 }
 Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId /*container*/,

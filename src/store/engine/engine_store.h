@@ -139,7 +139,8 @@ class EngineStore final : public object::ObjectStore {
   private:
     class OpenPool;
     explicit EngineStore(std::unique_ptr<OpenPool> pool);
-    // Waits after the request until what others have changed there is durable.
+    // A request of a client that may use the container. Waits after it until what others have
+    // changed there is durable. Errors also: busy (another client has the container alone).
     template <class T, class... Objects>
     Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
                           Objects... objects);

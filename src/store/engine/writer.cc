@@ -57,13 +57,14 @@ class BlocksHeld {
 }  // namespace
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-               object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
-               Caches& caches, uint64_t staging_bytes)
+               object::PinTable& pins, object::LockTable& locks, object::LeaseTable& leases,
+               PinHolders& holders, Caches& caches, uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
       checkpointer_(checkpointer),
       pins_(pins),
+      locks_(locks),
       leases_(leases),
       holders_(holders),
       caches_(caches),
@@ -416,6 +417,7 @@ Result<> Writer::stage(Update& update) {
     if (!state_.has_container(update.container)) return fail(Code::not_found);
     // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
     // object during writes under a pin.
+    ROS2S_TRY(locks_.admit(update.container, update.transaction.holder.client));
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(leases_.admit(update.container, update.transaction));
     object::Amount& reserved = draft.record().reserved;

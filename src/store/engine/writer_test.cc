@@ -25,7 +25,8 @@ struct WriterBench : CommitBench {
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     Lister lister{cores, state};
     Caches caches{cores, state, reader, lister, 1 << 20};
-    Writer writer{cores, state, committer, checkpointer, pins, leases, holders, caches, 1 << 20};
+    Writer writer{cores, state,  committer, checkpointer, pins,
+                  locks, leases, holders,   caches,       1 << 20};
 };
 
 Task<> write_a_block(WriterBench& bench) {

@@ -7,7 +7,7 @@
 namespace ros2s::object {
 namespace {
 
-bool has_another(const std::set<HolderName>& holders, const HolderName& than) {
+bool is_another_in(const std::set<HolderName>& holders, const HolderName& than) {
     return holders.size() > holders.count(than);
 }
 
@@ -120,7 +120,7 @@ bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time 
     if (now < all_until_) return true;
     const auto found = awaited_.find(container);
     if (now >= awaited_until_ || found == awaited_.end()) return false;
-    return has_another(found->second.holders, name_of(container, holder));
+    return is_another_in(found->second.holders, name_of(container, holder));
 }
 
 bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time now) const {
@@ -128,7 +128,26 @@ bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time
     const auto found = awaited_.find(container);
     if (found == awaited_.end()) return false;
     const HolderName name = name_of(container, holder);
-    return has_another(found->second.holders, name) || has_another(found->second.returned, name);
+    return is_another_in(found->second.holders, name) ||
+           is_another_in(found->second.returned, name);
+}
+
+bool PinTable::has_another(ContainerId container, const Holder& holder) {
+    drop_some();
+    const HolderName mine = name_of(container, holder);
+    for (auto each = holders_.lower_bound({.container = container, .owner = {}, .client = {}});
+         each != holders_.end() && each->first.container == container; ++each) {
+        if (each->first != mine) return true;
+    }
+    return false;
+}
+
+bool PinTable::changed_by_another(ContainerId container, const Holder& holder) const {
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end()) return true;
+    const Awaited& awaited = found->second;
+    return awaited.has_changers ||
+           (awaited.changer && *awaited.changer != name_of(container, holder));
 }
 
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {
@@ -169,6 +188,12 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
 }
 
 void PinTable::take(ContainerId container, const Transaction& transaction) {
+    if (const auto found = awaited_.find(container); found != awaited_.end()) {
+        Awaited& awaited = found->second;
+        const HolderName name = name_of(container, transaction.holder);
+        if (!awaited.changer) awaited.changer = name;
+        if (*awaited.changer != name) awaited.has_changers = true;
+    }
     for (const Condition& condition : transaction.conditions) {
         if (condition.kind != Condition::Kind::pin) continue;
         ROS2S_CHECK(add(container, condition.object, transaction.holder));

@@ -18,6 +18,7 @@
 // + 1). The bounds of sessions and owners do not apply to this process.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
@@ -47,6 +48,11 @@ class PinTable {
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
     // The same as it was when the store was opened.
     [[nodiscard]] bool awaited_another(ContainerId container, const Holder& holder, Time now) const;
+    // Another holder has pinned something in the container.
+    [[nodiscard]] bool has_another(ContainerId container, const Holder& holder);
+    // The holder is awaited there, and another one has changed something meanwhile; or this is
+    // unknown.
+    [[nodiscard]] bool changed_by_another(ContainerId container, const Holder& holder) const;
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
     [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
@@ -55,7 +61,8 @@ class PinTable {
     // Checks the transaction's conditions about pins. Errors: condition_failed (detail = the
     // first), no_memory (no room for those that it pins; detail: the limit).
     [[nodiscard]] Result<> judge(ContainerId container, const Transaction& transaction, Time now);
-    // Adds those that the transaction pins. Nothing may change between judge() and this.
+    // The transaction takes effect. Adds those that it pins. Nothing may change between judge() and
+    // this.
     void take(ContainerId container, const Transaction& transaction);
     // The session's pins bind others until `until`.
     void session_ended(uint64_t session, Time now, Time until);
@@ -93,7 +100,9 @@ class PinTable {
         std::set<HolderName> holders;
         std::set<HolderName> returned;  // have pinned again
         std::set<HolderName> ended;
-        bool is_wanted = false;  // a punch was refused
+        std::optional<HolderName> changer;  // the first that has changed something there
+        bool has_changers = false;          // there are more
+        bool is_wanted = false;             // a punch was refused
     };
     Time all_until_{}, awaited_until_{};
     std::map<ContainerId, Awaited> awaited_;
