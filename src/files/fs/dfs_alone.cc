@@ -16,8 +16,9 @@ using object::LockMode;
 using object::LockRequest;
 using object::LockSpace;
 
-// The store notices the end of a process on its machine within a second.
-constexpr Duration freed_within = std::chrono::seconds(2);
+// The store notices the end of a process on its machine within a second. After a restart it waits
+// longer for who had the container, and says that.
+constexpr Duration freed_within = std::chrono::seconds(2), claimed_within = std::chrono::seconds(6);
 constexpr Duration asked_every = std::chrono::milliseconds(100);
 
 // Of a store that does not know such locks.
@@ -36,10 +37,12 @@ std::string taken_by(std::string_view shown, const std::string& holder) {
 Task<Result<>> DfsMount::fetch_when_free(const Call& call, object::ObjectStore& store,
                                          object::ContainerId container, Reactor& reactor,
                                          FetchItem& item) {
-    const Time until = reactor.now() + freed_within;
+    const Time begun = reactor.now();
     for (;;) {
         const auto done = co_await store.fetch(call, container, {&item, 1});
-        if (done || done.error().code != Code::busy || reactor.now() >= until) co_return done;
+        if (done || done.error().code != Code::busy) co_return done;
+        const auto patience = done.error().detail != 0 ? claimed_within : freed_within;
+        if (reactor.now() >= begun + patience) co_return done;
         co_await sleep_for(reactor, asked_every, call.stop);
     }
 }

@@ -226,12 +226,13 @@ Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId contain
     Cores& cores = pool_->base->cores;
     Core& here = cores.here();
     if (pool_->locks.has_container()) {
-        const auto admit = [](object::LockTable& locks, object::ContainerId container,
-                              Uuid client) -> Task<Result<>> {
-            co_return locks.admit(container, client);
+        const auto admit = [](object::LockTable& locks, object::ContainerId container, Uuid client,
+                              Reactor& reactor) -> Task<Result<>> {
+            co_return locks.admit(container, client, reactor.now());
         };
         ROS2S_CO_TRY(
-            co_await at(cores.home(), here, admit(pool_->locks, container, call.client->id)));
+            co_await at(cores.home(), here,
+                        admit(pool_->locks, container, call.client->id, cores.home().env.reactor)));
     }
     Result<T> done = co_await std::move(request);
     Committer& committer = pool_->committer;

@@ -13,8 +13,10 @@ namespace {
 
 constexpr std::string_view first_line = "ros2store pins 1\n";
 constexpr std::string_view first_line_with_ended = "ros2store pins 2\n";
-constexpr std::string_view ended_line = "ended\n";
-static_assert(first_line.size() == first_line_with_ended.size());
+constexpr std::string_view first_line_with_alone = "ros2store pins 3\n";
+constexpr std::string_view ended_line = "ended\n", alone_line = "alone\n";
+static_assert(first_line.size() == first_line_with_ended.size() &&
+              first_line.size() == first_line_with_alone.size());
 constexpr size_t uuid_characters = 36;
 constexpr size_t line_characters = 3 * (uuid_characters + 1);
 
@@ -46,24 +48,41 @@ bool read_lines(std::string_view lines, std::vector<HolderName>& holders) {
 }  // namespace
 
 std::string encode_pin_list(const std::vector<HolderName>& holders,
-                            const std::vector<HolderName>& ended) {
-    std::string text(ended.empty() ? first_line : first_line_with_ended);
-    text.reserve(first_line.size() + line_characters * (holders.size() + ended.size() + 1));
+                            const std::vector<HolderName>& ended,
+                            const std::vector<HolderName>& alone) {
+    std::string text(!alone.empty()  ? first_line_with_alone
+                     : ended.empty() ? first_line
+                                     : first_line_with_ended);
+    text.reserve(first_line.size() +
+                 line_characters * (holders.size() + ended.size() + alone.size() + 1));
     add_lines(text, holders);
-    if (!ended.empty()) text += ended_line;
+    if (!ended.empty() || !alone.empty()) text += ended_line;
     add_lines(text, ended);
+    if (!alone.empty()) text += alone_line;
+    add_lines(text, alone);
     return text + last_line(text);
 }
 
 std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text,
-                                                       std::vector<HolderName>* ended) {
+                                                       std::vector<HolderName>* ended,
+                                                       std::vector<HolderName>* alone) {
     const size_t end = last_line({}).size();
-    const bool has_ended = text.starts_with(first_line_with_ended);
+    const bool has_alone = text.starts_with(first_line_with_alone);
+    const bool has_ended = has_alone || text.starts_with(first_line_with_ended);
     if (text.size() < first_line.size() + end) return {};
     if (!has_ended && !text.starts_with(first_line)) return {};
     const std::string_view lines = text.substr(0, text.size() - end);
     if (text.substr(lines.size()) != last_line(lines)) return {};
-    const std::string_view all = lines.substr(first_line.size());
+    std::string_view all = lines.substr(first_line.size());
+    if (has_alone) {
+        const size_t border = all.find(alone_line);
+        std::vector<HolderName> found;
+        if (border == all.npos || !read_lines(all.substr(border + alone_line.size()), found)) {
+            return {};
+        }
+        if (alone != nullptr) *alone = std::move(found);
+        all = all.substr(0, border);
+    }
     if (all.size() / line_characters > pin_list_holders_max) return {};
     const size_t border = has_ended ? all.find(ended_line) : all.size();
     if (border == all.npos) return {};
@@ -78,6 +97,8 @@ std::optional<std::vector<HolderName>> decode_pin_list(std::string_view text,
 namespace {
 
 constexpr Duration pruned_every = std::chrono::seconds(1);
+// How long a holder that had a container alone keeps others out after a start.
+constexpr Duration alone_awaited = std::chrono::seconds(5);
 // Before others are no longer refused: longer than it takes to prune and to write the list.
 constexpr Duration given_up_before = 2 * pruned_every;
 // Longer than any request: a holder does not disappear between add() and its pin.
@@ -97,8 +118,8 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
       wrote_(env.reactor) {
     if (!keeps_list() || !list_.text) return;
     const Time until = env.reactor.now() + options.pin_grace;
-    std::vector<HolderName> ended;
-    const auto holders = decode_pin_list(*list_.text, &ended);
+    std::vector<HolderName> ended, alone;
+    const auto holders = decode_pin_list(*list_.text, &ended, &alone);
     if (!holders) {
         awaits_all_ = true;
         all_until_ = until;
@@ -106,6 +127,7 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
         return;
     }
     pins.await(*holders, ended, until);
+    pins.await_alone(alone, env.reactor.now() + alone_awaited);
     awaited_until_ = until;
     for (const HolderName& each : *holders) {
         if (entries_.emplace(each, Entry{.until = until, .is_awaited = true}).second) {
@@ -166,11 +188,21 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
     found->second.until = Time::max();
     found->second.used = env_.reactor.now();
     found->second.leaves = false;
-    const uint64_t version = found->second.version;
-    while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
+    co_await wait_until_written(found->second.version);
     // It left meanwhile.
     if (!entries_.contains(name)) co_return co_await add(container, holder);
     co_return Result<>();
+}
+
+Task<> PinHolders::wait_until_written(uint64_t version) {
+    while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
+}
+
+Task<> PinHolders::write_again(const object::Holder& holder) {
+    if (!keeps_list() || holder.session == 0) co_return;
+    const uint64_t version = ++version_;
+    changed_.wake_all();
+    co_await wait_until_written(version);
 }
 
 void PinHolders::leave(object::ContainerId container, const object::Holder& holder) {
@@ -273,13 +305,15 @@ Task<> PinHolders::write_out(PinHolders& self) {
             continue;
         }
         const uint64_t version = self.version_;
-        std::vector<HolderName> holders, ended;
+        std::vector<HolderName> holders, ended, alone;
         for (const auto& [name, entry] : self.entries_) {
             (entry.has_ended ? ended : holders).push_back(name);
+            if (!entry.has_ended && self.locks_.is_alone(name)) alone.push_back(name);
         }
         self.is_writing_ = true;
-        const Result<> done = co_await self.env_.blocking.run(
-            self.env_.reactor, [&] { return self.list_.write(encode_pin_list(holders, ended)); });
+        const Result<> done = co_await self.env_.blocking.run(self.env_.reactor, [&] {
+            return self.list_.write(encode_pin_list(holders, ended, alone));
+        });
         if (!done && !std::exchange(self.has_warned_, true)) {
             self.env_.log.warning(fmt::format(
                 "the list of clients that may have files open cannot be written: {}. The next "

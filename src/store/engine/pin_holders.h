@@ -5,6 +5,9 @@
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
 //     its session ends ──► written as ended, until it has pinned again
 //
+// One that has a container alone is listed so: after a start nobody else is admitted there for a
+// moment, and it can claim the container meanwhile.
+//
 // One that has ended may have lost locks to others, of which a restarted store knows nothing. After
 // a start it can claim none.
 //
@@ -42,10 +45,12 @@ namespace ros2s::engine {
 inline constexpr size_t pin_list_holders_max = 8192;
 
 [[nodiscard]] std::string encode_pin_list(const std::vector<object::HolderName>& holders,
-                                          const std::vector<object::HolderName>& ended = {});
+                                          const std::vector<object::HolderName>& ended = {},
+                                          const std::vector<object::HolderName>& alone = {});
 // All holders. Empty: it is not a list, or it is damaged.
 [[nodiscard]] std::optional<std::vector<object::HolderName>> decode_pin_list(
-    std::string_view text, std::vector<object::HolderName>* ended = nullptr);
+    std::string_view text, std::vector<object::HolderName>* ended = nullptr,
+    std::vector<object::HolderName>* alone = nullptr);
 
 class PinHolders {
   public:
@@ -61,6 +66,8 @@ class PinHolders {
     }
     // Errors: no_memory (too many holders; detail: the limit).
     Task<Result<>> add(object::ContainerId container, object::Holder holder);
+    // What the holder has alone has changed: returns when the list says so.
+    Task<> write_again(const object::Holder& holder);
     // The holder ends. It is removed as soon as it has no pins, unless it pins again.
     void leave(object::ContainerId container, const object::Holder& holder);
     // The holder has again what it had.
@@ -94,6 +101,8 @@ class PinHolders {
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);
     void drop_entry_of(const Uuid& owner);
+    // Until this version is written, or cannot be.
+    Task<> wait_until_written(uint64_t version);
     static Task<> prune_sometimes(PinHolders& self);
     static Task<> write_out(PinHolders& self);
 

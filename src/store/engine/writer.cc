@@ -417,7 +417,7 @@ Result<> Writer::stage(Update& update) {
     if (!state_.has_container(update.container)) return fail(Code::not_found);
     // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
     // object during writes under a pin.
-    ROS2S_TRY(locks_.admit(update.container, update.transaction.holder.client));
+    ROS2S_TRY(locks_.admit(update.container, update.transaction.holder.client, reactor_.now()));
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     ROS2S_TRY(leases_.admit(update.container, update.transaction));
     object::Amount& reserved = draft.record().reserved;

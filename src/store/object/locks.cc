@@ -97,8 +97,17 @@ Result<> LockTable::check(const LockRequest& request) {
     return is_whole && is_one ? Result<>() : fail(Code::invalid);
 }
 
-Result<> LockTable::admit(ContainerId container, const Uuid& client) {
+bool LockTable::is_alone(const HolderName& holder) const {
+    const auto found = objects_.find({holder.container, ObjectId{}});
+    return found != objects_.end() && std::ranges::any_of(found->second, [&](const Held& held) {
+               return held.lock.space == LockSpace::container && held.holder == holder &&
+                      !has_ended(held);
+           });
+}
+
+Result<> LockTable::admit(ContainerId container, const Uuid& client, Time now) {
     if (!has_container()) return {};
+    ROS2S_TRY(pins_.admit(container, client, now));
     const Key key{container, ObjectId{}};
     const auto found = objects_.find(key);
     if (found == objects_.end()) return {};
@@ -114,6 +123,7 @@ Result<> LockTable::admit(ContainerId container, const Uuid& client) {
 
 Result<> LockTable::pin_container(ContainerId container, const Holder& holder, const Lock& lock) {
     if (lock.space != LockSpace::container || lock.mode == LockMode::none) return {};
+    pins_.forget_alone(container);
     const auto pinned = pins_.add(container, ObjectId{}, holder);
     if (!pinned) replace({container, ObjectId{}}, holder, lock, {});
     return pinned;
@@ -140,12 +150,9 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
             ROS2S_TRY(pin_container(container, holder, request.lock));
             return std::nullopt;
         }
-        if (!pins_.may_claim(container, holder, now) && sharing_rules.refuse_late_claims) {
-            return fail(Code::stale);
-        }
-        if (is_of_container && pins_.changed_by_another(container, holder)) {
-            return fail(Code::stale);
-        }
+        const bool may_claim = is_of_container ? pins_.may_claim_alone(container, holder, now)
+                                               : pins_.may_claim(container, holder, now);
+        if (!may_claim && sharing_rules.refuse_late_claims) return fail(Code::stale);
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
                pins_.awaits_another(container, holder, now)) {
         counters_.held_off.add();

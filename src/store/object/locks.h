@@ -8,9 +8,8 @@
 //
 // A lock of a container is of another kind: nobody else uses the container while its session lives.
 // It is granted only if nobody else does. The holder pins the nil object with it, and makes that a
-// condition of its transactions: none takes effect after the lock is lost. If somebody has used the
-// container when the session was over, or changed it since the store was opened, it cannot be
-// claimed.
+// condition of its transactions: none takes effect after the lock is lost. It cannot be claimed if
+// somebody was admitted when its session was over. After a restart nobody is for a moment.
 //
 // An owner is a number that a holder (a mount) chose. Locks exist in memory only. The locks of a
 // session that ended exclude nobody. Its client may come back in another session and claim them for
@@ -54,10 +53,15 @@ class LockTable {
     // As ObjectStore::lock().
     [[nodiscard]] Result<std::optional<Lock>> lock(ContainerId container, const Holder& holder,
                                                    const LockRequest& request, Time now);
-    // Some container is locked. On every core.
-    [[nodiscard]] bool has_container() const { return containers_.value() > 0; }
-    // A client uses the container. Errors: busy (another one has it alone).
-    [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client);
+    // Some container is locked, or was before a restart. On every core.
+    [[nodiscard]] bool has_container() const {
+        return containers_.value() > 0 || pins_.awaits_alone();
+    }
+    // A client uses the container. Errors: busy (another one has it alone; detail: only for a
+    // moment after a restart).
+    [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client, Time now);
+    // The holder's session lives, and has the container alone.
+    [[nodiscard]] bool is_alone(const HolderName& holder) const;
     // Its locks can be claimed until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }

@@ -204,14 +204,14 @@ TEST(ContainerLock, OnlyItsHolderUsesTheContainer) {
     EXPECT_FALSE(judge_alone(pins, mount(1)));
     EXPECT_EQ(take_container(locks, mount(1)), Answer());
     EXPECT_TRUE(judge_alone(pins, mount(1)));
-    EXPECT_TRUE(locks.admit(here, mount(1).client));
-    EXPECT_EQ(locks.admit(here, mount(2).client), Result<>(fail(Code::busy)));
-    EXPECT_EQ(locks.admit(here, Uuid{}), Result<>(fail(Code::busy)))
+    EXPECT_TRUE(locks.admit(here, mount(1).client, start));
+    EXPECT_EQ(locks.admit(here, mount(2).client, start), Result<>(fail(Code::busy)));
+    EXPECT_EQ(locks.admit(here, Uuid{}, start), Result<>(fail(Code::busy)))
         << "who does not say who it is";
     EXPECT_TRUE(take_container(locks, mount(2))->has_value());
     EXPECT_EQ(ask_container(locks, mount(1), How::set, LockMode::none), Answer());
     EXPECT_FALSE(judge_alone(pins, mount(1)));
-    EXPECT_TRUE(locks.admit(here, mount(2).client));
+    EXPECT_TRUE(locks.admit(here, mount(2).client, start));
     EXPECT_FALSE(locks.has_container());
     EXPECT_EQ(pins.count(), 0U);
 }
@@ -237,7 +237,7 @@ TEST(ContainerLock, OfAnEndedSessionIsClaimedIfNobodyUsedTheContainer) {
         const Holder again{
             .client = mount(1).client, .session = first + 1, .owner = mount(1, first).owner};
         EXPECT_FALSE(judge_alone(pins, again)) << "it has not claimed it";
-        if (used) EXPECT_TRUE(locks.admit(here, mount(2).client));
+        if (used) EXPECT_TRUE(locks.admit(here, mount(2).client, start));
         EXPECT_EQ(take_container(locks, again, How::claim),
                   used ? Answer(fail(Code::stale)) : Answer());
         EXPECT_EQ(judge_alone(pins, again).has_value(), !used);
@@ -248,15 +248,20 @@ TEST(ContainerLock, OfAnEndedSessionIsClaimedIfNobodyUsedTheContainer) {
     EXPECT_EQ(locks.count(), 0U);
 }
 
-TEST(ContainerLock, OfBeforeTheStartIsClaimedIfNobodyChangedTheContainer) {
-    for (const uint8_t changer : {1, 2}) {
+TEST(ContainerLock, OfBeforeTheStartIsClaimedIfNobodyWasAdmitted) {
+    for (const auto asked_after : {1s, 6s}) {
         PinTable pins;
         LockTable locks(pins);
-        const HolderName awaited[] = {name_of(here, mount(1))};
-        pins.await(awaited, {}, start + 10s);
-        pins.take(here, {.holder = mount(changer)});
+        const HolderName awaited[] = {name_of(here, mount(1)), name_of(here, mount(2))};
+        pins.await(awaited, {}, start + 30s);
+        pins.await_alone({awaited, 1}, start + 5s);
+        EXPECT_EQ(take_container(locks, mount(2), How::claim), Answer(fail(Code::stale)));
+        const bool admitted = locks.admit(here, mount(2).client, start + asked_after).has_value();
+        EXPECT_EQ(admitted, asked_after == 6s);
+        EXPECT_TRUE(locks.admit(here, mount(1).client, start + asked_after));
         EXPECT_EQ(take_container(locks, mount(1), How::claim),
-                  changer == 1 ? Answer() : Answer(fail(Code::stale)));
+                  admitted ? Answer(fail(Code::stale)) : Answer());
+        EXPECT_EQ(locks.has_container(), !admitted);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "pins.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ros2s/base/check.h"
 
@@ -99,6 +100,39 @@ void PinTable::await(std::span<const HolderName> holders, std::span<const Holder
     for (const HolderName& holder : ended) awaited_[holder.container].ended.insert(holder);
 }
 
+void PinTable::await_alone(std::span<const HolderName> holders, Time until) {
+    alone_until_ = until;
+    for (const HolderName& holder : holders) {
+        Awaited& awaited = awaited_[holder.container];
+        if (awaited.ended.contains(holder) || awaited.alone) continue;
+        awaited.alone = holder;
+        alone_.add();
+    }
+}
+
+void PinTable::forget_alone(ContainerId container) {
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end() || !std::exchange(found->second.alone, std::nullopt)) return;
+    alone_.subtract();
+}
+
+Result<> PinTable::admit(ContainerId container, const Uuid& client, Time now) {
+    const auto found = awaits_alone() ? awaited_.find(container) : awaited_.end();
+    if (found == awaited_.end()) return {};
+    auto& alone = found->second.alone;
+    if (!alone || alone->client == client) return {};
+    constexpr uint64_t for_a_moment = 1;
+    if (now < alone_until_) return fail(Code::busy, for_a_moment);
+    forget_alone(container);
+    return {};
+}
+
+bool PinTable::may_claim_alone(ContainerId container, const Holder& holder, Time now) const {
+    const auto found = awaited_.find(container);
+    return found != awaited_.end() && found->second.alone == name_of(container, holder) &&
+           may_claim(container, holder, now);
+}
+
 bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
     const auto found = awaited_.find(container);
     if (found == awaited_.end()) return false;
@@ -142,16 +176,11 @@ bool PinTable::has_another(ContainerId container, const Holder& holder) {
     return false;
 }
 
-bool PinTable::changed_by_another(ContainerId container, const Holder& holder) const {
-    const auto found = awaited_.find(container);
-    if (found == awaited_.end()) return true;
-    const Awaited& awaited = found->second;
-    return awaited.has_changers ||
-           (awaited.changer && *awaited.changer != name_of(container, holder));
-}
-
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {
-    if (now >= awaited_until_) awaited_.clear();
+    if (now >= awaited_until_) {
+        awaited_.clear();
+        alone_.set(0);
+    }
     if (!awaits_another(container, holder, now)) return false;
     if (const auto found = awaited_.find(container); found != awaited_.end()) {
         found->second.is_wanted = true;
@@ -188,12 +217,6 @@ Result<> PinTable::judge(ContainerId container, const Transaction& transaction, 
 }
 
 void PinTable::take(ContainerId container, const Transaction& transaction) {
-    if (const auto found = awaited_.find(container); found != awaited_.end()) {
-        Awaited& awaited = found->second;
-        const HolderName name = name_of(container, transaction.holder);
-        if (!awaited.changer) awaited.changer = name;
-        if (*awaited.changer != name) awaited.has_changers = true;
-    }
     for (const Condition& condition : transaction.conditions) {
         if (condition.kind != Condition::Kind::pin) continue;
         ROS2S_CHECK(add(container, condition.object, transaction.holder));
