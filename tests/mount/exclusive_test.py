@@ -18,12 +18,11 @@ sys.path[:0] = [HERE, os.path.dirname(HERE)]
 import mounted_pool  # noqa: E402
 import runner  # noqa: E402
 from modelled_file import ModelledFile  # noqa: E402
-from mounted_pool import DIRECT, LOCAL, OFFLOAD, Pool, is_running, pattern, read, write  # noqa: E402
+from mounted_pool import DIRECT, LOCAL, OFFLOAD, SCHEMES, SERVED, Pool, is_running, pattern, read, write  # noqa: E402
 from posix_calls import fails  # noqa: E402
 from runner import wait_until  # noqa: E402
 
 test = runner.Tests()
-ALONE = LOCAL, DIRECT
 
 
 def deferred(scheme, **options):
@@ -32,7 +31,7 @@ def deferred(scheme, **options):
     return pool
 
 
-@test.each(*ALONE)
+@test.each(LOCAL, OFFLOAD)
 def posix_checks(scheme):
     with deferred(scheme, size="1GiB") as pool:
         pid = pool.mount("--exclusive")
@@ -72,7 +71,7 @@ class KeptFile(ModelledFile):
         os.fsync(self.files[through])
 
 
-@test.each(*ALONE)
+@test.each(*SCHEMES)
 def a_file_agrees_with_a_model(scheme):
     with deferred(scheme) as pool:
         pid = pool.mount("--exclusive")
@@ -89,7 +88,7 @@ def a_file_agrees_with_a_model(scheme):
         pool.unmount(pid)
 
 
-@test.each(*ALONE)
+@test.each(*SCHEMES)
 def what_was_synced_outlives_kills(scheme):
     with deferred(scheme) as pool:
         pid = pool.mount("--exclusive")
@@ -101,7 +100,8 @@ def what_was_synced_outlives_kills(scheme):
         os.write(file, pattern(5000, 2))  # nobody is promised this
         os.kill(pid, signal.SIGKILL)
         if pool.is_served:
-            os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
+            for program in ("ros2store-engine", "ros2store-dpu"):
+                os.kill(pool.daemon(program), signal.SIGKILL)
             pool.run(mounted_pool.CLI, "up", pool.directory)
         for call in (os.fsync, os.close):
             with contextlib.suppress(ConnectionError, OSError):
@@ -140,29 +140,29 @@ def uri(pool, scheme):
     return f"{scheme}:///pool/main?dir={pool.directory}"
 
 
-@test
-def nobody_else_opens_the_container():
-    with deferred(DIRECT) as pool:
+@test.each(*SERVED)
+def nobody_else_opens_the_container(scheme):
+    with deferred(scheme) as pool:
         os.mkdir(pool.second_mount_point)
         pid = pool.mount("--exclusive")
         write(pool.path("f"), b"content")
         holder = f":{pool.mount_point} (process {pid})"
-        for scheme in (DIRECT, OFFLOAD):
-            for options in ((), ("--no-cache",), *([("--exclusive",)] if scheme == DIRECT else [])):
-                said = refused(pool, mounted_pool.FUSE, *options, uri(pool, scheme), pool.second_mount_point)
-                assert holder in said and "unmount it there" in said, said
-            said = refused(pool, mounted_pool.CLI, "ls", uri(pool, scheme))
-            assert holder in said, said
+        mount = mounted_pool.FUSE, *(("--exclusive",) if scheme == OFFLOAD else ("--no-cache",))
+        other = DIRECT if scheme == OFFLOAD else OFFLOAD
+        for words in ((*mount, pool.uri, pool.second_mount_point), (mounted_pool.CLI, "ls", uri(pool, other))):
+            said = refused(pool, *words)
+            assert holder in said and "unmount it there" in said, said
         refused(pool, mounted_pool.CLI, "container", "check", uri(pool, DIRECT))
         write(pool.path("f"), b"more")
         pool.unmount(pid)
         assert pool.run(mounted_pool.CLI, "ls", uri(pool, OFFLOAD)).stdout == "f\n"
 
 
-@test.each(DIRECT, OFFLOAD)
+@test.each(*SERVED)
 def it_is_refused_while_others_have_the_container(scheme):
-    with deferred(DIRECT) as pool:
-        pool.run(mounted_pool.FUSE, uri(pool, scheme), pool.mount_point)
+    with deferred(scheme) as pool:
+        other = OFFLOAD if scheme == DIRECT else DIRECT
+        pool.run(mounted_pool.FUSE, uri(pool, other), pool.mount_point)
         write(pool.path("f"), b"content")
         os.mkdir(pool.second_mount_point)
         said = refused(pool, mounted_pool.FUSE, "--exclusive", pool.uri, pool.second_mount_point)
@@ -173,34 +173,49 @@ def it_is_refused_while_others_have_the_container(scheme):
         assert read(f"{pool.second_mount_point}/f") == b"content"
 
 
-@test
-def the_mount_keeps_the_container_when_the_engine_is_killed():
-    with deferred(DIRECT) as pool:
+@test.each(*SERVED)
+def the_mount_keeps_the_container_when_the_engine_is_killed(scheme):
+    with deferred(scheme) as pool:
         pid = pool.mount("--exclusive")
         file = os.open(pool.path("f"), os.O_RDWR | os.O_CREAT)
-        for turn in range(3):
+        for turn in range(2):
             for part in range(500):
                 os.pwrite(file, pattern(300, turn + part), part * 300)
             os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
             pool.run(mounted_pool.CLI, "up", pool.directory)
-            os.fsync(file)
-            os.pwrite(file, pattern(300, turn), 0)
-            os.fsync(file)
             assert "exclusive" in refused(pool, mounted_pool.CLI, "ls", uri(pool, DIRECT))
+            os.fsync(file)
         os.close(file)
         pool.unmount(pid)
         pid = pool.mount()
-        assert read(pool.path("f")) == b"".join(pattern(300, 2 + part) for part in range(500))
+        assert read(pool.path("f")) == b"".join(pattern(300, 1 + part) for part in range(500))
         pool.unmount(pid)
 
 
 @test
-def durable_containers_and_dpus_refuse_it():
-    with Pool(scheme=OFFLOAD) as pool:
-        said = refused(pool, mounted_pool.FUSE, "--exclusive", uri(pool, DIRECT), pool.mount_point)
-        assert "durable when it returns" in said, said
+def a_restart_of_its_dpu_ends_it_aloud():
+    with deferred(OFFLOAD) as pool:
+        pool.mount("--exclusive")
+        file = os.open(pool.path("f"), os.O_RDWR | os.O_CREAT)
+        os.write(file, b"synced")
+        os.fsync(file)
+        os.kill(pool.daemon("ros2store-dpu"), signal.SIGKILL)
+        pool.run(mounted_pool.CLI, "up", pool.directory)
+        second = pool.mount_second()
+        write(f"{second}/f", b"others")
+        os.pwrite(file, b"late", 0)
+        fails(errno.EIO, os.fsync, file)
+        fails(errno.EIO, write, pool.path("g"), b"late")
+        with contextlib.suppress(OSError):
+            os.close(file)
+        assert read(f"{second}/f") == b"others"
+
+
+@test.each(*SCHEMES)
+def durable_containers_refuse_it(scheme):
+    with Pool(scheme=scheme) as pool:
         said = refused(pool, mounted_pool.FUSE, "--exclusive", pool.uri, pool.mount_point)
-        assert "behind a DPU" in said, said
+        assert "durable when it returns" in said, said
 
 
 if __name__ == "__main__":

@@ -319,25 +319,27 @@ Task<Result<>> Deployment::offload(const Call& call, Uri uri, Report& report) {
                               "a URI of the engine (ros2s://)",
                               uri.pool);
     }
-    if (!options_.alone_as.empty()) {
-        co_return report.fail(Code::unsupported,
-                              "a container behind a DPU cannot be mounted with `exclusive`: leave "
-                              "that out");
-    }
     ROS2S_CO_TRY_ASSIGN(connection::ServerAccess dpu, server_access(uri, options_, report));
     ROS2S_CO_TRY_ASSIGN(
         auto* const host,
-        stack_.push("HostFiles",
-                    co_await connection::HostFiles::open(
-                        environment_.reactor,
-                        {.dpu = std::move(dpu),
-                         .container = uri.container,
-                         .how = {.read_only = options_.read_only, .durable = uri.is_durable},
-                         .takes_leases = options_.caches,
-                         .opening = call},
-                        report)));
+        stack_.push("HostFiles", co_await connection::HostFiles::open(
+                                     environment_.reactor,
+                                     {.dpu = std::move(dpu),
+                                      .container = uri.container,
+                                      .how = {.read_only = options_.read_only,
+                                              .durable = uri.is_durable,
+                                              .alone_as = options_.alone_as},
+                                      .takes_leases = options_.caches && options_.alone_as.empty(),
+                                      .opening = call},
+                                     report)));
     file_system_ = &host->file_system();
     path_ = host->path();
+    if (!options_.alone_as.empty() && host->squashes_root()) {
+        co_return report.fail(
+            Code::unsupported,
+            "the DPU takes root of this machine for nobody (root_squash), and the "
+            "kernel writes back as root: leave `exclusive` out");
+    }
     say_durability();
     use_leases(connection::user_of_process(), host->squashes_root());
     co_return Result<>{};
