@@ -129,6 +129,22 @@ def a_full_pool_is_told_by_close_or_fsync():
         pool.unmount(pid)
 
 
+@test
+def a_signal_loses_no_write():
+    with deferred(LOCAL) as pool:
+        pid = pool.mount("--exclusive")
+        file = os.open(pool.path("f"), os.O_RDWR | os.O_CREAT)
+        for part in range(0, 1000, 2):
+            os.pwrite(file, pattern(3000, part), part * 4096)
+        os.kill(pid, signal.SIGTERM)
+        pool.wait_for_end(pid)
+        fails(errno.ENOTCONN, os.close, file)
+        pid = pool.mount()
+        content = read(pool.path("f"))
+        assert all(content[part * 4096:][:3000] == pattern(3000, part) for part in range(0, 1000, 2))
+        pool.unmount(pid)
+
+
 def refused(pool, *words):
     """Returns what a program says that may not use the container."""
     done = subprocess.run([pool.programs.get(words[0], words[0]), *words[1:]], capture_output=True, text=True)

@@ -236,6 +236,13 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     auto lending = quotas_.lending.take(who, may_lend ? 1 : 0);
     const bool lends = may_lend && lending;
     if (may_lend && !lending) answers_.counters.refused.add();
+    if (!scope.alone_as.empty() && scope.read_only) {
+        co_return report.fail(
+            Code::denied,
+            "{}/{} cannot be mounted with `exclusive` by a mount that only reads: "
+            "leave that out",
+            pool, container);
+    }
     if (!scope.alone_as.empty() && !lends) {
         co_return report.fail(
             may_lend ? Code::busy : Code::unsupported,
