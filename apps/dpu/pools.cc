@@ -250,18 +250,17 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
                                                           object::ObjectStore& store,
                                                           const session::MountedContainer& which,
                                                           Report& report) {
-    co_return co_await fs::open_container(call, reactor_, store,
-                                          fmt::format("the pool '{}'", which.pool), which.container,
-                                          {.orphan_grace = orphan_grace,
-                                           .leaves_orphans = &leaves_orphans_,
-                                           .takes_leases = which.own != session::MountId{},
-                                           .defers = which.defers,
-                                           .change_logs = &change_logs_,
-                                           .listings = &listings_,
-                                           .unfinished = &unfinished_,
-                                           .layers = layers_.get(),
-                                           .log = log_},
-                                          report);
+    co_return co_await fs::open_container(
+        call, reactor_, store, fmt::format("the pool '{}'", which.pool), which.container,
+        {.orphan_grace = orphan_grace,
+         .leaves_orphans = &leaves_orphans_,
+         .takes_leases = which.own != session::MountId{} && which.alone_as.empty(),
+         .defers = which.defers,
+         .alone_as = which.alone_as,
+         .listings = &listings_,
+         .layers = layers_.get(),
+         .log = log_},
+        report);
 }
 
 void Pools::add_metrics(std::vector<exporter::Source>& sources) const {

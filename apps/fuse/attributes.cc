@@ -156,7 +156,9 @@ Task<> set_flags_task(Server& server, fuse_req_t request, fs::NodeId node, uint3
 // The kernel (5.13) turns the calls of programs into these, and requires CAP_LINUX_IMMUTABLE.
 void ioctl(fuse_req_t request, fuse_ino_t node, unsigned command, void*, fuse_file_info* file,
            unsigned, const void* given, size_t given_bytes, size_t) {
-    if (lend_by_ioctl(request, node_of(node), command, file, given, given_bytes)) return;
+    // Past a kernel that keeps writes, programs would see old bytes.
+    const bool lends = !server_of(request).writes_back();
+    if (lends && lend_by_ioctl(request, node_of(node), command, file, given, given_bytes)) return;
     switch (command) {
         case FS_IOC_GETFLAGS:
         case FS_IOC_FSGETXATTR: run(request, get_flags_task, node_of(node), command); return;

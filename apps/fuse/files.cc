@@ -26,7 +26,8 @@ constexpr int opened_to_execute = 0x20;
 // then says so.
 fs::OpenFlags to_flags(const Server& server, int flags) noexcept {
     const int access = flags & O_ACCMODE;
-    return {.read = access != O_WRONLY,
+    // A kernel that keeps writes reads the rest of a page that is written in part.
+    return {.read = access != O_WRONLY || server.writes_back(),
             .write = access != O_RDONLY,
             .append = appends(server, flags),
             .truncate = (flags & O_TRUNC) != 0,
@@ -63,7 +64,9 @@ void fill_opened(Server& server, const fs::Caller& user, fs::OpenFlags flags,
     if (!keeps) std::ignore = server.page_reads().take_leased(node);
     file.fh = opened.handle.value;
     file.keep_cache = keeps;
-    file.direct_io = !server.caches() && lease == 0;
+    // A page that is written back would not get to the end.
+    const bool must_append = server.writes_back() && server.is_append_only(opened.handle);
+    file.direct_io = must_append || (!server.caches() && lease == 0);
 }
 
 Task<Result<>> close(Server& server, fs::NodeId node, fuse_file_info file) {
@@ -363,8 +366,9 @@ Task<Result<uint64_t>> write_bytes(Server& server, fs::NodeId node, fuse_file_in
 Task<> write_task(Server& server, fuse_req_t request, fs::NodeId node, fuse_file_info file,
                   bool keeps_set_ids, ReceiveBuffer received, ConstBytes data, uint64_t offset) {
     auto written = co_await write_bytes(server, node, file, data, offset, keeps_set_ids);
-    // O_SYNC, O_DSYNC, and RWF_DSYNC of this write alone.
-    if (written && (file.flags & O_DSYNC) != 0 && server.file_system().is_deferred()) {
+    // O_SYNC, O_DSYNC, and RWF_DSYNC of this write alone. For pages the kernel requests it.
+    const bool is_synchronous = (file.flags & O_DSYNC) != 0 && file.writepage == 0;
+    if (written && is_synchronous && server.file_system().is_deferred()) {
         const Call call;
         const auto durable = co_await server.file_system().fsync(call, handle_of(file));
         if (!durable) written = fail(durable.error());
@@ -513,6 +517,8 @@ Task<> lseek_task(Server& server, fuse_req_t request, fs::NodeId node, fs::FileH
     }
 }
 void lseek(fuse_req_t request, fuse_ino_t node, off_t offset, int whence, fuse_file_info* file) {
+    // The file system does not know the writes that the kernel keeps. The kernel finds no holes.
+    if (server_of(request).writes_back()) return void(fuse_reply_err(request, ENOSYS));
     run(request, lseek_task, node_of(node), handle_of(*file), static_cast<uint64_t>(offset),
         whence == SEEK_DATA ? fs::SeekFor::data : fs::SeekFor::hole);
 }

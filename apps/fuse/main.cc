@@ -4,6 +4,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -53,10 +55,19 @@ Task<> serve_then_stop_watching(Server& server, SignalWatch& watch, StopSource& 
 
 // Servers may have other clients, whose changes the kernel's caches would hide. So would they hide
 // what the engine removes from a cache, which is no Dfs.
-Sharing sharing_of(const api::Uri& uri, const fs::FileSystem& files) {
-    const bool is_alone = uri.transport == api::Uri::Transport::local &&
-                          dynamic_cast<const fs::Dfs*>(&files) != nullptr;
-    return is_alone ? Sharing::exclusive : Sharing::shared;
+Sharing sharing_of(const Options& options, const fs::FileSystem& files) {
+    const bool is_embedded = options.uri.transport == api::Uri::Transport::local &&
+                             dynamic_cast<const fs::Dfs*>(&files) != nullptr;
+    return options.exclusive || is_embedded ? Sharing::exclusive : Sharing::shared;
+}
+
+// By which others learn who has the container alone.
+std::string name_of(const std::string& mount_point) {
+    std::array<char, HOST_NAME_MAX + 1> host{};
+    if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '?';
+    const std::string name =
+        fmt::format("{}:{} (process {})", host.data(), mount_point, ::getpid());
+    return name.substr(0, object::lock_holder_bytes_max);
 }
 
 std::function<std::string()> status_source(api::Deployment& deployment) {
@@ -100,8 +111,9 @@ Task<Result<>> serve(const Options& options, const std::string& mount_point,
                   {.mount_point = mount_point,
                    .source = options.uri.to_string(),
                    .device = root_mount != nullptr ? root_mount->take_device() : -1,
-                   .sharing = sharing_of(options.uri, deployment.file_system()),
+                   .sharing = sharing_of(options, deployment.file_system()),
                    .caching = options.caching,
+                   .writeback = options.exclusive,
                    .read_only = options.read_only || is_fixed,
                    .allow_other = options.allow_other,
                    .no_exec = options.no_exec,
@@ -181,6 +193,7 @@ Task<Result<>> open_and_serve(const Options& options, const std::string& mount_p
     how.through_owner = false;
     how.read_only = options.read_only;
     how.caches = options.caching;
+    if (options.exclusive) how.alone_as = name_of(mount_point);
     how.embedded = {.program = "ros2store-fuse",
                     .mount_point = mount_point,
                     .container = options.uri.container};

@@ -25,11 +25,12 @@ Result<std::string> refuse(std::string_view option, Report& report) {
                            "Use noatime, or leave it out",
                            option);
     }
-    return report.fail(Code::invalid,
-                       "the mount option '{}' is not supported. Supported are ro, allow_other, "
-                       "no_cache, noexec, sync, dirsync and durability=durable. Accepted without "
-                       "effect are {}, user=, comment=, x-* and X-*",
-                       option, fmt::join(without_effect, ", "));
+    return report.fail(
+        Code::invalid,
+        "the mount option '{}' is not supported. Supported are ro, allow_other, "
+        "no_cache, noexec, exclusive, sync, dirsync and durability=durable. Accepted without "
+        "effect are {}, user=, comment=, x-* and X-*",
+        option, fmt::join(without_effect, ", "));
 }
 
 // Empty: it has no effect here.
@@ -38,6 +39,7 @@ Result<std::string> argument_for(std::string_view option, Report& report) {
     if (option == "allow_other") return "--allow-other";
     if (option == "no_cache") return "--no-cache";
     if (option == "noexec") return "--no-exec";
+    if (option == "exclusive") return "--exclusive";
     if (option == "sync" || option == "dirsync") return "--durability=durable";
     if (option.starts_with("durability=")) return "--" + std::string(option);
     const bool is_for_others = option.empty() || option.starts_with("x-") ||

@@ -32,6 +32,8 @@ TEST(MountHelper, ProgramIsKnownByItsName) {
 TEST(MountHelper, OptionsAreTranslated) {
     EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "ro,allow_other,no_cache"}),
                 ElementsAre("m", "uri", "/mnt", "--read-only", "--allow-other", "--no-cache"));
+    EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", "exclusive"}),
+                ElementsAre("m", "uri", "/mnt", "--exclusive"));
     for (const char* option : {"sync", "dirsync", "durability=durable"}) {
         EXPECT_THAT(translated({"m", "uri", "/mnt", "-o", option}),
                     ElementsAre("m", "uri", "/mnt", "--durability=durable"));

@@ -31,6 +31,10 @@ CACHING
   system every time. Writes, and files that are open for writing, bypass the page cache. A mapping of such a
   file shows what it held when its pages were first touched; a shared mapping needs Linux 6.6.
 
+  With --exclusive the kernel also keeps writes, and writes them back at fsync, close and after a while:
+  a kill of this process loses those. Errors of writing, as ENOSPC, are then reported by fsync and close.
+  Nobody else can open the container meanwhile.
+
 LOCKS
   flock(2) and fcntl(2) locks hold among all programs that use the mount; with daemons of ros2store also
   among all mounts of the container. In a Ceph cluster they fail with ENOLCK.
@@ -68,6 +72,10 @@ std::optional<Options> parse_options(int count, char** arguments, int& exit_stat
     app.add_flag("--no-exec", options.no_exec, "refuse to execute files of the mount");
     bool no_cache = false;
     app.add_flag("--no-cache", no_cache, "disable the kernel's caches");
+    app.add_flag("--exclusive", options.exclusive,
+                 "have the container alone, and let the kernel keep writes until close or fsync; "
+                 "the container has durability=fsync")
+        ->excludes("--no-cache");
     std::string durability;
     app.add_option("--durability", durability,
                    "durable: each change is durable when it returns, also if the container has "

@@ -15,6 +15,7 @@ struct Options {
     bool read_only = false;
     bool no_exec = false;
     bool caching = true;
+    bool exclusive = false;  // nobody else has the container open
     bool print_pid = false;
 };
 

@@ -202,8 +202,8 @@ void Server::connected(fuse_conn_info& connection) noexcept {
     connection.max_readahead = transfer_bytes_max;
     connection.max_background = static_cast<unsigned>(options_.requests_max);
     connection.congestion_threshold = connection.max_background * 3 / 4;
-    // An acknowledged write is durable, so the kernel must not acknowledge writes itself.
-    want(FUSE_CAP_WRITEBACK_CACHE, false);
+    // Otherwise an acknowledged write is durable, so the kernel must not acknowledge writes itself.
+    want(FUSE_CAP_WRITEBACK_CACHE, writes_back());
     want(FUSE_CAP_SPLICE_READ, false);
     want(FUSE_CAP_SPLICE_WRITE, false);
     want(FUSE_CAP_SPLICE_MOVE, false);

@@ -61,6 +61,9 @@ struct ServerOptions {
     int device = -1;          // of /dev/fuse, if it is mounted already (RootMount); the server's
     Sharing sharing = Sharing::shared;
     bool caching = true;  // false: the kernel keeps nothing
+    // The kernel keeps writes, too, until close or fsync. Only with Sharing::exclusive and
+    // `caching`. It then has the size and the times of each file that it knows.
+    bool writeback = false;
     bool read_only = false;
     bool allow_other = false;
     bool no_exec = false;
@@ -144,6 +147,8 @@ class Server {
     [[nodiscard]] bool caches() const noexcept {
         return options_.sharing == Sharing::exclusive && options_.caching;
     }
+    // The kernel may keep writes.
+    [[nodiscard]] bool writes_back() const noexcept { return options_.writeback; }
     [[nodiscard]] KernelCaches& kernel_caches() noexcept { return kernel_caches_; }
     // Threads that make the kernel drop pages or names, and those that wait for their turn. The
     // kernel may wait there for replies of this process.

@@ -54,6 +54,10 @@ struct DfsOptions {
     // durable when it returns. Only for a mount whose users are one client: they see each other's
     // changes before they are durable.
     bool defers = false;
+    // Not empty: the mount has the container alone, and others are told by this name who has it.
+    // Its users may then keep what they read, and changes. Errors of the mount also: busy (others
+    // have it open), unsupported (its changes are not deferred, or the store has no locks).
+    std::string alone_as{};
     // For the logs of deferred changes. Null: the mount's own.
     ChangeLogMemory* change_logs = nullptr;
     // For the names that open directories keep. Null: the mount's own.

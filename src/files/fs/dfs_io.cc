@@ -86,6 +86,8 @@ Task<Result<uint64_t>> DfsMount::pread(const Call& call, FileHandle handle, Wind
     if (!file) co_return fail(Code::stale);
     if (file->is_directory) co_return fail(Code::is_directory);
     if (!file->flags.read) co_return fail(Code::denied);
+    if (is_container_lost_) [[unlikely]]
+        co_return fail(Code::io);
     if (offset > file_bytes_max) co_return fail(Code::invalid);
     into.length = std::min(into.length, file_bytes_max - offset);
     uint32_t* crc = nullptr;
@@ -127,7 +129,7 @@ std::optional<LocatedRead> DfsMount::locate(FileHandle handle, uint64_t offset, 
     if (file == nullptr || file->is_directory || !file->flags.read) return std::nullopt;
     if (length > file->known_end || offset > file->known_end - length) return std::nullopt;
     const bool is_whole = length > 0 && within_chunk(offset, length) == length;
-    if (!is_whole || file->node.era != store_.pins_era()) return std::nullopt;
+    if (!is_whole || is_container_lost_ || file->node.era != store_.pins_era()) return std::nullopt;
     if (!store_.features().checksums) return std::nullopt;
     item = data_item(file->node.node, {.length = length}, offset);
     item.forwarded = true;

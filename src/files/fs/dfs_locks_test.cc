@@ -15,8 +15,8 @@ using object::LockMode;
 using Answer = Result<std::optional<Lock>>;
 
 constexpr Duration answer_after = std::chrono::milliseconds(10);
-constexpr Lock exclusive{.mode = LockMode::exclusive, .owner = 1};
-constexpr Lock none{.owner = 1};
+const Lock exclusive{.mode = LockMode::exclusive, .owner = 1};
+const Lock none{.owner = 1};
 
 class SlowStore final : public object::ForwardingStore {
   public:

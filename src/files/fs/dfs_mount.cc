@@ -106,7 +106,11 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
     ROS2S_CO_TRY(check_features(store, report));
     Superblock fetched;
     FetchItem item = record_item(object_of(root_node), record_dkey(), superblock_akey(), fetched);
-    const auto done = co_await store.fetch(call, container, {&item, 1});
+    const auto done = co_await DfsMount::fetch_when_free(call, store, container, reactor, item);
+    if (!done && done.error().code == Code::busy) {
+        co_return report.fail(done.error(), "{}",
+                              co_await DfsMount::who_has(call, store, container, options.shown));
+    }
     if (!done) co_return report.fail(done.error(), "the container cannot be read");
     const Result<Superblock> superblock = record_of(item, fetched);
     if (!superblock) {
@@ -152,6 +156,10 @@ Task<Result<std::unique_ptr<Dfs>>> Dfs::mount(const Call& call, object::ObjectSt
             chunk);
     }
     auto mounted = std::make_unique<DfsMount>(store, container, reactor, options, *superblock);
+    if (const auto taken = co_await mounted->take_container(call, report); !taken) {
+        co_await mounted->close_all();
+        co_return fail(taken.error());
+    }
     if (const auto reaped = co_await mounted->begin(call); !reaped) {
         // A pool that takes no writes is mounted all the same: reading must work.
         if (reaped.error().code != Code::read_only) {
@@ -223,14 +231,16 @@ Task<> DfsMount::close_all() {
     if (is_holder_ && (takes_leases() || store_.pins_era() != 0) && !leaves_orphans()) {
         co_await leave_store();
     }
-    if (!options_.reaps || spares_all()) co_return;
+    if (!options_.reaps || spares_all()) co_return co_await release_container();
     // Orphans of other mounts stay as long as readers of their names may need them.
     std::erase_if(orphans_, [](const auto& each) { return each.second.is_listed; });
     (void)co_await reap_until({.deadline = unpin_until_}, Time::max());
+    co_await release_container();
 }
 
 Task<Result<Commit>> DfsMount::commit(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
+    if (is_alone()) co_return co_await commit_alone(call, slot);
     const auto done = co_await store_.update(call, container_, slot.transaction());
     if (!done) [[unlikely]]
         co_return co_await failed(call, slot, done);
@@ -256,6 +266,8 @@ Task<Result<Commit>> DfsMount::failed(const Call& call, OperationSlots::HeldSlot
 
 Task<Result<Commit>> DfsMount::commit_reaped(const Call& call, OperationSlots::HeldSlot& slot) {
     if (stopped_) co_return fail(Code::name_taken);
+    if (is_container_lost_) co_return fail(Code::io);
+    if (is_alone()) slot.require(container_is_locked());
     const auto first = co_await store_.update(call, container_, slot.transaction());
     co_return committed(slot, co_await object::await_leases(store_, reactor_, call, container_,
                                                             slot.transaction(), first));

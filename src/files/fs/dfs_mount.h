@@ -3,7 +3,7 @@
 // dfs_xattrs.cc, dfs_files.cc (open, close), dfs_pins.cc (lifetime of nodes), dfs_locks.cc,
 // dfs_leases.cc (what may be kept),
 // dfs_orphans.cc (nodes without a name), dfs_check.cc, dfs_io.cc, dfs_read_many.cc, dfs_many.cc,
-// dfs_exactly_once.cc (repeated calls).
+// dfs_exactly_once.cc (repeated calls), dfs_alone.cc (mounts that have the container alone).
 //
 // An operation on names reads the records that it depends on, and builds one transaction on the
 // condition that they have not changed. If a condition fails, it tries again. Conditions are added
@@ -62,6 +62,16 @@ class DfsMount final : public Dfs {
     void visit_metrics(const MetricVisitor& visit) const override;
     // Starts the background work of a mount. Errors: of reaping.
     Task<Result<>> begin(const Call& call);
+    // As ObjectStore::fetch(). A mount that had the container alone and was killed has it until the
+    // store knows that: waits for a moment. Errors also: busy (another one has it).
+    static Task<Result<>> fetch_when_free(const Call& call, object::ObjectStore& store,
+                                          object::ContainerId container, Reactor& reactor,
+                                          FetchItem& item);
+    // A sentence with the name of the mount that has the container alone. `shown`: the container.
+    static Task<std::string> who_has(const Call& call, object::ObjectStore& store,
+                                     object::ContainerId container, std::string shown);
+    // DfsOptions::alone_as. Before begin().
+    Task<Result<>> take_container(const Call& call, Report& report);
 
     Task<Result<Attributes>> lookup(const Call&, NodeId parent, std::string_view name) override;
     Task<Result<Attributes>> mkdir(const Call&, NodeId parent, std::string_view name, mode_t mode,
@@ -288,6 +298,7 @@ class DfsMount final : public Dfs {
     [[nodiscard]] bool wants_update_leases(const Call& call) const {
         return call.leases != nullptr && takes_leases() && store_.features().update_leases;
     }
+    static Task<Result<>> refuse(Code code) { co_return fail(code); }
     [[gnu::noinline]] Task<Result<>> fetch_leased(const Call& call, RecordChain& chain);
     // It came with a reply to a request that was sent in the era. 0: none did.
     void take_lease(const Call& call, uint64_t era, const Leased& lease);
@@ -299,6 +310,17 @@ class DfsMount final : public Dfs {
     // Tells the store that this holder ends.
     Task<> leave_store();
     static Task<> listen(DfsMount& self);
+
+    // ---- dfs_alone.cc
+    [[nodiscard]] bool is_alone() const { return !options_.alone_as.empty(); }
+    Task<Result<std::optional<object::Lock>>> ask_container(const Call& call, object::LockMode mode,
+                                                            object::LockRequest::How how);
+    // On the condition that the container is still locked. Errors also: io (it was lost).
+    [[gnu::noinline]] Task<Result<Commit>> commit_alone(const Call& call,
+                                                        OperationSlots::HeldSlot& slot);
+    // In a new era. Errors: io (another one may have used it meanwhile; for ever).
+    Task<Result<>> claim_container(const Call& call);
+    Task<> release_container();
 
     // ---- dfs_locks.cc
     using LockResult = Result<std::optional<object::Lock>>;
@@ -392,6 +414,7 @@ class DfsMount final : public Dfs {
     Task<Result<InodeAndContents>> fetch_known(const Call& call, NodeId node);
     // With leases, if the caller keeps what is returned.
     Task<Result<>> fetch(const Call& call, RecordChain& chain) {
+        if (is_container_lost_) return refuse(Code::io);
         if (call.leases != nullptr && takes_leases()) return fetch_leased(call, chain);
         return store_.fetch_chain(call, container_, holder_, chain.items(), chain.links());
     }
@@ -546,6 +569,8 @@ class DfsMount final : public Dfs {
     uint64_t spared_upto_ = 0;  // till then orphans up to this epoch are not removed
     // Another client's request was done under a name of this mount: no more updates.
     bool stopped_ = false;
+    bool is_container_locked_ = false, is_container_lost_ = false;
+    Semaphore claims_container_{reactor_, 1};
     const object::Holder holder_;
     bool is_holder_ = false;  // the store knows it
     LeaseSet leases_;
@@ -634,6 +659,10 @@ template <class Record>
 }
 [[nodiscard]] inline Condition pinned(NodeId node) {
     return {.kind = Condition::Kind::pinned, .object = object_of(node)};
+}
+// By the holder (LockSpace::container).
+[[nodiscard]] inline Condition container_is_locked() {
+    return {.kind = Condition::Kind::pinned, .object = ObjectId{}};
 }
 [[nodiscard]] inline Condition unpinned(NodeId node) {
     return {.kind = Condition::Kind::unpinned, .object = object_of(node)};

@@ -103,6 +103,7 @@ Task<> DfsMount::hold_again(DfsMount& self) {
         }
         if (now == era) continue;
         era = now;
+        if (self.is_alone()) (void)co_await self.claim_container(call);
         for (const NodeId node : self.nodes_.all()) {
             const NodeState* const known = self.nodes_.find(node);
             // One that is open without a pin had a lease.

@@ -17,7 +17,7 @@ using Granted = std::vector<int>;
 class LockWaiting : public testing::Test {
   protected:
     static constexpr NodeId node{5}, other{6};
-    static constexpr object::Lock in_the_way{.owner = 9};
+    static inline const object::Lock in_the_way{.owner = 9};
 
     Task<Result<std::optional<object::Lock>>> ask() {
         ++asked_;

@@ -57,6 +57,7 @@ struct DeploymentOptions {
     std::string pool_process;
     bool read_only = false;  // nothing is changed; a DPU enforces it
     bool caches = true;      // names and attributes are kept under leases
+    std::string alone_as;    // fs::DfsOptions
     // Empty RADOS pools are made a pool of ros2store. Otherwise they are not_found.
     bool formats = false;
 };

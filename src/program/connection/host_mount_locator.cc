@@ -30,7 +30,7 @@ HostMountLocator::HostMountLocator(Reactor& reactor, control::SessionClient& con
       tickets_(tickets),
       pool_(std::move(pool)),
       container_(std::move(container)),
-      how_(how),
+      how_(std::move(how)),
       keeping_(reactor, 2),
       reopening_(reactor, 1) {}
 
@@ -80,6 +80,12 @@ Task<Result<>> HostMountLocator::mount_in(const Call& call, session::SessionId s
     ROS2S_CO_TRY(co_await delegate(call, report));
     ROS2S_CO_TRY_ASSIGN(auto mounted, co_await control_.mount(tickets_.bounded(call), session,
                                                               container_, how_, report));
+    if (!how_.alone_as.empty() && !mounted.is_alone) {
+        (void)co_await control_.unmount(tickets_.bounded(call), session, mounted.id, report);
+        co_return report.fail(Code::unsupported,
+                              "the DPU is of an older release, which does not know `exclusive`: "
+                              "leave that out");
+    }
     place_ = {.session = session, .mount = mounted.id};
     storage_ = std::move(mounted.storage);
     lends_leases_ = mounted.lends_leases;
@@ -118,6 +124,11 @@ Task<> HostMountLocator::keep(HostMountLocator& self) {
             co_await self.tickets_.opened();
             continue;
         }
+        // Others may have used the container meanwhile.
+        if (!self.how_.alone_as.empty()) {
+            self.failure_ = Error{.code = Code::io};
+            co_return;
+        }
         Report report;
         const auto mounted = co_await self.mount_in(self.call_, *session, report);
         const bool is_refused = !mounted && is_final(mounted.error().code);
@@ -154,6 +165,7 @@ Task<Result<>> HostMountLocator::moved(const Call& call, session::MountLocation 
     }
     if (place_ != from) co_return Result<>{};
     if (tickets_.is_refused()) co_return fail(Code::denied);
+    if (failure_ && failure_->code == Code::io) co_return fail(Code::io);
     // A container that was destroyed: what the request names does not exist, either.
     if (failure_) co_return fail(failure_->code == Code::denied ? Code::denied : Code::stale);
     ROS2S_CO_TRY(call.check(reactor_));

@@ -20,7 +20,7 @@ namespace {
 constexpr Duration served_pin_grace = std::chrono::seconds(30);
 
 // A list of 8,192 holders has less.
-constexpr size_t pin_list_bytes_max = size_t{2} << 20;
+constexpr size_t pin_list_bytes_max = size_t{4} << 20;
 
 engine::EngineOptions::PinList pin_list_in(const std::string& directory) {
     const std::string path = in(directory, served_name);

@@ -173,13 +173,15 @@ Task<Result<MountedAt>> ControlClient::mount(const Call& call, session::SessionI
     request.set_container(std::move(container));
     request.set_read_only(how.read_only);
     request.set_durable(how.durable);
+    request.set_alone_as(how.alone_as);
     ROS2S_CO_TRY_ASSIGN(const auto reply,
                         co_await ask<v1::MountReply>(*parts_, call, std::move(request), report));
     co_return MountedAt{.id = {reply.mount()},
                         .storage = reply.storage(),
                         .lends_leases = reply.lends_leases(),
                         .squashes_root = reply.squashes_root(),
-                        .is_deferred = reply.is_deferred()};
+                        .is_deferred = reply.is_deferred(),
+                        .is_alone = reply.is_alone()};
 }
 
 Task<Result<>> ControlClient::unmount(const Call& call, session::SessionId id,

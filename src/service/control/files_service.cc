@@ -122,6 +122,7 @@ Result<> answer(const Result<fs::Opened>& opened, v1::OpenFileReply& reply) {
 Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& request,
                                    v1::MountReply& reply) {
     ROS2S_CO_TRY(check_label("container", request.container(), served.report));
+    if (request.alone_as().size() > object::lock_holder_bytes_max) co_return fail(Code::invalid);
     ROS2S_CO_TRY(co_await state_.wait_for_rights(served, session::SessionId{request.session()}));
     ROS2S_CO_TRY_ASSIGN(const auto session, state_.session(served, request.session()));
     const std::string& pool = session->request.pool;
@@ -141,7 +142,8 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
                               .users = std::move(principal.users),
                               .subtrees = std::move(decision.subtrees),
                               .wants_leases = session->request.purpose == session::Purpose::link,
-                              .durable = request.durable()};
+                              .durable = request.durable(),
+                              .alone_as = request.alone_as()};
     const std::string directories = session::directories_of(scope.subtrees);
     const bool squashes_root = scope.users.root_squash;
     ROS2S_CO_TRY_ASSIGN(const auto mounted, co_await state_.parts.mounts->mount(
@@ -157,6 +159,7 @@ Task<Result<>> MountService::mount(Served& served, const v1::MountRequest& reque
     reply.set_mount(mounted.value);
     reply.set_storage(state_.parts.mounts->storage(pool, request.container()));
     reply.set_squashes_root(squashes_root);
+    reply.set_is_alone(!request.alone_as().empty());
     reply.set_is_deferred(state_.parts.mounts->defers(session->id, mounted));
     reply.set_lends_leases(state_.parts.mounts->lends(session->id, mounted));
     co_return Result<>{};

@@ -237,8 +237,17 @@ Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId contain
         ROS2S_CO_TRY(
             co_await at_home(cores, pool_->awaited, &AwaitedClients::wait, call, container));
     }
-    Result<T> done = co_await std::move(request);
     const bool is_own = call.client == nullptr;
+    if (!is_own && pool_->locks.has_container()) {
+        const auto admit = [](object::LockTable& locks, object::ContainerId container, Uuid client,
+                              Reactor& reactor) -> Task<Result<>> {
+            co_return locks.admit(container, client, reactor.now());
+        };
+        ROS2S_CO_TRY(
+            co_await at(cores.home(), here,
+                        admit(pool_->locks, container, call.client->id, cores.home().env.reactor)));
+    }
+    Result<T> done = co_await std::move(request);
     if (is_own || !committer.volatile_objects().any() || !rules.show_durable_only) co_return done;
     const auto wait = [](Committer& committer, const Call& call, object::ContainerId container,
                          const Objects&... objects) -> Task<Result<>> {
@@ -353,7 +362,9 @@ Task<Result<std::optional<object::Lock>>> EngineStore::lock(const Call& call,
                                                             const object::LockRequest& request) {
     auto locked =
         at_home(pool_->base->cores, pool_->reader, &Reader::lock, call, container, holder, request);
-    if (is_shown(call)) return locked;
+    // Who asks for the container learns here who has it.
+    const bool is_of_container = request.lock.space == object::LockSpace::container;
+    if (is_shown(call) || is_of_container) return locked;
     return shown(call, container, std::move(locked), request.object);
 }
 Task<Result<uint64_t>> EngineStore::sync(const Call& call, object::ContainerId container,

@@ -142,9 +142,10 @@ class EngineStore final : public object::ObjectStore {
     explicit EngineStore(std::unique_ptr<OpenPool> pool);
     // True: it waits for nothing that shown() waits for.
     [[nodiscard]] bool is_shown(const Call& call) const;
-    // Waits before the request until others have repeated what is lost, and after it until what
-    // they have changed there is durable. Errors also: expired (the client knows another
-    // incarnation; detail: this one).
+    // A request of a client that may use the container. Waits before it until others have repeated
+    // what is lost, and after it until what they have changed there is durable. Errors also:
+    // expired (the client knows another incarnation; detail: this one), busy (another client has
+    // the container alone).
     template <class T, class... Objects>
     Task<Result<T>> shown(const Call& call, object::ContainerId container, Task<Result<T>> request,
                           Objects... objects);

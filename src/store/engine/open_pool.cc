@@ -18,8 +18,8 @@ EngineStore::OpenPool::OpenPool(std::unique_ptr<RecoveredPool> pool, Recovered w
       reader(base->cores, base->state, base->publisher, pins, locks, leases, holders),
       lister(base->cores, base->state),
       caches(base->cores, base->state, reader, lister, base->options.caches_share()),
-      writer(base->cores, base->state, committer, checkpointer, pins, leases, holders, awaited,
-             caches, base->options.staging_share()),
+      writer(base->cores, base->state, committer, checkpointer, pins, locks, leases, holders,
+             awaited, caches, base->options.staging_share()),
       containers(base->cores, base->state, committer, checkpointer, base->journal, leases),
       cleaner(base->cores, base->state, base->publisher, committer, checkpointer, base->journal,
               base->options) {

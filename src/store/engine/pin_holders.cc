@@ -14,8 +14,8 @@ namespace {
 constexpr std::string_view first_lines[] = {"ros2store pins 1\n", "ros2store pins 2\n",
                                             "ros2store pins 3\n"};
 constexpr size_t first_line_characters = first_lines[0].size();
-constexpr std::string_view deferring_line = "deferring\n";
-constexpr std::string_view ended_line = "ended\n";
+constexpr std::string_view deferring_line = "deferring\n", ended_line = "ended\n",
+                           alone_line = "alone\n";
 constexpr size_t uuid_characters = 36;
 constexpr size_t line_characters = 3 * (uuid_characters + 1);
 
@@ -57,15 +57,18 @@ std::optional<std::string_view> take_part(std::string_view& lines, std::string_v
 
 // In the oldest version that has room for it.
 std::string encode_pin_list(const PinList& list) {
-    const size_t version = !list.deferring.empty() ? 2 : !list.ended.empty() ? 1 : 0;
+    const bool is_plain = list.deferring.empty() && list.alone.empty();
+    const size_t version = !is_plain ? 2 : !list.ended.empty() ? 1 : 0;
     std::string text(first_lines[version]);
     text.reserve(text.size() + line_characters * (list.holders.size() + list.deferring.size() +
-                                                  list.ended.size() + 1));
+                                                  list.ended.size() + list.alone.size() + 1));
     add_lines(text, list.holders);
     if (version == 2) text += deferring_line;
     add_lines(text, list.deferring);
     if (version >= 1) text += ended_line;
     add_lines(text, list.ended);
+    if (version == 2) text += alone_line;
+    add_lines(text, list.alone);
     return text + last_line(text);
 }
 
@@ -78,25 +81,29 @@ std::optional<PinList> decode_pin_list(std::string_view text) {
     std::string_view lines = text.substr(0, text.size() - end);
     if (text.substr(lines.size()) != last_line(lines)) return {};
     lines.remove_prefix(first_line_characters);
-    if (lines.size() / line_characters > 2 * pin_list_holders_max) return {};
+    if (lines.size() / line_characters > 3 * pin_list_holders_max) return {};
     PinList list;
-    if (version == 2) {
-        const auto part = take_part(lines, deferring_line);
-        if (!part || !read_lines(*part, list.holders)) return {};
-    }
-    if (version >= 1) {
-        const auto part = take_part(lines, ended_line);
-        if (!part || !read_lines(*part, version == 2 ? list.deferring : list.holders)) return {};
-    }
-    if (!read_lines(lines, version >= 1 ? list.ended : list.holders)) return {};
+    std::vector<HolderName>* part = &list.holders;
+    const auto read_upto = [&](std::string_view border, std::vector<HolderName>& next) {
+        const auto before = take_part(lines, border);
+        return before && read_lines(*before, *std::exchange(part, &next));
+    };
+    if (version == 2 && !read_upto(deferring_line, list.deferring)) return {};
+    if (version >= 1 && !read_upto(ended_line, list.ended)) return {};
+    if (version == 2 && !read_upto(alone_line, list.alone)) return {};
+    if (!read_lines(lines, *part)) return {};
     const size_t holders = list.holders.size() + list.ended.size();
-    if (std::max(holders, list.deferring.size()) > pin_list_holders_max) return {};
+    if (std::max({holders, list.deferring.size(), list.alone.size()}) > pin_list_holders_max) {
+        return {};
+    }
     return list;
 }
 
 namespace {
 
 constexpr Duration pruned_every = std::chrono::seconds(1);
+// How long a holder that had a container alone keeps others out after a start.
+constexpr Duration alone_awaited = std::chrono::seconds(5);
 // Before others are no longer refused: longer than it takes to prune and to write the list.
 constexpr Duration given_up_before = 2 * pruned_every;
 // Longer than any request: a holder does not disappear between add() and its pin.
@@ -141,6 +148,7 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
     awaited.await(list->deferring);
     list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
     pins.await(list->holders, list->ended, until);
+    pins.await_alone(list->alone, env.reactor.now() + alone_awaited);
     awaited_until_ = until;
 }
 
@@ -201,11 +209,21 @@ Task<Result<>> PinHolders::add(object::ContainerId container, object::Holder hol
     found->second.until = Time::max();
     found->second.used = env_.reactor.now();
     found->second.leaves = false;
-    const uint64_t version = found->second.version;
-    while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
+    co_await wait_until_written(found->second.version);
     // It left meanwhile.
     if (!entries_.contains(name)) co_return co_await add(container, holder, use);
     co_return Result<>();
+}
+
+Task<> PinHolders::wait_until_written(uint64_t version) {
+    while (written_ < version && (is_writing_ || !awaits_all_)) co_await wrote_;
+}
+
+Task<> PinHolders::write_again(const object::Holder& holder) {
+    if (!keeps_list() || holder.session == 0) co_return;
+    const uint64_t version = ++version_;
+    changed_.wake_all();
+    co_await wait_until_written(version);
 }
 
 void PinHolders::leave(object::ContainerId container, const object::Holder& holder) {
@@ -314,6 +332,7 @@ Task<> PinHolders::write_out(PinHolders& self) {
         for (const auto& [name, entry] : self.entries_) {
             (entry.has_ended ? list.ended : list.holders).push_back(name);
             if (entry.defers) list.deferring.push_back(name);
+            if (!entry.has_ended && self.locks_.is_alone(name)) list.alone.push_back(name);
         }
         self.is_writing_ = true;
         const Result<> done = co_await self.env_.blocking.run(

@@ -5,6 +5,9 @@
 //     start     ──► awaited, until it has pinned again or EngineOptions::pin_grace has passed
 //     its session ends ──► written as ended, until it has pinned again
 //
+// One that has a container alone is listed so: after a start nobody else is admitted there for a
+// moment, and it can claim the container meanwhile.
+//
 // One that has ended may have lost locks to others, of which a restarted store knows nothing. After
 // a start it can claim none.
 //
@@ -49,6 +52,7 @@ struct PinList {
     std::vector<object::HolderName> holders{};
     std::vector<object::HolderName> ended{};      // others, whose sessions had ended
     std::vector<object::HolderName> deferring{};  // of all these
+    std::vector<object::HolderName> alone{};      // of `holders`: have their containers alone
 };
 [[nodiscard]] std::string encode_pin_list(const PinList& list);
 // Empty: it is not a list, or it is damaged.
@@ -70,6 +74,8 @@ class PinHolders {
     }
     // Errors: no_memory (too many holders; detail: the limit).
     Task<Result<>> add(object::ContainerId container, object::Holder holder, Use use = Use::pins);
+    // What the holder has alone has changed: returns when the list says so.
+    Task<> write_again(const object::Holder& holder);
     // The holder ends. It is removed as soon as it has no pins, unless it pins again.
     void leave(object::ContainerId container, const object::Holder& holder);
     // The holder has again what it had.
@@ -104,6 +110,8 @@ class PinHolders {
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);
     void drop_entry_of(const Uuid& owner);
+    // Until this version is written, or cannot be.
+    Task<> wait_until_written(uint64_t version);
     static Task<> prune_sometimes(PinHolders& self);
     static Task<> write_out(PinHolders& self);
 

@@ -356,6 +356,41 @@ Task<Result<>> one_owner_takes_all(PinBench& bench) {
 }
 TEST(PinHolders, OwnerCannotFillTheList) { run_with_pool(one_owner_takes_all); }
 
+Task<PinBench::Locked> lock_container(PinBench& bench, object::LockRequest::How how) {
+    const object::LockRequest request{
+        .object = {},
+        .lock = {.space = object::LockSpace::container, .mode = object::LockMode::exclusive},
+        .how = how};
+    co_return co_await bench.store->lock(bench.call, bench.container, holder(1, 1), request);
+}
+Task<Result<>> put(PinBench& bench, Holder by) {
+    object::Transaction transaction{.holder = by};
+    transaction.operations.push_back(
+        {.kind = object::Operation::Kind::put, .object = {1, 1}, .dkey = {"."}, .akey = {"inode"}});
+    ROS2S_CO_TRY(co_await bench.store->update(bench.call, bench.container, transaction));
+    co_return Result<>();
+}
+
+Task<Result<>> it_had_the_container_alone(PinBench& bench) {
+    using How = object::LockRequest::How;
+    const Holder one = holder(1, 1), other = holder(2, 2);
+    EXPECT_EQ(co_await lock_container(bench, How::set), PinBench::Locked());
+    EXPECT_EQ(co_await put(bench, other), Result<>(fail(Code::busy)));
+    EXPECT_EQ(co_await put(bench, one), Result<>());
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    EXPECT_EQ((co_await put(bench, other)).error().code, Code::busy) << "it may come back";
+    EXPECT_EQ(co_await lock_container(bench, How::claim), PinBench::Locked());
+    EXPECT_EQ((co_await put(bench, other)).error().code, Code::busy);
+    ROS2S_CO_TRY(co_await bench.die_and_open());
+    co_await sleep_for(bench.env.reactor, std::chrono::seconds(6));
+    EXPECT_EQ(co_await put(bench, other), Result<>()) << "it did not come back";
+    EXPECT_EQ(co_await lock_container(bench, How::claim), PinBench::Locked(fail(Code::stale)));
+    co_return Result<>();
+}
+TEST(PinHolders, NobodyElseUsesTheContainerOfWhoHadItAlone) {
+    run_with_pool(it_had_the_container_alone);
+}
+
 TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     const object::HolderName first{{{{1}}}, {{2}}, {{3}}}, second{{{{4}}}, {{5}}, {{6}}};
     const std::string text = encode_pin_list({.holders = {first, second}});
@@ -371,18 +406,20 @@ TEST(PinList, TextRoundTripsAndDamageIsRejected) {
     const std::string with_ended = encode_pin_list({.holders = {second}, .ended = {first}});
     EXPECT_EQ(with_ended.substr(0, 17), "ros2store pins 2\n");
     EXPECT_EQ(with_ended.substr(17 + 111, 6), "ended\n");
-    const std::string with_deferring =
-        encode_pin_list({.holders = {second}, .ended = {first}, .deferring = {second}});
-    EXPECT_EQ(with_deferring.substr(0, 17), "ros2store pins 3\n");
-    EXPECT_EQ(with_deferring.substr(17 + 111, 10), "deferring\n");
-    for (const std::string& each : {with_ended, with_deferring}) {
+    const std::string with_all = encode_pin_list(
+        {.holders = {second}, .ended = {first}, .deferring = {second}, .alone = {second}});
+    EXPECT_EQ(with_all.substr(0, 17), "ros2store pins 3\n");
+    EXPECT_EQ(with_all.substr(17 + 111, 10), "deferring\n");
+    EXPECT_EQ(with_all.substr(17 + 3 * 111 + 16, 6), "alone\n");
+    for (const std::string& each : {with_ended, with_all}) {
         const auto list = decode_pin_list(each);
         ASSERT_TRUE(list);
         EXPECT_EQ(list->holders, std::vector{second});
         EXPECT_EQ(list->ended, std::vector{first});
-        EXPECT_EQ(list->deferring.size(), each == with_deferring ? 1U : 0U);
+        EXPECT_EQ(list->deferring.size(), each == with_all ? 1U : 0U);
+        EXPECT_EQ(list->alone, list->deferring);
     }
-    for (const std::string& each : {text, with_deferring}) {
+    for (const std::string& each : {text, with_all}) {
         for (size_t i = 0; i < each.size(); ++i) {
             EXPECT_FALSE(decode_pin_list(std::string_view(each).substr(0, i))) << i;
             std::string damaged = each;

@@ -301,7 +301,21 @@ Task<Result<std::optional<object::Lock>>> Reader::lock(const Call& call,
     if (call.entries_looked != nullptr) {
         *call.entries_looked += locks_.count_of(container, request.object);
     }
-    co_return locks_.lock(container, holder, request, cores_.home().env.reactor.now());
+    const Time now = cores_.home().env.reactor.now();
+    if (request.lock.space != object::LockSpace::container ||
+        request.how == object::LockRequest::How::test) {
+        co_return locks_.lock(container, holder, request, now);
+    }
+    if (!holders_.has(container, holder)) ROS2S_CO_TRY(co_await holders_.add(container, holder));
+    const bool takes =
+        request.lock.mode != object::LockMode::none && request.how == object::LockRequest::How::set;
+    if (takes && leases_.has_another(container, holder)) {
+        co_return object::Lock{.space = object::LockSpace::container,
+                               .mode = object::LockMode::shared};
+    }
+    const auto done = locks_.lock(container, holder, request, now);
+    if (done && !*done) co_await holders_.write_again(holder);
+    co_return done;
 }
 
 Task<Result<object::LeaseNews>> Reader::listen(const Call& call, object::ContainerId container,

@@ -57,13 +57,14 @@ class BlocksHeld {
 }  // namespace
 
 Writer::Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-               object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
-               AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes)
+               object::PinTable& pins, object::LockTable& locks, object::LeaseTable& leases,
+               PinHolders& holders, AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes)
     : cores_(cores),
       state_(state),
       committer_(committer),
       checkpointer_(checkpointer),
       pins_(pins),
+      locks_(locks),
       leases_(leases),
       holders_(holders),
       awaited_(awaited),
@@ -448,6 +449,7 @@ Result<> Writer::stage(Update& update) {
     if (!state_.has_container(update.container)) return fail(Code::not_found);
     // The locks exclude pins while a transaction under `unpinned` is in progress, and punches of an
     // object during writes under a pin.
+    ROS2S_TRY(locks_.admit(update.container, update.transaction.holder.client, reactor_.now()));
     ROS2S_TRY(pins_.judge(update.container, update.transaction, reactor_.now()));
     // Before it was lost, others had given back their leases. They have had none since.
     ROS2S_TRY(update.transaction.was_lost ? leases_.ask(update.container, update.transaction)

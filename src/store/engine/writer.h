@@ -26,8 +26,8 @@ class Writer {
     // Conditions about pins read `pins`; `holders` lists who pins or defers. `staging_bytes`: limit
     // for payload of updates in progress.
     Writer(Cores& cores, State& state, Committer& committer, Checkpointer& checkpointer,
-           object::PinTable& pins, object::LeaseTable& leases, PinHolders& holders,
-           AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes);
+           object::PinTable& pins, object::LockTable& locks, object::LeaseTable& leases,
+           PinHolders& holders, AwaitedClients& awaited, Caches& caches, uint64_t staging_bytes);
 
     // ObjectStore::update(). Errors: its own; no_memory (more payload than `staging_bytes`).
     Task<Result<object::Commit>> update(const Call& call, object::ContainerId container,
@@ -81,6 +81,7 @@ class Writer {
     Committer& committer_;
     Checkpointer& checkpointer_;
     object::PinTable& pins_;
+    object::LockTable& locks_;
     object::LeaseTable& leases_;
     PinHolders& holders_;
     AwaitedClients& awaited_;

@@ -26,7 +26,7 @@ struct WriterBench : CommitBench {
     Reader reader{cores, state, publisher, pins, locks, leases, holders};
     Lister lister{cores, state};
     Caches caches{cores, state, reader, lister, 1 << 20};
-    Writer writer{cores,  state,   committer, checkpointer, pins,
+    Writer writer{cores,  state,   committer, checkpointer, pins,   locks,
                   leases, holders, awaited,   caches,       1 << 20};
 };
 

@@ -121,6 +121,16 @@ Task<Result<LeaseNews>> LeaseTable::listen(const Call& call, ContainerId contain
     co_return news_for(*self);
 }
 
+bool LeaseTable::has_another(ContainerId container, const Holder& holder) const {
+    const HolderName mine = name_of(container, holder);
+    const Time now = reactor_.now();
+    for (auto each = holders_.lower_bound({.container = container, .owner = {}, .client = {}});
+         each != holders_.end() && each->first.container == container; ++each) {
+        if (each->first != mine && each->second->until > now) return true;
+    }
+    return false;
+}
+
 LeaseNews LeaseTable::news_for(HolderState& holder) {
     LeaseNews news;
     for (auto& [number, recall] : holder.recalls) {

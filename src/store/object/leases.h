@@ -72,6 +72,8 @@ class LeaseTable {
     [[nodiscard]] Result<> ask(ContainerId container, const Transaction& transaction);
     // The same just before begin(), also for holders of which nothing is known yet.
     [[nodiscard]] Result<> admit(ContainerId container, const Transaction& transaction);
+    // Another holder listens in the container.
+    [[nodiscard]] bool has_another(ContainerId container, const Holder& holder) const;
     // The holders of this session are gone.
     void client_ended(uint64_t session);
     // Before a container is destroyed: grants nothing there any more, and ends what its holders

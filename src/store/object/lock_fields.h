@@ -8,13 +8,16 @@
 namespace ros2s::object {
 
 inline constexpr auto lock_fields = [](auto& io, auto& lock) {
-    io.choice("space", lock.space, LockSpace::flock);
+    io.choice("space", lock.space, LockSpace::container);
     io.choice("mode", lock.mode, LockMode::exclusive);
     io("first byte", lock.first);
     io("last byte", lock.last);
     io("mount", lock.mount);
     io("owner", lock.owner);
     io("process", lock.pid);
+    if (io.has("in space 2", lock.space == LockSpace::container)) {
+        io.text("holder", lock.holder, lock_holder_bytes_max);
+    }
 };
 inline constexpr auto lock_reply_fields = []<class Io>(Io& io, auto& in_the_way) {
     bool is_there = in_the_way.has_value();

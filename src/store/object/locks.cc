@@ -88,9 +88,51 @@ Result<> LockTable::check_room(const Locks& locks, const Holder& holder, size_t 
     return {};
 }
 
+Result<> LockTable::check(const LockRequest& request) {
+    const Lock& lock = request.lock;
+    if (lock.first > lock.last) return fail(Code::invalid);
+    if (lock.space != LockSpace::container) return {};
+    const bool is_whole = lock.first == 0 && lock.last == UINT64_MAX;
+    const bool is_one = request.object == ObjectId{} && lock.mode != LockMode::shared;
+    return is_whole && is_one ? Result<>() : fail(Code::invalid);
+}
+
+bool LockTable::is_alone(const HolderName& holder) const {
+    const auto found = objects_.find({holder.container, ObjectId{}});
+    return found != objects_.end() && std::ranges::any_of(found->second, [&](const Held& held) {
+               return held.lock.space == LockSpace::container && held.holder == holder &&
+                      !has_ended(held);
+           });
+}
+
+Result<> LockTable::admit(ContainerId container, const Uuid& client, Time now) {
+    if (!has_container()) return {};
+    ROS2S_TRY(pins_.admit(container, client, now));
+    const Key key{container, ObjectId{}};
+    const auto found = objects_.find(key);
+    if (found == objects_.end()) return {};
+    const auto excludes = [&](const Held& held) {
+        return held.lock.space == LockSpace::container && held.holder.client != client;
+    };
+    const bool is_taken = std::ranges::any_of(
+        found->second, [&](const Held& held) { return excludes(held) && !has_ended(held); });
+    if (is_taken) return fail(Code::busy);
+    drop_ended_of(key, excludes);
+    return {};
+}
+
+Result<> LockTable::pin_container(ContainerId container, const Holder& holder, const Lock& lock) {
+    if (lock.space != LockSpace::container || lock.mode == LockMode::none) return {};
+    pins_.forget_alone(container);
+    const auto pinned = pins_.add(container, ObjectId{}, holder);
+    if (!pinned) replace({container, ObjectId{}}, holder, lock, {});
+    return pinned;
+}
+
 Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder& holder,
                                             const LockRequest& request, Time now) {
-    if (request.lock.first > request.lock.last) return fail(Code::invalid);
+    ROS2S_TRY(check(request));
+    const bool is_of_container = request.lock.space == LockSpace::container;
     drop_ended(now);
     const Key key{container, request.object};
     const HolderName name = name_of(container, holder);
@@ -105,11 +147,12 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
         });
         if (has) {
             move(key, name, holder.session, now);
+            ROS2S_TRY(pin_container(container, holder, request.lock));
             return std::nullopt;
         }
-        if (!pins_.may_claim(container, holder, now) && sharing_rules.refuse_late_claims) {
-            return fail(Code::stale);
-        }
+        const bool may_claim = is_of_container ? pins_.may_claim_alone(container, holder, now)
+                                               : pins_.may_claim(container, holder, now);
+        if (!may_claim && sharing_rules.refuse_late_claims) return fail(Code::stale);
     } else if (request.lock.mode != LockMode::none && sharing_rules.await_claims &&
                pins_.awaits_another(container, holder, now)) {
         counters_.held_off.add();
@@ -127,6 +170,11 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
         return other;
     }
     if (request.how == LockRequest::How::test) return std::nullopt;
+    const bool is_new = request.how == LockRequest::How::set && own.empty();
+    if (is_of_container && is_new && request.lock.mode != LockMode::none &&
+        pins_.has_another(container, holder)) {
+        return Lock{.space = LockSpace::container, .mode = LockMode::shared};
+    }
     if (request.lock.mode == LockMode::none && found == objects_.end()) return std::nullopt;
     const size_t had = own.size();
     set_range(own, request.lock);
@@ -145,6 +193,7 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
                sharing_rules.forget_overtaken;
     });
     replace(key, holder, request.lock, own);
+    ROS2S_TRY(pin_container(container, holder, request.lock));
     return std::nullopt;
 }
 
@@ -193,6 +242,7 @@ void LockTable::count(const Held& held, const Key& key, size_t locks) {
     session.locks += locks;
     owners_[held.holder.owner] += locks;
     count_ += locks;
+    if (held.lock.space == LockSpace::container) containers_.add(locks);
 }
 
 void LockTable::discount(const Held& held, const Key& key, size_t locks) {
@@ -209,6 +259,10 @@ void LockTable::discount(const Held& held, const Key& key, size_t locks) {
     owner->second -= locks;
     if (owner->second == 0) owners_.erase(owner);
     count_ -= locks;
+    if (held.lock.space != LockSpace::container) return;
+    containers_.subtract(locks);
+    (void)pins_.remove(key.first, ObjectId{},
+                       {held.holder.client, held.session, held.holder.owner});
 }
 
 void LockTable::session_ended(uint64_t ended, Time now, Time until) {

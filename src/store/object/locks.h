@@ -6,6 +6,11 @@
 // refused ends the one that its owner had, as on Linux. Nobody waits here: a caller that wants to
 // wait asks again.
 //
+// A lock of a container is of another kind: nobody else uses the container while its session lives.
+// It is granted only if nobody else does. The holder pins the nil object with it, and makes that a
+// condition of its transactions: none takes effect after the lock is lost. It cannot be claimed if
+// somebody was admitted when its session was over. After a restart nobody is for a moment.
+//
 // An owner is a number that a holder (a mount) chose. Locks exist in memory only. The locks of a
 // session that ended exclude nobody. Its client may come back in another session and claim them for
 // a while, unless somebody else has taken one that they would exclude. After a restart a holder
@@ -48,6 +53,15 @@ class LockTable {
     // As ObjectStore::lock().
     [[nodiscard]] Result<std::optional<Lock>> lock(ContainerId container, const Holder& holder,
                                                    const LockRequest& request, Time now);
+    // Some container is locked, or was before a restart. On every core.
+    [[nodiscard]] bool has_container() const {
+        return containers_.value() > 0 || pins_.awaits_alone();
+    }
+    // A client uses the container. Errors: busy (another one has it alone; detail: only for a
+    // moment after a restart).
+    [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client, Time now);
+    // The holder's session lives, and has the container alone.
+    [[nodiscard]] bool is_alone(const HolderName& holder) const;
     // Its locks can be claimed until `until`.
     void session_ended(uint64_t session, Time now, Time until);
     [[nodiscard]] size_t count() const { return count_; }
@@ -93,6 +107,11 @@ class LockTable {
         return sessions_.at(held.session).until != Time::max();
     }
     // Locks of ended sessions that match.
+    // Errors: invalid.
+    [[nodiscard]] static Result<> check(const LockRequest& request);
+    // The holder's lock of a container was set, claimed or ended. Errors: no_memory.
+    [[nodiscard]] Result<> pin_container(ContainerId container, const Holder& holder,
+                                         const Lock& lock);
     template <class Match>
     void drop_ended_of(const Key& key, Match match);
     // What the owner of a lock has of the object becomes `own`.
@@ -106,6 +125,7 @@ class LockTable {
     PinTable& pins_;
     Counters counters_;
     size_t count_ = 0;
+    Counter containers_;  // their locks
     std::map<Key, Locks> objects_;
     std::map<uint64_t, Session> sessions_;
     std::set<std::pair<Time, uint64_t>> ended_;  // of them, by `until`

@@ -181,5 +181,89 @@ TEST(LockTable, OwnersOfSessionsLeaveAsMuchAsTheyTake) {
     EXPECT_GT(locks.counters().bounded.value(), 0U);
 }
 
+// Locks, claims or unlocks the container.
+Answer ask_container(LockTable& locks, const Holder& by, How how, LockMode mode, Time now = start) {
+    const LockRequest request{
+        .object = {}, .lock = {.space = LockSpace::container, .mode = mode}, .how = how};
+    return locks.lock(here, by, request, now);
+}
+Answer take_container(LockTable& locks, const Holder& by, How how = How::set) {
+    return ask_container(locks, by, how, LockMode::exclusive);
+}
+// The answer to an update of the holder that has the container alone.
+Result<> judge_alone(PinTable& pins, const Holder& by) {
+    Transaction transaction{.holder = by};
+    transaction.conditions.push_back({.kind = Condition::Kind::pinned, .object = {}});
+    return pins.judge(here, transaction, start);
+}
+const Answer in_use = Lock{.space = LockSpace::container, .mode = LockMode::shared};
+
+TEST(ContainerLock, OnlyItsHolderUsesTheContainer) {
+    PinTable pins;
+    LockTable locks(pins);
+    EXPECT_FALSE(judge_alone(pins, mount(1)));
+    EXPECT_EQ(take_container(locks, mount(1)), Answer());
+    EXPECT_TRUE(judge_alone(pins, mount(1)));
+    EXPECT_TRUE(locks.admit(here, mount(1).client, start));
+    EXPECT_EQ(locks.admit(here, mount(2).client, start), Result<>(fail(Code::busy)));
+    EXPECT_EQ(locks.admit(here, Uuid{}, start), Result<>(fail(Code::busy)))
+        << "who does not say who it is";
+    EXPECT_TRUE(take_container(locks, mount(2))->has_value());
+    EXPECT_EQ(ask_container(locks, mount(1), How::set, LockMode::none), Answer());
+    EXPECT_FALSE(judge_alone(pins, mount(1)));
+    EXPECT_TRUE(locks.admit(here, mount(2).client, start));
+    EXPECT_FALSE(locks.has_container());
+    EXPECT_EQ(pins.count(), 0U);
+}
+
+TEST(ContainerLock, IsRefusedWhileAnotherHolderHasFilesOpen) {
+    PinTable pins;
+    LockTable locks(pins);
+    EXPECT_TRUE(pins.add(here, file, mount(2)));
+    EXPECT_EQ(take_container(locks, mount(1)), in_use);
+    EXPECT_EQ(take_container(locks, mount(2)), Answer()) << "its own";
+    EXPECT_EQ(ask_container(locks, mount(2), How::set, LockMode::none), Answer());
+    (void)pins.remove(here, file, mount(2));
+    EXPECT_EQ(take_container(locks, mount(1)), Answer());
+}
+
+TEST(ContainerLock, OfAnEndedSessionIsClaimedIfNobodyUsedTheContainer) {
+    PinTable pins;
+    LockTable locks(pins);
+    for (const bool used : {false, true}) {
+        const uint64_t first = used ? 3 : 1;
+        EXPECT_EQ(take_container(locks, mount(1, first)), Answer());
+        locks.session_ended(first, start, start + 30s);
+        const Holder again{
+            .client = mount(1).client, .session = first + 1, .owner = mount(1, first).owner};
+        EXPECT_FALSE(judge_alone(pins, again)) << "it has not claimed it";
+        if (used) EXPECT_TRUE(locks.admit(here, mount(2).client, start));
+        EXPECT_EQ(take_container(locks, again, How::claim),
+                  used ? Answer(fail(Code::stale)) : Answer());
+        EXPECT_EQ(judge_alone(pins, again).has_value(), !used);
+        EXPECT_FALSE(judge_alone(pins, mount(1, first))) << "its old session";
+        EXPECT_EQ(ask_container(locks, again, How::set, LockMode::none), Answer());
+    }
+    EXPECT_EQ(pins.count(), 0U);
+    EXPECT_EQ(locks.count(), 0U);
+}
+
+TEST(ContainerLock, OfBeforeTheStartIsClaimedIfNobodyWasAdmitted) {
+    for (const auto asked_after : {1s, 6s}) {
+        PinTable pins;
+        LockTable locks(pins);
+        const HolderName awaited[] = {name_of(here, mount(1)), name_of(here, mount(2))};
+        pins.await(awaited, {}, start + 30s);
+        pins.await_alone({awaited, 1}, start + 5s);
+        EXPECT_EQ(take_container(locks, mount(2), How::claim), Answer(fail(Code::stale)));
+        const bool admitted = locks.admit(here, mount(2).client, start + asked_after).has_value();
+        EXPECT_EQ(admitted, asked_after == 6s);
+        EXPECT_TRUE(locks.admit(here, mount(1).client, start + asked_after));
+        EXPECT_EQ(take_container(locks, mount(1), How::claim),
+                  admitted ? Answer(fail(Code::stale)) : Answer());
+        EXPECT_EQ(locks.has_container(), !admitted);
+    }
+}
+
 }  // namespace
 }  // namespace ros2s::object

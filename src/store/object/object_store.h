@@ -389,10 +389,11 @@ class ObjectStore {
                                             const Holder& /*holder*/) {
         co_return false;
     }
-    // Locks, unlocks or tests a range of an object, at once (Features::locks). A lock in the way is
-    // returned; its owner and process are 0 if they are another holder's. Errors: invalid, stale (a
-    // claimed lock is lost: another holder may have had it meanwhile), busy (the store was just
-    // opened and awaits another holder: ask again), no_memory (a limit of locks; detail: the
+    // Locks, unlocks or tests a range of an object, or a container, at once (Features::locks).
+    // While a container is locked, requests of other clients in it fail with `busy`. A lock in the
+    // way is returned; its owner and process are 0 if they are another holder's. Errors: invalid,
+    // stale (a claimed lock is lost: another holder may have had it meanwhile), busy (the store was
+    // just opened and awaits another holder: ask again), no_memory (a limit of locks; detail: the
     // limit), not_found (the container), unsupported.
     virtual Task<Result<std::optional<Lock>>> lock(const Call& /*call*/, ContainerId /*container*/,
                                                    const Holder& /*holder*/,

@@ -1,13 +1,14 @@
 #include "pins.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ros2s/base/check.h"
 
 namespace ros2s::object {
 namespace {
 
-bool has_another(const std::set<HolderName>& holders, const HolderName& than) {
+bool is_another_in(const std::set<HolderName>& holders, const HolderName& than) {
     return holders.size() > holders.count(than);
 }
 
@@ -99,6 +100,39 @@ void PinTable::await(std::span<const HolderName> holders, std::span<const Holder
     for (const HolderName& holder : ended) awaited_[holder.container].ended.insert(holder);
 }
 
+void PinTable::await_alone(std::span<const HolderName> holders, Time until) {
+    alone_until_ = until;
+    for (const HolderName& holder : holders) {
+        Awaited& awaited = awaited_[holder.container];
+        if (awaited.ended.contains(holder) || awaited.alone) continue;
+        awaited.alone = holder;
+        alone_.add();
+    }
+}
+
+void PinTable::forget_alone(ContainerId container) {
+    const auto found = awaited_.find(container);
+    if (found == awaited_.end() || !std::exchange(found->second.alone, std::nullopt)) return;
+    alone_.subtract();
+}
+
+Result<> PinTable::admit(ContainerId container, const Uuid& client, Time now) {
+    const auto found = awaits_alone() ? awaited_.find(container) : awaited_.end();
+    if (found == awaited_.end()) return {};
+    auto& alone = found->second.alone;
+    if (!alone || alone->client == client) return {};
+    constexpr uint64_t for_a_moment = 1;
+    if (now < alone_until_) return fail(Code::busy, for_a_moment);
+    forget_alone(container);
+    return {};
+}
+
+bool PinTable::may_claim_alone(ContainerId container, const Holder& holder, Time now) const {
+    const auto found = awaited_.find(container);
+    return found != awaited_.end() && found->second.alone == name_of(container, holder) &&
+           may_claim(container, holder, now);
+}
+
 bool PinTable::pinned_again(ContainerId container, const Holder& holder) {
     const auto found = awaited_.find(container);
     if (found == awaited_.end()) return false;
@@ -120,7 +154,7 @@ bool PinTable::awaits_another(ContainerId container, const Holder& holder, Time 
     if (now < all_until_) return true;
     const auto found = awaited_.find(container);
     if (now >= awaited_until_ || found == awaited_.end()) return false;
-    return has_another(found->second.holders, name_of(container, holder));
+    return is_another_in(found->second.holders, name_of(container, holder));
 }
 
 bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time now) const {
@@ -128,11 +162,25 @@ bool PinTable::awaited_another(ContainerId container, const Holder& holder, Time
     const auto found = awaited_.find(container);
     if (found == awaited_.end()) return false;
     const HolderName name = name_of(container, holder);
-    return has_another(found->second.holders, name) || has_another(found->second.returned, name);
+    return is_another_in(found->second.holders, name) ||
+           is_another_in(found->second.returned, name);
+}
+
+bool PinTable::has_another(ContainerId container, const Holder& holder) {
+    drop_some();
+    const HolderName mine = name_of(container, holder);
+    for (auto each = holders_.lower_bound({.container = container, .owner = {}, .client = {}});
+         each != holders_.end() && each->first.container == container; ++each) {
+        if (each->first != mine) return true;
+    }
+    return false;
 }
 
 bool PinTable::spares_for_another(ContainerId container, const Holder& holder, Time now) {
-    if (now >= awaited_until_) awaited_.clear();
+    if (now >= awaited_until_) {
+        awaited_.clear();
+        alone_.set(0);
+    }
     if (!awaits_another(container, holder, now)) return false;
     if (const auto found = awaited_.find(container); found != awaited_.end()) {
         found->second.is_wanted = true;

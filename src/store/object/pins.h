@@ -18,10 +18,12 @@
 // + 1). The bounds of sessions and owners do not apply to this process.
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <tuple>
 
+#include "ros2s/base/metrics.h"
 #include "ros2s/object/object_store.h"
 
 namespace ros2s::object {
@@ -37,6 +39,17 @@ class PinTable {
     void await_all(Time until) { all_until_ = until; }
     // `ended`: those of them whose sessions had ended: what they had, others may have had since.
     void await(std::span<const HolderName> holders, std::span<const HolderName> ended, Time until);
+    // Awaited holders that had their containers alone: others are not admitted until then.
+    void await_alone(std::span<const HolderName> holders, Time until);
+    // One is awaited. On every core.
+    [[nodiscard]] bool awaits_alone() const { return alone_.value() > 0; }
+    // It has come back, or cannot any more.
+    void forget_alone(ContainerId container);
+    // A client uses the container. Errors: busy (detail: a moment; another one is awaited, alone).
+    [[nodiscard]] Result<> admit(ContainerId container, const Uuid& client, Time now);
+    // The holder had the container alone before the store was opened, and nobody was admitted
+    // since.
+    [[nodiscard]] bool may_claim_alone(ContainerId container, const Holder& holder, Time now) const;
     // The holder has pinned again what it had. True: meanwhile a punch was refused in the
     // container, because a holder was awaited.
     bool pinned_again(ContainerId container, const Holder& holder);
@@ -47,6 +60,8 @@ class PinTable {
     [[nodiscard]] bool awaits_another(ContainerId container, const Holder& holder, Time now) const;
     // The same as it was when the store was opened.
     [[nodiscard]] bool awaited_another(ContainerId container, const Holder& holder, Time now) const;
+    // Another holder has pinned something in the container.
+    [[nodiscard]] bool has_another(ContainerId container, const Holder& holder);
     // Idempotent. Errors: no_memory (detail: the limit).
     [[nodiscard]] Result<> add(ContainerId container, ObjectId object, const Holder& holder);
     [[nodiscard]] bool has(ContainerId container, ObjectId object, const Holder& holder) const;
@@ -93,11 +108,13 @@ class PinTable {
         std::set<HolderName> holders;
         std::set<HolderName> returned;  // have pinned again
         std::set<HolderName> ended;
-        bool is_wanted = false;  // a punch was refused
+        std::optional<HolderName> alone;  // had the container so, and nobody was admitted since
+        bool is_wanted = false;           // a punch was refused
     };
-    Time all_until_{}, awaited_until_{};
+    Time all_until_{}, awaited_until_{}, alone_until_{};
     std::map<ContainerId, Awaited> awaited_;
-    Time now_{};  // as the owner said last
+    Counter alone_;  // of them, with `alone`
+    Time now_{};     // as the owner said last
     size_t count_ = 0;
     std::map<Key, Object> objects_;
     std::map<uint64_t, Session> sessions_;

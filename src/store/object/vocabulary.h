@@ -137,8 +137,10 @@ struct HolderName {
     return {container, holder.owner, holder.client};
 }
 
-// Advisory locks of an object (locks.h). `range`: of bytes, as by fcntl(2). `flock`: of the whole.
-enum class LockSpace : uint8_t { range = 0, flock = 1 };
+// Locks of an object (locks.h). `range`: of bytes, as by fcntl(2). `flock`: of the whole. These are
+// advisory. `container`: of all objects, with the nil object's id. Whoever has it uses the
+// container alone.
+enum class LockSpace : uint8_t { range = 0, flock = 1, container = 2 };
 enum class LockMode : uint8_t { none = 0, shared = 1, exclusive = 2 };  // none: nothing is locked
 struct Lock {
     LockSpace space{};
@@ -147,8 +149,10 @@ struct Lock {
     uint64_t mount = 0;                     // for a holder that serves others: whose of them it is
     uint64_t owner = 0;                     // a number that the holder, or that one, chose
     uint32_t pid = 0;                       // for F_GETLK
+    std::string holder{};                   // of a container: who has it, for people
     friend bool operator==(const Lock&, const Lock&) = default;
 };
+inline constexpr size_t lock_holder_bytes_max = 255;
 struct LockRequest {
     // test: changes nothing. set: locks, changes or unlocks. claim: the holder had this lock in an
     // earlier session, or before the store was restarted.

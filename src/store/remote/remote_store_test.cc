@@ -611,10 +611,17 @@ Task<> no_rights(Bench& bench) {
     EXPECT_TRUE(denied(co_await store.query({}, bench.container, first_object, {"a"})));
     EXPECT_TRUE(denied(co_await store.space({}, bench.container)));
     EXPECT_TRUE(denied(co_await bench.update(Batch().put({first_object, "d", "a"}, "x"))));
+    LockRequest lock{.object = first_object,
+                     .lock = {.mode = LockMode::exclusive},
+                     .how = LockRequest::How::set};
+    EXPECT_TRUE(denied(co_await store.lock({}, bench.container, holder, lock)));
+    lock.object = {};
+    lock.lock.space = LockSpace::container;
+    EXPECT_TRUE(denied(co_await store.lock({}, bench.container, holder, lock)));
     EXPECT_TRUE(denied(co_await store.destroy_container(named, bench.container)));
     EXPECT_EQ(bench.policy.denied,
               (std::vector<Use>{Use::read, Use::read, Use::read, Use::read, Use::read, Use::read,
-                                Use::read, Use::write, Use::destroy}));
+                                Use::read, Use::write, Use::read, Use::write, Use::destroy}));
     EXPECT_TRUE(denied(co_await store.create_container({}, {.label = "other"})));
     EXPECT_EQ((co_await store.list_containers({}))->size(), 0U);
     EXPECT_EQ((co_await bench.behind.list_containers({}))->size(), 1U);

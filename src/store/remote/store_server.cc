@@ -357,8 +357,13 @@ Task<Result<>> StoreServer::lock(rpc::Request& request, Workspace& work) {
     object::LockRequest wanted;
     ROS2S_CO_TRY(read(
         rpc::read(request.body(), lock_request_fields, work.container, holder.client, wanted)));
-    if (!permits(request, work.container, Use::read))
-        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, Use::read));
+    // Who may only read keeps nobody out.
+    const bool keeps_out = wanted.lock.space == LockSpace::container &&
+                           wanted.lock.mode != LockMode::none &&
+                           wanted.how != LockRequest::How::test;
+    const Use use = keeps_out ? Use::write : Use::read;
+    if (!permits(request, work.container, use))
+        ROS2S_CO_TRY(co_await policy_->decide(request, work.container, use));
     ROS2S_CO_TRY_ASSIGN(
         const auto in_the_way,
         co_await store_.lock(asked_by(request, holder).call(), work.container, holder, wanted));

@@ -236,8 +236,27 @@ Task<Result<MountId>> Mounts::mount(const Call& call, Session& session,
     auto lending = quotas_.lending.take(who, may_lend ? 1 : 0);
     const bool lends = may_lend && lending;
     if (may_lend && !lending) answers_.counters.refused.add();
-    const MountedContainer which{pool, container, source_.authority_for(session, scope.read_only),
-                                 lends ? id : MountId{}, lends && !scope.durable};
+    if (!scope.alone_as.empty() && scope.read_only) {
+        co_return report.fail(
+            Code::denied,
+            "{}/{} cannot be mounted with `exclusive` by a mount that only reads: "
+            "leave that out",
+            pool, container);
+    }
+    if (!scope.alone_as.empty() && !lends) {
+        co_return report.fail(
+            may_lend ? Code::busy : Code::unsupported,
+            "{}/{} cannot be mounted with `exclusive`: {}. Leave that out", pool, container,
+            may_lend ? "the DPU has too many mounts of their own"
+                     : "the mount has directories only, or other users than the container, or the "
+                       "storage has no locks");
+    }
+    const MountedContainer which{pool,
+                                 container,
+                                 source_.authority_for(session, scope.read_only),
+                                 lends ? id : MountId{},
+                                 lends && !scope.durable,
+                                 std::move(scope.alone_as)};
     ROS2S_CO_TRY(co_await enter(call, which, report));
     std::unique_ptr<fs::FileSystem> view;
     std::string directories = directories_of(scope.subtrees);
