@@ -11,7 +11,8 @@ namespace {
 
 // Others that wait to change an object ask again within this time.
 constexpr Duration wanted_for = std::chrono::milliseconds(200);
-// An object that was recalled so often in a second is not leased for a while, at first so long.
+// An object of which so many changes in a second had to wait is not leased for a while, at first
+// so long.
 constexpr uint32_t recalls_max = 3;
 constexpr Duration spared_least = std::chrono::seconds(5);
 constexpr Duration spared_most = std::chrono::seconds(60);
@@ -289,7 +290,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
     const auto found = objects_.find(key);
     if (found == objects_.end()) return false;
     const Time now = reactor_.now();
-    bool waits = false;
+    bool waits = false, recalls = false;
     std::vector<HolderState*> over;
     for (const Granted& each : found->second) {
         HolderState& holder = *each.holder;
@@ -301,6 +302,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
         const auto recall = holder.recalls.find(each.number);
         if (recall == holder.recalls.end()) {
             begin_recall(each, key, waiter);
+            recalls = true;
         } else if (recall->second.told && now >= *recall->second.told + lease_time) {
             over.push_back(&holder);
             continue;
@@ -308,6 +310,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
         waits = true;
     }
     for (HolderState* const each : over) drop(*each, key);
+    if (recalls) note_recalls(bucket_of(key));
     if (waits) bucket_of(key).wanted_until = now + wanted_for;
     return waits;
 }
@@ -319,7 +322,11 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Hold
     ++holder.untold;
     counters_.recalls.add();
     holder.wake();
-    Bucket& bucket = bucket_of(key);
+}
+
+// One change, however many holders it waits for.
+void LeaseTable::note_recalls(Bucket& bucket) {
+    const Time now = reactor_.now();
     if (now >= bucket.second + std::chrono::seconds(1)) {
         bucket.second = now;
         bucket.recalls = 0;

@@ -143,7 +143,7 @@ class LeaseTable {
     // Of the objects with one hash.
     struct Bucket {
         uint32_t in_flight = 0;
-        uint32_t recalls = 0;   // in this second
+        uint32_t recalls = 0;   // changes in this second that began some
         uint32_t backoffs = 0;  // in a row
         Time second{};
         Time wanted_until{};  // others wait to change one
@@ -163,6 +163,7 @@ class LeaseTable {
     // True: the object may not be changed yet. `by`: the waiter, null if it has no leases.
     [[nodiscard]] bool ask_back(const Key& key, const HolderState* by, const Holder& waiter);
     void begin_recall(const Granted& granted, const Key& key, const Holder& waiter);
+    void note_recalls(Bucket& bucket);
     // The holder has answered, or did not in time.
     void end_recall(HolderState& holder, const Recall& recall, bool is_answered);
     void cut(HolderState& holder) {
