@@ -356,45 +356,4 @@ Result<fs::PathReport> CachedFileSystem::path_report(FileHandle handle) const {
     return fs::PathReport{.path = "opened from the cache, not used yet"};
 }
 
-// ---- listings -------------------------------------------------------------------------------
-
-Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::readdir(const Call& call,
-                                                                        FileHandle handle,
-                                                                        uint64_t cookie,
-                                                                        size_t limit) {
-    if (leases_ == nullptr) return below_.readdir(call, handle, cookie, limit);
-    return list_names(call, handle, cookie, limit);
-}
-Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::list_names(const Call& call,
-                                                                           FileHandle handle,
-                                                                           uint64_t cookie,
-                                                                           size_t limit) {
-    const auto file = lazy_.find(handle.value);
-    const NodeId directory = file == lazy_.end() ? NodeId{} : file->second->node;
-    auto entries = co_await with(call, handle, [this, &call, cookie, limit](FileHandle below) {
-        return below_.readdir(call, below, cookie, limit);
-    });
-    if (entries && directory != NodeId{}) listed_.add(directory, cookie, *entries);
-    co_return entries;
-}
-
-Task<Result<std::vector<fs::ListedEntry>>> CachedFileSystem::readdir_many(
-    const Call& call, NodeId node, FileHandle handle, uint64_t cookie, size_t limit) {
-    if (leases_ == nullptr) return below_.readdir_many(call, node, handle, cookie, limit);
-    return with(call, handle, [this, &call, node, cookie, limit](FileHandle below) {
-        return list_many(call, node, below, cookie, limit);
-    });
-}
-
-Task<Result<std::vector<fs::ListedEntry>>> CachedFileSystem::list_many(
-    const Call& call, NodeId node, FileHandle handle, uint64_t cookie, size_t limit) {
-    Request request(*this, call);
-    auto listed = co_await below_.readdir_many(request.call(), node, handle, cookie, limit);
-    if (!listed) co_return listed;
-    for (const fs::ListedEntry& each : *listed) {
-        keep_found(request, node, each.entry.name, each.attributes, true);
-    }
-    co_return listed;
-}
-
 }  // namespace ros2s::cache
