@@ -162,7 +162,8 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     }
     const Bucket& bucket = bucket_of(key);
     if (bucket.in_flight > 0 && sharing_rules.no_grant_amid_change) return 0;
-    if (now < bucket.wanted_until || now < bucket.spared_until) return 0;
+    if (now < bucket.wanted_until) return 0;
+    if (now < bucket.recalled.spared_until && bucket.recalled.key == key) return 0;
     if (!has_room(*state)) {
         counters_.refused.add();
         return 0;
@@ -310,7 +311,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
         waits = true;
     }
     for (HolderState* const each : over) drop(*each, key);
-    if (recalls) note_recalls(bucket_of(key));
+    if (recalls) note_recalls(key);
     if (waits) bucket_of(key).wanted_until = now + wanted_for;
     return waits;
 }
@@ -325,18 +326,23 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Hold
 }
 
 // One change, however many holders it waits for.
-void LeaseTable::note_recalls(Bucket& bucket) {
+void LeaseTable::note_recalls(const Key& key) {
     const Time now = reactor_.now();
-    if (now >= bucket.second + std::chrono::seconds(1)) {
-        bucket.second = now;
-        bucket.recalls = 0;
+    Recalled& recalled = bucket_of(key).recalled;
+    if (recalled.key != key) {
+        if (now < recalled.spared_until) return;
+        recalled = {.key = key};
     }
-    if (++bucket.recalls < recalls_max) return;
-    if (now >= bucket.spared_until + spared_most) bucket.backoffs = 0;
+    if (now >= recalled.second + std::chrono::seconds(1)) {
+        recalled.second = now;
+        recalled.recalls = 0;
+    }
+    if (++recalled.recalls < recalls_max) return;
+    if (now >= recalled.spared_until + spared_most) recalled.backoffs = 0;
     const auto spared =
-        std::min<Duration>(spared_least * (1 << std::min(bucket.backoffs, 4U)), spared_most);
-    ++bucket.backoffs;
-    bucket.spared_until = now + spared;
+        std::min<Duration>(spared_least * (1 << std::min(recalled.backoffs, 4U)), spared_most);
+    ++recalled.backoffs;
+    recalled.spared_until = now + spared;
 }
 
 // A holder whose time is over may be gone: only what was told to it, or answered, counts against
