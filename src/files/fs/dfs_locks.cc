@@ -59,9 +59,10 @@ void note_owner(OpenFile& file, const NodeLocks& locks, LockOwner owner) {
 }  // namespace
 
 Task<DfsMount::LockResult> DfsMount::ask_lock(const Call& call, NodeId node, const Lock& lock,
-                                              LockRequest::How how) {
-    co_return co_await store_.lock(call, container_, holder_,
-                                   {.object = object_of(node), .lock = lock, .how = how});
+                                              LockRequest::How how, bool waits) {
+    co_return co_await store_.lock(
+        call, container_, holder_,
+        {.object = object_of(node), .lock = lock, .how = how, .waits = waits});
 }
 
 Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, const Lock& lock,
@@ -70,14 +71,9 @@ Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, c
     if (!waits(how)) co_return co_await lock_once(call, handle, lock, how);
     const OpenFile* const file = handles_.find(handle);
     if (file == nullptr) co_return fail(Code::stale);
-    co_return co_await wait_for_lock(lock_waits_, file->node.node, reactor_, call, lock, how,
-                                     [&] { return lock_once(call, handle, lock, LockHow::now); });
-}
-
-std::optional<Lock> DfsMount::lock_in_the_way(NodeId node, const Lock& lock) {
-    const NodeState* const state = nodes_.find(node);
-    if (state == nullptr || state->locks == nullptr) return std::nullopt;
-    return conflict(*state->locks, lock);
+    co_return co_await wait_for_lock(
+        lock_waits_, file->node.node, reactor_, call, how,
+        [&](const Call& asking, LockHow once) { return lock_once(asking, handle, lock, once); });
 }
 
 Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, FileHandle handle,
@@ -121,15 +117,16 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
     auto other = conflict(locks, lock);
-    if (how == LockHow::test) {
-        if (other) co_return other;
-        co_return co_await ask_lock(call, state.node, lock, LockRequest::How::test);
+    const bool waits = how == LockHow::now_waiting;
+    if (how == LockHow::test || (other && waits)) {
+        auto found = co_await ask_lock(call, state.node, lock, LockRequest::How::test, waits);
+        co_return found&& other ? other : found;
     }
     const auto own = locks.by_owner.find(owner);
     const bool upgrades = own != locks.by_owner.end() && is_upgrade(own->second, lock);
     if (other && upgrades) ROS2S_CO_TRY(co_await set_lock(call, state, unlocked_by(owner)));
     if (other) co_return other;
-    auto done = co_await set_lock(call, state, lock);
+    auto done = co_await set_lock(call, state, lock, waits);
     if (done && !done->has_value() && !unlocks) note_owner(file, locks, owner);
     if (upgrades && (done ? done->has_value() : may_be_done(done.error()))) {
         set_own(locks, unlocked_by(owner));
@@ -139,10 +136,10 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
 }
 
 // Its `turn` is taken. What the store may have done is found out later.
-Task<DfsMount::LockResult> DfsMount::set_lock(const Call& call, NodeState& state,
-                                              const Lock& lock) {
+Task<DfsMount::LockResult> DfsMount::set_lock(const Call& call, NodeState& state, const Lock& lock,
+                                              bool waits) {
     NodeLocks& locks = *state.locks;
-    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
+    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set, waits);
     const bool is_unknown = !done && may_be_done(done.error());
     if (is_unknown) {
         locks.uncertain.push_back(lock);

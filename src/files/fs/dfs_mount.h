@@ -308,11 +308,10 @@ class DfsMount final : public Dfs {
     Task<LockResult> lock_file(const Call& call, OpenFile& file, const object::Lock& lock,
                                LockHow how);
     // Of this mount.
-    [[nodiscard]] std::optional<object::Lock> lock_in_the_way(NodeId node,
-                                                              const object::Lock& lock);
-    Task<LockResult> set_lock(const Call& call, NodeState& state, const object::Lock& lock);
+    Task<LockResult> set_lock(const Call& call, NodeState& state, const object::Lock& lock,
+                              bool waits = false);
     Task<LockResult> ask_lock(const Call& call, NodeId node, const object::Lock& lock,
-                              object::LockRequest::How how);
+                              object::LockRequest::How how, bool waits = false);
     // These are called in the turn of the node's locks.
     Task<Result<>> restore_locks(const Call& call, NodeState& state);
     Task<Result<>> lose_locks(const Call& call, NodeState& state, LockOwner owner);
@@ -559,9 +558,7 @@ class DfsMount final : public Dfs {
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
-    LockWaits lock_waits_{reactor_, [this](NodeId node, const object::Lock& lock) {
-                              return lock_in_the_way(node, lock);
-                          }};
+    LockWaits lock_waits_{reactor_};
     Nursery letting_go_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()

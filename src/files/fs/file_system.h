@@ -349,9 +349,10 @@ class Namespace {
     virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };
 
-// test: changes nothing. now: does not wait. wait: until no other lock is in the way.
+// test: changes nothing. now: does not wait. now_waiting: likewise, for a process that waits and
+// asks again, and tests when it waits no longer. wait: until no other lock is in the way.
 // wait_or_deadlock: likewise, for a range and an owner that is a process.
-enum class LockHow : uint8_t { test, now, wait, wait_or_deadlock };
+enum class LockHow : uint8_t { test, now, now_waiting, wait, wait_or_deadlock };
 [[nodiscard]] constexpr bool waits(LockHow how) { return how >= LockHow::wait; }
 
 // Most bytes of one call of FileSystem::allocate().
@@ -436,7 +437,7 @@ class FileSystem : public Namespace {
     // stop token or deadline. Errors also: invalid, busy (not `wait`: the store was
     // just opened; ask again, see lock_wait.h), no_memory (a limit of locks), unsupported, io
     // (an owner that has lost a lock of this file, until it unlocks all of it), EDEADLK
-    // (wait_or_deadlock: callers of this file system wait for each other).
+    // (wait_or_deadlock: processes wait for each other, also those of other clients).
     virtual Task<Result<std::optional<object::Lock>>> lock(const Call&, FileHandle,
                                                            const object::Lock&, LockHow) {
         co_return fail(Code::unsupported);
