@@ -424,8 +424,8 @@ Task<Result<std::string>> CachedFileSystem::xattr_of(const Call& call, NodeId no
 }
 
 bool CachedFileSystem::lacks_xattr(const Node& node, std::string_view name) {
-    if (fs::is_acl(name)) {
-        return node.has_rights && (node.attributes.flags & fs::flag_of_acl(name)) == 0;
+    if (const uint32_t flag = fs::flag_of_attribute(name)) {
+        return node.has_rights && (node.attributes.flags & flag) == 0;
     }
     return std::ranges::find(node.absent_xattrs, name) != node.absent_xattrs.end();
 }

@@ -407,9 +407,9 @@ class DfsMount final : public Dfs {
     // exist until it is committed.
     Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
                                    uint32_t feature, FoundSuperblock& superblock);
-    // Without `which`: those that a write by the call's user clears.
+    // And file capabilities. Without `which`: those that a write by the call's user clears.
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
-    Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
+    Task<Result<>> clear_set_ids_of(const Call& call, NodeId node, std::optional<SetIds> which);
     // Marks `record` as changed now, given the current state of the contents.
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
 
@@ -596,6 +596,12 @@ template <class Record>
 }
 [[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
     return put(object_of(node), record_dkey(), inode_akey(), record);
+}
+[[nodiscard]] inline Operation punch_xattr(NodeId node, std::string_view name) {
+    return {.kind = Operation::Kind::punch_akey,
+            .object = object_of(node),
+            .dkey = record_dkey(),
+            .akey = {std::string(name)}};
 }
 [[nodiscard]] inline Operation put_acl(NodeId node, std::string_view name,
                                        const std::string& bytes) {

@@ -70,11 +70,12 @@ inline constexpr uint32_t append_only = 1;
 // Neither contents nor attributes change, and no name of it is made or removed.
 inline constexpr uint32_t immutable = 2;
 inline constexpr uint32_t all = append_only | immutable;
-// What the file system says of a node, and nobody sets (acl.h): it has an access list, and a
-// default list.
+// What the file system says of a node, and nobody sets (acl.h): it has an access list, a default
+// list, and file capabilities.
 inline constexpr uint32_t has_access_acl = 8;
 inline constexpr uint32_t has_default_acl = 16;
-inline constexpr uint32_t acls = has_access_acl | has_default_acl;
+inline constexpr uint32_t has_capabilities = 32;
+inline constexpr uint32_t told = has_access_acl | has_default_acl | has_capabilities;
 }  // namespace node_flags
 
 // The mark of overlayfs for a removed name: a character device 0:0, which no driver has. As in
@@ -334,7 +335,7 @@ class Namespace {
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
     // for the last of `names` needs all attributes; the others need node, mode, owner and
-    // node_flags::acls. Each result counts as looked up.
+    // node_flags::told. Each result counts as looked up.
     virtual Task<std::vector<Result<Attributes>>> look_up_names(
         const Call&, NodeId parent, std::span<const std::string_view> names);
 

@@ -65,7 +65,10 @@ struct NodeState {
     std::unique_ptr<NodeLocks> locks;  // made by the first lock
     Event removal_ended;               // wakes the calls that wait for `removing` to end; never set
 
-    [[nodiscard]] bool may_have(SetIds which) const { return set_ids_of(set_id_mode, which) != 0; }
+    // Something that a change of the contents clears.
+    [[nodiscard]] bool may_have(SetIds which) const {
+        return set_ids_of(set_id_mode, which) != 0 || (flags & node_flags::has_capabilities) != 0;
+    }
 };
 
 class NodeTable {
