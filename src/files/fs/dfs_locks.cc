@@ -33,6 +33,22 @@ void set_own(NodeLocks& locks, const Lock& lock) {
     if (own.empty()) locks.by_owner.erase(owner_of(lock));
 }
 
+// A call that locks.
+class Asking {
+  public:
+    Asking(NodeLocks& locks, const LockOwner& owner, bool locks_something) : locks_(locks) {
+        if (locks_something) entry_ = locks.asking.insert(owner);
+    }
+    Asking& operator=(Asking&&) = delete;
+    ~Asking() {
+        if (entry_) locks_.asking.erase(*entry_);
+    }
+
+  private:
+    NodeLocks& locks_;
+    std::optional<std::multiset<LockOwner>::iterator> entry_;
+};
+
 // A lock of another owner in the way.
 std::optional<Lock> conflict(const NodeLocks& locks, const Lock& lock) {
     for (const auto& [owner, own] : locks.by_owner) {
@@ -96,12 +112,15 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     NodeLocks& locks = *state.locks;
     if (unlocks && is_whole(lock)) locks.lost.erase(owner);
     const auto has_nothing = [&] {
-        return unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty();
+        const auto is_own = [&](const Lock& each) { return owner_of(each) == owner; };
+        return unlocks && !locks.by_owner.contains(owner) && !locks.asking.contains(owner) &&
+               std::ranges::none_of(locks.uncertain, is_own);
     };
+    // Each close of a file comes here. It must not wait for the requests of others.
+    if (has_nothing()) co_return std::nullopt;
+    const Asking asking(locks, owner, !unlocks && how != LockHow::test);
     if (unlocks) ++locks.unlocks;
     const uint64_t unlocks_before = locks.unlocks;
-    // A call that locks may be under way, for a caller that has given it up.
-    if (has_nothing() && locks.turn.available() > 0) co_return std::nullopt;
     if (!unlocks && locks.lost.contains(owner)) co_return fail(Code::io);
     ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
     std::optional<SemaphoreHold> turn(std::in_place, locks.turn);
