@@ -37,7 +37,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -431,8 +430,13 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<Result<FileHandle>> open_below(const Call& call, LazyFile file, Opening how);
     Task<Result<FileHandle>> hold_below(const Call& call, Lazy& file);
     Task<Result<uint64_t>> read_lazy(const Call& call, LazyFile file, Window into, uint64_t offset);
-    void note_lock(FileHandle handle);
-    LockTask unlock_lazy(const Call& call, LazyFile file, object::Lock lock, fs::LockHow how);
+    [[nodiscard]] NodeId node_of(FileHandle handle) const;
+    void note_lock(FileHandle handle, const object::Lock& lock);
+    [[nodiscard]] bool may_have_lock(NodeId node, const object::Lock& lock) const;
+    LockTask set_lock(const Call& call, FileHandle handle, object::Lock lock, fs::LockHow how);
+    LockTask unlock(const Call& call, FileHandle handle, object::Lock lock, fs::LockHow how);
+    // The handle is closed: so end the locks that were set through it.
+    void end_locks(NodeId node, FileHandle handle);
     static Task<> open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
                            Result<>& first);
     // Returns the first error after which a file may still be opened.
@@ -461,12 +465,23 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // References that the callers have, and the file system below did not give. One that is kept,
     // or one of the caller's, holds the node there.
     std::unordered_map<uint64_t, uint64_t> given_;
-    std::unordered_map<uint64_t, LazyFile> lazy_;    // by handle
-    std::multimap<uint64_t, LazyFile> unopened_;     // of these, by node, here or leased
-    std::unordered_map<uint64_t, NodeId> writable_;  // nodes of handles that write
-    // Files that have been locked here. any_locked_: each may have been.
-    static constexpr size_t locked_max = 4096;
-    std::unordered_set<uint64_t> locked_;
+    std::unordered_map<uint64_t, LazyFile> lazy_;  // by handle
+    std::multimap<uint64_t, LazyFile> unopened_;   // of these, by node, here or leased
+    struct OpenBelow {
+        NodeId node{};
+        bool writes = false;
+    };
+    std::unordered_map<uint64_t, OpenBelow> opened_;  // by handle
+    // Who has locked which nodes, and through which handle last. any_locked_: each may be locked.
+    using LockOwner = std::pair<object::LockSpace, uint64_t>;
+    static constexpr size_t locks_max = size_t{1} << 16;
+    struct Locked {
+        FileHandle handle{};
+        uint64_t number = 0;  // of the last call
+    };
+    std::map<NodeId, std::map<LockOwner, Locked>> locked_;
+    size_t locks_ = 0;
+    uint64_t last_lock_ = 0;
     bool any_locked_ = false;
     uint64_t last_lazy_ = 0;
 };
