@@ -136,6 +136,7 @@ Task<> CachedOpens::closes_beside_locks() {
     }
     EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "f")), fine);
     EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "l")), fine);
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): awaited in this frame
     const auto close = [&](NodeId of, object::Lock closed) -> Task<> {
         const auto one = co_await b.cached->open(call, of, {});
         CO_ASSERT(one.has_value());
