@@ -200,11 +200,10 @@ Task<> statfs_task(Server& server, fuse_req_t request) {
 }
 void statfs(fuse_req_t request, fuse_ino_t) { run(request, statfs_task); }
 
-// Attributes whose effect nothing here implements. File capabilities have no effect on a nosuid
-// mount, as this one is.
+// Attributes whose effect nothing here implements.
 bool is_refused(const Server& server, std::string_view name) noexcept {
     if (fs::is_acl(name)) return !server.options().access_lists;
-    return name.starts_with("system.") || name == "security.capability";
+    return name.starts_with("system.");
 }
 
 // This process answers them. A file with such an attribute could not be copied with its attributes.
@@ -262,11 +261,10 @@ Task<> getxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
 void getxattr(fuse_req_t request, fuse_ino_t node, const char* name, size_t room) {
     const Server& server = server_of(request);
     if (is_refused(server, name)) {
-        fuse_reply_err(request,
-                       std::string_view(name).starts_with("system.") ? EOPNOTSUPP : ENODATA);
+        fuse_reply_err(request, EOPNOTSUPP);
         return;
     }
-    if (server.has_no_acl(node_of(node), name)) {
+    if (server.lacks_attribute(node_of(node), name)) {
         fuse_reply_err(request, ENODATA);
         return;
     }
@@ -278,7 +276,7 @@ Task<> setxattr_task(Server& server, fuse_req_t request, fs::NodeId node, std::s
     const UserCall user(server, request);
     const auto result =
         co_await server.file_system().set_xattr(user.call, node, name, as_bytes(value), how);
-    if (fs::is_acl(name)) server.acl_changed(node);
+    if (fs::flag_of_attribute(name) != 0) server.acl_changed(node);
     if (!result && result.error().code == Code::too_large) {
         fuse_reply_err(request, E2BIG);
         co_return;

@@ -291,11 +291,12 @@ void Server::note_attributes(const fs::Attributes& attributes, bool by_name, uin
     }
 }
 
-bool Server::has_no_acl(fs::NodeId node, std::string_view name) const {
+bool Server::lacks_attribute(fs::NodeId node, std::string_view name) const {
     const auto found = acl_flags_.find(node.value);
     const bool is_new =
         found != acl_flags_.end() && reactor_.now() - found->second.at < acl_asked_within;
-    return is_new && fs::is_acl(name) && (found->second.flags & fs::flag_of_acl(name)) == 0;
+    const uint32_t flag = fs::flag_of_attribute(name);
+    return is_new && flag != 0 && (found->second.flags & flag) == 0;
 }
 
 void Server::forget(fs::NodeId node, uint64_t count) {

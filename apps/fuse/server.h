@@ -224,11 +224,11 @@ class Server {
     // before a node is created in it. Keeps the files that have set-id bits, too, and which
     // access lists nodes have. `acl_changes`: when the attributes were requested.
     void note_attributes(const fs::Attributes& attributes, bool by_name, uint64_t acl_changes);
-    // The kernel got attributes of the node lately, and it did not have this access list then. The
-    // kernel asks for lists when it has got new attributes. Under leases the file system knows the
-    // answer.
-    [[nodiscard]] bool has_no_acl(fs::NodeId node, std::string_view name) const;
-    // A program here may have changed a list of the node.
+    // The kernel got attributes of the node lately, and it had no such access list or capabilities
+    // then. The kernel asks for lists when it has got new attributes, and `ls` for capabilities.
+    // Under leases the file system knows the answer.
+    [[nodiscard]] bool lacks_attribute(fs::NodeId node, std::string_view name) const;
+    // A program here may have changed one of these of the node.
     void acl_changed(fs::NodeId node) noexcept {
         ++acl_changes_;
         acl_flags_.erase(node.value);

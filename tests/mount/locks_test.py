@@ -162,7 +162,7 @@ def wait_for_range(file, start, is_of_process=True):
 
 
 @contextlib.contextmanager
-def waiting_for_each_other(path, is_of_process):
+def waiting_for_each_other(path, is_of_process, other_path=None):
     """Two processes. The second one completes a cycle. Its result is the errno."""
     def first():
         file = os.open(path, os.O_RDWR)
@@ -172,7 +172,7 @@ def waiting_for_each_other(path, is_of_process):
         assert one.result() == 0
 
         def second():
-            file = os.open(path, os.O_RDWR)
+            file = os.open(other_path or path, os.O_RDWR)
             wait_for_range(file, 10, is_of_process)
             os.kill(one.pid, signal.SIGUSR1)
             time.sleep(1)
@@ -182,12 +182,13 @@ def waiting_for_each_other(path, is_of_process):
 
 
 @test.each(*SERVED)
-def processes_of_one_mount_that_wait_for_each_other_learn_it(scheme):
+def processes_that_wait_for_each_other_learn_it(scheme):
     mounts = TwoMounts(scheme)
     with mounts as (_, _, other):
-        with waiting_for_each_other(mounts.path, True) as child:
-            wait_until(child.is_done, "the error")
-            assert child.result() == errno.EDEADLK
+        for second in None, mounts.second_path:
+            with waiting_for_each_other(mounts.path, True, second) as child:
+                wait_until(child.is_done, "the error")
+                assert child.result() == errno.EDEADLK
         with waiting_for_each_other(mounts.path, False) as child:
             time.sleep(2)
             assert not child.is_done(), "another thread might unlock the open file"

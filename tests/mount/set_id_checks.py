@@ -9,6 +9,7 @@ import ctypes
 import mmap
 import os
 import stat
+import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -178,6 +179,20 @@ def chown_clears_effective_bits():
     change_all(as_other, (OTHER, OTHER), effective, OWNER_CHANGES)
     change_all(as_other, (OTHER, 0), lambda mode: SET_IDS,
                {"chgrp": lambda path: os.chown(path, -1, OTHER)})
+
+
+@check
+def changes_drop_file_capabilities():
+    value = struct.pack("<5I", 0x02000001, 1 << 10, 0, 0, 0)
+    for what, change in {**CHANGES_BY_PATH, **OWNER_CHANGES}.items():
+        path = make(0o755)
+        os.setxattr(path, "security.capability", value)
+        assert os.getxattr(path, "security.capability") == value
+        os.chmod(path, 0o700)
+        os.utime(path)
+        assert os.listxattr(path) == ["security.capability"], what
+        change(path)
+        assert os.listxattr(path) == [], what
 
 
 @check

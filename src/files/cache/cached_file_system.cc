@@ -138,6 +138,15 @@ std::optional<fs::NodeId> CachedFileSystem::named(const Node& directory, std::st
     return {};
 }
 
+bool CachedFileSystem::is_looked_up(NodeId directory, std::string_view name) {
+    const Node* const parent = held(directory);
+    if (parent == nullptr) return false;
+    const std::optional<NodeId> found = named(*parent, name);
+    if (!found || *found == NodeId{}) return found.has_value();
+    const Node* const node = known(*found);
+    return node != nullptr && node->is_referenced;
+}
+
 CachedFileSystem::Node& CachedFileSystem::entry(NodeId node, uint64_t lease) {
     Node* const kept = nodes_.find(node.value);
     if (kept != nullptr && kept->lease == lease) return *kept;
@@ -161,15 +170,16 @@ CachedFileSystem::Node* CachedFileSystem::keep(Request& request, const Attribute
     return &kept;
 }
 
-void CachedFileSystem::keep_name(Request& request, NodeId parent, std::string_view name,
-                                 NodeId node) {
+bool CachedFileSystem::keep_name(Request& request, NodeId parent, std::string_view name,
+                                 NodeId node, mode_t type) {
     const uint64_t lease = request.lease_of(parent);
-    if (lease == 0 || !request.is_newest(parent, name) || !fs::check_name(name)) return;
+    if (lease == 0 || !request.is_newest(parent, name) || !fs::check_name(name)) return false;
     const uint64_t directory = entry(parent, lease).number;
     if (Name* const kept = names_.find({parent, name})) {
         kept->entry = directory;
         kept->node = node;
-        return;
+        kept->type = type;
+        return true;
     }
     while (names_.size() >= options_.names_max) {
         const Name& oldest = names_.oldest();
@@ -179,13 +189,18 @@ void CachedFileSystem::keep_name(Request& request, NodeId parent, std::string_vi
         }
         names_.erase(oldest.key());
     }
-    names_.add({.directory = parent, .name = std::string(name), .entry = directory, .node = node});
+    names_.add({.directory = parent,
+                .name = std::string(name),
+                .entry = directory,
+                .node = node,
+                .type = type});
+    return true;
 }
 
 void CachedFileSystem::keep_found(Request& request, NodeId parent, std::string_view name,
                                   const Result<Attributes>& found, bool is_whole) {
     if (!found) {
-        if (found.error().code == Code::not_found) keep_name(request, parent, name, {});
+        if (found.error().code == Code::not_found) keep_name(request, parent, name, {}, 0);
         return;
     }
     Node* const kept = keep(request, *found, is_whole);
@@ -194,7 +209,7 @@ void CachedFileSystem::keep_found(Request& request, NodeId parent, std::string_v
         kept->is_referenced = true;
         ++given_[found->node.value];
     }
-    keep_name(request, parent, name, found->node);
+    keep_name(request, parent, name, found->node, found->mode & S_IFMT);
 }
 
 void CachedFileSystem::drop(NodeId node) {
@@ -229,7 +244,11 @@ CachedFileSystem::Old CachedFileSystem::old_of(NodeId parent, std::string_view n
     if (directory == nullptr) return {};
     const std::optional<NodeId> found = named(*directory, name);
     if (!found) return {};
-    return {.is_known = true, .node = *found, .entry = directory->number};
+    const Name* const kept = names_.find({parent, name});
+    return {.is_known = true,
+            .node = *found,
+            .type = kept != nullptr ? kept->type : 0,
+            .entry = directory->number};
 }
 
 void CachedFileSystem::touch(Change& change, NodeId node) {
@@ -272,6 +291,7 @@ void CachedFileSystem::touch(Change& change, NodeId parent, std::string_view nam
     if (Node* const kept = nodes_.find(parent.value)) {
         kept->has_attributes = false;
         kept->is_complete = false;
+        kept->listing.reset();
     }
     names_.erase({parent, name});
     change.touch(parent, name);

@@ -16,9 +16,12 @@
 //   used only while that lease is held. Call::leases gets the leases of what is returned.
 // - Its own changes do not end its leases. Each change drops what it touches, and no reply is kept
 //   that was under way when the change began or ended (own_changes.h).
-// - A directory that this client has made is complete: a name that is not kept does not exist. It
-//   stops being so with a change of which the outcome is not kept: of many names, of two at once,
-//   or when a name makes room for others.
+// - A directory that this client has made, or listed to the end under one lease, is complete: a
+// name
+//   that is not kept does not exist. It stops being so with a change of which the outcome is not
+//   kept: of many names, of two at once, or when a name makes room for others.
+// - A complete directory is listed without a request. A handle shows the names that there were when
+//   it began at the first one.
 // - With a caller, a name is used only if the kept mode of the directory permits the caller to
 //   search it, and a file is opened without a request only if its mode permits to read it.
 //   Otherwise, and for access lists, the file system below is asked. Users must have the same
@@ -34,7 +37,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "ros2s/base/metrics.h"
@@ -66,7 +68,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         Duration unknown_for = std::chrono::seconds(30);
     };
     struct Metrics {
-        Counter hits;    // look-ups, attributes and targets of links that needed no request
+        Counter hits;    // look-ups, attributes, listings and targets that needed no request
         Counter misses;  // that needed one
         Counter opens;   // files that were opened without a request
         Counter opened;  // of these, those that were opened below later
@@ -181,6 +183,23 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     using Moment = OwnChanges::Moment;
     using Change = OwnChanges::Change;
 
+    // The names of a directory. Those of all that exist are counted.
+    class Listing {
+      public:
+        Listing(std::vector<fs::DirectoryEntry> entries, size_t& count)
+            : entries_(std::move(entries)), count_(count) {
+            count_ += entries_.size();
+        }
+        Listing& operator=(Listing&&) = delete;
+        ~Listing() { count_ -= entries_.size(); }
+        [[nodiscard]] std::vector<fs::DirectoryEntry> page(uint64_t cookie, size_t limit) const;
+
+      private:
+        const std::vector<fs::DirectoryEntry> entries_;  // the cookies are 1, 2, …
+        size_t& count_;
+    };
+    using ListingPointer = std::shared_ptr<const Listing>;
+
     // What is kept of a node, under one lease. Never of one without a name: its end is not seen.
     struct Node {
         NodeId node{};
@@ -191,7 +210,8 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         bool has_attributes = false;
         bool is_complete = false;  // a directory that has no name but those that are kept
         uint64_t evicted = 0;      // of its names
-        Moment kept = 0;           // the attributes
+        std::weak_ptr<const Listing> listing{};
+        Moment kept = 0;  // the attributes
         Attributes attributes{};
         std::string target;  // of a symbolic link; empty: not kept
         // Extended attributes that it does not have. Its flags tell about access lists.
@@ -209,6 +229,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         std::string name;
         uint64_t entry = 0;  // the directory's
         NodeId node{};       // 0: there is no such name
+        mode_t type = 0;     // of the node; 0: not known
         [[nodiscard]] NameKey key() const { return {directory, name}; }
     };
     // A file or directory that was opened without a request, for this caller.
@@ -227,6 +248,17 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
         FileHandle below{};  // if it is leased or open
         Error error{};       // if it is lost
         Semaphore opening;   // below: one call at a time
+        // Of a directory: what its handle lists; null: what the file system below lists. Then the
+        // names that were read one after the other are kept.
+        ListingPointer listing{};
+        struct Walk {
+            uint64_t entry = 0;  // the directory's; 0: none
+            uint64_t evicted = 0;
+            Moment begun = 0;
+            uint64_t cookie = 0;  // of the last name
+            size_t names = 0;
+        };
+        Walk walk{};
     };
     using LazyFile = std::shared_ptr<Lazy>;
     // A file that is read more often under a lease is opened below: then a read costs less there.
@@ -280,10 +312,14 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     // The node that a name of a directory that is kept leads to: 0 if there is none. Nothing: it is
     // not known.
     std::optional<NodeId> named(const Node& directory, std::string_view name);
+    // A look-up of the name would need no request.
+    [[nodiscard]] bool is_looked_up(NodeId directory, std::string_view name);
     Node& entry(NodeId node, uint64_t lease);
     // Null: it is not kept.
     Node* keep(Request& request, const Attributes& node, bool is_whole);
-    void keep_name(Request& request, NodeId parent, std::string_view name, NodeId node);
+    // False: it is not kept.
+    bool keep_name(Request& request, NodeId parent, std::string_view name, NodeId node,
+                   mode_t type);
     // Of a reply that counts as a look-up.
     void keep_found(Request& request, NodeId parent, std::string_view name,
                     const Result<Attributes>& found, bool is_whole);
@@ -306,6 +342,7 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     struct Old {
         bool is_known = false;
         NodeId node{};
+        mode_t type = 0;     // 0: not known
         uint64_t entry = 0;  // the directory's, from which it is known
     };
     // The directory's lease has been held since.
@@ -368,9 +405,17 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     OpenedTask open_node(const Call& call, NodeId node, fs::OpenFlags flags);
     OpenedTask create_file(const Call& call, NodeId parent, std::string_view name, mode_t mode,
                            fs::OpenFlags flags, fs::Owner owner);
-    Task<Result<std::vector<fs::ListedEntry>>> list_many(const Call& call, NodeId node,
-                                                         FileHandle handle, uint64_t cookie,
-                                                         size_t limit);
+    using ListedTask = Task<Result<std::vector<fs::ListedEntry>>>;
+    ListedTask list_many(const Call& call, FileHandle handle, uint64_t cookie, size_t limit);
+    ListedTask list_below(const Call& call, NodeId node, FileHandle handle, uint64_t cookie,
+                          size_t limit);
+    // What the handle lists from this cookie on. Null: what the file system below does.
+    const Listing* listing_of(Lazy& file, uint64_t cookie);
+    ListingPointer make_listing(Node& directory);
+    // A request that lists names begins, and has this reply.
+    void begin_page(Lazy& file, uint64_t cookie);
+    void keep_page(Request& request, Lazy& file, uint64_t cookie,
+                   std::span<const fs::DirectoryEntry> entries);
 
     // ---- files
     [[nodiscard]] static bool only_reads(fs::OpenFlags flags) {
@@ -389,8 +434,13 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Task<Result<FileHandle>> open_below(const Call& call, LazyFile file, Opening how);
     Task<Result<FileHandle>> hold_below(const Call& call, Lazy& file);
     Task<Result<uint64_t>> read_lazy(const Call& call, LazyFile file, Window into, uint64_t offset);
-    void note_lock(FileHandle handle);
-    LockTask unlock_lazy(const Call& call, LazyFile file, object::Lock lock, fs::LockHow how);
+    [[nodiscard]] NodeId node_of(FileHandle handle) const;
+    void note_lock(FileHandle handle, const object::Lock& lock);
+    [[nodiscard]] bool may_have_lock(NodeId node, const object::Lock& lock) const;
+    LockTask set_lock(const Call& call, FileHandle handle, object::Lock lock, fs::LockHow how);
+    LockTask unlock(const Call& call, FileHandle handle, object::Lock lock, fs::LockHow how);
+    // The handle is closed: so end the locks that were set through it.
+    void end_locks(NodeId node, FileHandle handle);
     static Task<> open_one(CachedFileSystem& self, Call call, LazyFile file, Opening how,
                            Result<>& first);
     // Returns the first error after which a file may still be opened.
@@ -414,16 +464,28 @@ class CachedFileSystem final : public fs::FileSystem, private fs::LeaseObserver 
     Recent<uint64_t, Node, Hashed> nodes_;
     Recent<NameKey, Name, Ordered> names_;
     ListedNames listed_;
+    size_t listing_names_ = 0;  // of all Listings
     uint64_t last_entry_ = 0;
     // References that the callers have, and the file system below did not give. One that is kept,
     // or one of the caller's, holds the node there.
     std::unordered_map<uint64_t, uint64_t> given_;
-    std::unordered_map<uint64_t, LazyFile> lazy_;    // by handle
-    std::multimap<uint64_t, LazyFile> unopened_;     // of these, by node, here or leased
-    std::unordered_map<uint64_t, NodeId> writable_;  // nodes of handles that write
-    // Files that have been locked here. any_locked_: each may have been.
-    static constexpr size_t locked_max = 4096;
-    std::unordered_set<uint64_t> locked_;
+    std::unordered_map<uint64_t, LazyFile> lazy_;  // by handle
+    std::multimap<uint64_t, LazyFile> unopened_;   // of these, by node, here or leased
+    struct OpenBelow {
+        NodeId node{};
+        bool writes = false;
+    };
+    std::unordered_map<uint64_t, OpenBelow> opened_;  // by handle
+    // Who has locked which nodes, and through which handle last. any_locked_: each may be locked.
+    using LockOwner = std::pair<object::LockSpace, uint64_t>;
+    static constexpr size_t locks_max = size_t{1} << 16;
+    struct Locked {
+        FileHandle handle{};
+        uint64_t number = 0;  // of the last call
+    };
+    std::map<NodeId, std::map<LockOwner, Locked>> locked_;
+    size_t locks_ = 0;
+    uint64_t last_lock_ = 0;
     bool any_locked_ = false;
     uint64_t last_lazy_ = 0;
 };

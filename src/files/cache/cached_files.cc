@@ -53,7 +53,7 @@ CachedFileSystem::OpenedTask CachedFileSystem::open_node(const Call& call, NodeI
     }
     if (!opened) co_return opened;
     keep(request, opened->attributes, true);
-    if (flags.write || flags.append) writable_[opened->handle.value] = node;
+    opened_[opened->handle.value] = {node, flags.write || flags.append};
     co_return opened;
 }
 
@@ -84,9 +84,7 @@ CachedFileSystem::OpenedTask CachedFileSystem::create_file(const Call& call, Nod
         keep_found(request, parent, name, opened->attributes, true);
         renew(request, directory, name);
     }
-    if (flags.write || flags.append) {
-        writable_[opened->handle.value] = opened->attributes.node;
-    }
+    opened_[opened->handle.value] = {opened->attributes.node, flags.write || flags.append};
     co_return opened;
 }
 
@@ -214,9 +212,13 @@ Task<Result<>> CachedFileSystem::close(const Call& call, FileHandle handle) {
     if (const auto found = lazy_.find(handle.value); found != lazy_.end()) {
         LazyFile file = std::move(found->second);
         lazy_.erase(found);
+        end_locks(file->node, handle);
         return close_lazy(call, std::move(file));
     }
-    writable_.erase(handle.value);
+    if (const auto found = opened_.find(handle.value); found != opened_.end()) {
+        end_locks(found->second.node, handle);
+        opened_.erase(found);
+    }
     return below_.close(call, handle);
 }
 
@@ -243,9 +245,9 @@ auto CachedFileSystem::with(const Call& call, FileHandle handle, Work work)
 template <class Work>
 auto CachedFileSystem::change_file(const Call& call, FileHandle handle, Work work)
     -> decltype(work(handle)) {
-    const auto found = writable_.find(handle.value);
-    if (found == writable_.end()) return with(call, handle, std::move(work));
-    return change_node(found->second, [work, handle] { return work(handle); });
+    const auto found = opened_.find(handle.value);
+    if (found == opened_.end() || !found->second.writes) return with(call, handle, std::move(work));
+    return change_node(found->second.node, [work, handle] { return work(handle); });
 }
 
 // The lease says where the file ends: there is nothing to ask for behind it.
@@ -314,35 +316,76 @@ Task<Result<uint64_t>> CachedFileSystem::seek(const Call& call, FileHandle handl
     });
 }
 
-// A mount unlocks at each close. That needs no pin, and mostly there is nothing to unlock.
-CachedFileSystem::LockTask CachedFileSystem::unlock_lazy(const Call& call, LazyFile file,
-                                                         object::Lock lock, fs::LockHow how) {
-    if (!any_locked_ && !locked_.contains(file->node.value)) co_return std::nullopt;
-    ROS2S_CO_TRY_ASSIGN(const FileHandle below,
-                        co_await open_below(call, std::move(file), Opening::by_lease));
-    co_return co_await below_.lock(call, below, lock, how);
+// ---- locks ----------------------------------------------------------------------------------
+
+fs::NodeId CachedFileSystem::node_of(FileHandle handle) const {
+    if (const auto lazy = lazy_.find(handle.value); lazy != lazy_.end()) return lazy->second->node;
+    const auto opened = opened_.find(handle.value);
+    return opened == opened_.end() ? NodeId{} : opened->second.node;
 }
 
-void CachedFileSystem::note_lock(FileHandle handle) {
+void CachedFileSystem::note_lock(FileHandle handle, const object::Lock& lock) {
+    const NodeId node = node_of(handle);
+    any_locked_ = any_locked_ || node == NodeId{} || locks_ >= locks_max;
+    if (any_locked_) return;
+    const Locked entry{.handle = handle, .number = ++last_lock_};
+    if (locked_[node].insert_or_assign({lock.space, lock.owner}, entry).second) ++locks_;
+}
+
+bool CachedFileSystem::may_have_lock(NodeId node, const object::Lock& lock) const {
+    const auto found = locked_.find(node);
+    return any_locked_ ||
+           (found != locked_.end() && found->second.contains({lock.space, lock.owner}));
+}
+
+void CachedFileSystem::end_locks(NodeId node, FileHandle handle) {
+    const auto found = locked_.find(node);
+    if (found == locked_.end()) return;
+    locks_ -= std::erase_if(found->second,
+                            [&](const auto& each) { return each.second.handle == handle; });
+    if (found->second.empty()) locked_.erase(found);
+}
+
+// A mount unlocks at each close. Mostly there is nothing to unlock. What there is needs no pin.
+CachedFileSystem::LockTask CachedFileSystem::unlock(const Call& call, FileHandle handle,
+                                                    object::Lock lock, fs::LockHow how) {
+    const NodeId node = node_of(handle);
+    const LockOwner owner{lock.space, lock.owner};
+    const uint64_t last = last_lock_;
     const auto lazy = lazy_.find(handle.value);
-    const auto writable = writable_.find(handle.value);
-    const bool is_known = lazy != lazy_.end() || writable != writable_.end();
-    any_locked_ = any_locked_ || !is_known || locked_.size() >= locked_max;
-    if (!any_locked_) {
-        locked_.insert(lazy != lazy_.end() ? lazy->second->node.value : writable->second.value);
+    FileHandle below = handle;
+    if (lazy != lazy_.end()) {
+        if (!may_have_lock(node, lock)) co_return std::nullopt;
+        ROS2S_CO_TRY_ASSIGN(below, co_await open_below(call, lazy->second, Opening::by_lease));
     }
+    auto done = co_await below_.lock(call, below, lock, how);
+    const bool is_whole = lock.first == 0 && lock.last == UINT64_MAX;
+    const auto found = locked_.find(node);
+    if (!done || !is_whole || found == locked_.end()) co_return done;
+    locks_ -= std::erase_if(found->second, [&](const auto& each) {
+        return each.first == owner && each.second.number <= last;
+    });
+    if (found->second.empty()) locked_.erase(found);
+    co_return done;
+}
+
+// An unlock meanwhile may have been done before it.
+CachedFileSystem::LockTask CachedFileSystem::set_lock(const Call& call, FileHandle handle,
+                                                      object::Lock lock, fs::LockHow how) {
+    const bool sets = how != fs::LockHow::test;
+    if (sets) note_lock(handle, lock);
+    auto done = co_await with(call, handle, [this, &call, &lock, how](FileHandle below) {
+        return below_.lock(call, below, lock, how);
+    });
+    if (sets && node_of(handle) != NodeId{}) note_lock(handle, lock);
+    co_return done;
 }
 
 CachedFileSystem::LockTask CachedFileSystem::lock(const Call& call, FileHandle handle,
                                                   const object::Lock& lock, fs::LockHow how) {
-    if (const auto found = lazy_.find(handle.value);
-        found != lazy_.end() && lock.mode == object::LockMode::none) {
-        return unlock_lazy(call, found->second, lock, how);
-    }
-    if (lock.mode != object::LockMode::none) note_lock(handle);
-    return with(call, handle, [this, &call, &lock, how](FileHandle below) {
-        return below_.lock(call, below, lock, how);
-    });
+    if (leases_ == nullptr) return below_.lock(call, handle, lock, how);
+    if (lock.mode == object::LockMode::none) return unlock(call, handle, lock, how);
+    return set_lock(call, handle, lock, how);
 }
 
 Result<fs::PathReport> CachedFileSystem::path_report(FileHandle handle) const {
@@ -354,47 +397,6 @@ Result<fs::PathReport> CachedFileSystem::path_report(FileHandle handle) const {
     }
     if (file.state == Lazy::State::lost) return fail(file.error);
     return fs::PathReport{.path = "opened from the cache, not used yet"};
-}
-
-// ---- listings -------------------------------------------------------------------------------
-
-Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::readdir(const Call& call,
-                                                                        FileHandle handle,
-                                                                        uint64_t cookie,
-                                                                        size_t limit) {
-    if (leases_ == nullptr) return below_.readdir(call, handle, cookie, limit);
-    return list_names(call, handle, cookie, limit);
-}
-Task<Result<std::vector<fs::DirectoryEntry>>> CachedFileSystem::list_names(const Call& call,
-                                                                           FileHandle handle,
-                                                                           uint64_t cookie,
-                                                                           size_t limit) {
-    const auto file = lazy_.find(handle.value);
-    const NodeId directory = file == lazy_.end() ? NodeId{} : file->second->node;
-    auto entries = co_await with(call, handle, [this, &call, cookie, limit](FileHandle below) {
-        return below_.readdir(call, below, cookie, limit);
-    });
-    if (entries && directory != NodeId{}) listed_.add(directory, cookie, *entries);
-    co_return entries;
-}
-
-Task<Result<std::vector<fs::ListedEntry>>> CachedFileSystem::readdir_many(
-    const Call& call, NodeId node, FileHandle handle, uint64_t cookie, size_t limit) {
-    if (leases_ == nullptr) return below_.readdir_many(call, node, handle, cookie, limit);
-    return with(call, handle, [this, &call, node, cookie, limit](FileHandle below) {
-        return list_many(call, node, below, cookie, limit);
-    });
-}
-
-Task<Result<std::vector<fs::ListedEntry>>> CachedFileSystem::list_many(
-    const Call& call, NodeId node, FileHandle handle, uint64_t cookie, size_t limit) {
-    Request request(*this, call);
-    auto listed = co_await below_.readdir_many(request.call(), node, handle, cookie, limit);
-    if (!listed) co_return listed;
-    for (const fs::ListedEntry& each : *listed) {
-        keep_found(request, node, each.entry.name, each.attributes, true);
-    }
-    co_return listed;
 }
 
 }  // namespace ros2s::cache

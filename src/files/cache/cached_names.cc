@@ -22,7 +22,7 @@ CachedFileSystem::AttributesTask CachedFileSystem::look_up(const Call& call, Nod
 CachedFileSystem::AttributesTask CachedFileSystem::look_up_missing(const Call& call, NodeId parent,
                                                                    std::string_view name) {
     const auto is_kept = [this, parent](std::string_view each) {
-        return names_.find({parent, each}) != nullptr;
+        return is_looked_up(parent, each);
     };
     std::vector<std::string> names{std::string(name)};
     for (const std::string_view each : listed_.after(parent, name, looked_up_ahead, is_kept)) {
@@ -290,7 +290,7 @@ Task<Result<>> CachedFileSystem::remove(const Call& call, NodeId parent, std::st
     change.end(is_certain(done));
     request.of(change);
     if (!done) co_return done;
-    keep_name(request, parent, name, {});
+    keep_name(request, parent, name, {}, 0);
     renew(request, directory, name);
     co_return done;
 }
@@ -360,8 +360,8 @@ Task<Result<>> CachedFileSystem::move(const Call& call, NodeId parent, std::stri
     const bool is_move = is_still_known(parent, moved) && is_still_known(new_parent, replaced) &&
                          moved.node != NodeId{} && moved.node != replaced.node;
     if (done && is_move && !flags.exchange && !flags.whiteout) {
-        keep_name(request, parent, name, {});
-        keep_name(request, new_parent, new_name, moved.node);
+        keep_name(request, parent, name, {}, 0);
+        keep_name(request, new_parent, new_name, moved.node, moved.type);
         renew(request, from, name);
         renew(request, to, new_name);
     }
@@ -424,8 +424,8 @@ Task<Result<std::string>> CachedFileSystem::xattr_of(const Call& call, NodeId no
 }
 
 bool CachedFileSystem::lacks_xattr(const Node& node, std::string_view name) {
-    if (fs::is_acl(name)) {
-        return node.has_rights && (node.attributes.flags & fs::flag_of_acl(name)) == 0;
+    if (const uint32_t flag = fs::flag_of_attribute(name)) {
+        return node.has_rights && (node.attributes.flags & flag) == 0;
     }
     return std::ranges::find(node.absent_xattrs, name) != node.absent_xattrs.end();
 }

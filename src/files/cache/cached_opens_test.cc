@@ -10,6 +10,7 @@ class CachedOpens : public Caches {
     Task<> keeps_open_file_of_own_removal();
     Task<> loses_open_file();
     Task<> loses_leases_while_opening();
+    Task<> closes_beside_locks();
 };
 
 Task<> CachedOpens::keeps_open_file() {
@@ -119,6 +120,43 @@ Task<> CachedOpens::loses_leases_while_opening() {
     EXPECT_EQ(code(co_await b.cached->close(call, opened->handle)), fine);
 }
 TEST_F(CachedOpens, LossOfLeasesDoesNotWaitForOpens) { world.run(loses_leases_while_opening()); }
+
+// With the request that a mount makes at each close of a file.
+Task<> CachedOpens::closes_beside_locks() {
+    const NodeId locked = co_await file(a, root_node, "l"), node = co_await file(a, root_node, "f");
+    const object::Lock own{.mode = object::LockMode::exclusive, .owner = 1};
+    const object::Lock whole{
+        .space = object::LockSpace::flock, .mode = object::LockMode::exclusive, .owner = 2};
+    const object::Lock none{.owner = 1};
+    const auto opened = co_await b.cached->open(call, locked, {});
+    CO_ASSERT(opened.has_value());
+    for (const object::Lock& each : {own, whole}) {
+        EXPECT_EQ(code(co_await b.cached->lock(call, opened->handle, each, fs::LockHow::now)),
+                  fine);
+    }
+    EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "f")), fine);
+    EXPECT_EQ(code(co_await b.cached->lookup(call, root_node, "l")), fine);
+    // NOLINTNEXTLINE(cppcoreguidelines-avoid-capturing-lambda-coroutines): awaited in this frame
+    const auto close = [&](NodeId of, object::Lock closed) -> Task<> {
+        const auto one = co_await b.cached->open(call, of, {});
+        CO_ASSERT(one.has_value());
+        EXPECT_EQ(code(co_await b.cached->lock(call, one->handle, closed, fs::LockHow::now)), fine);
+        EXPECT_EQ(code(co_await b.cached->close(call, one->handle)), fine);
+    };
+    b.lending.requests = 0;
+    co_await close(node, none);
+    co_await close(locked, {.owner = 3});
+    EXPECT_EQ(b.lending.requests, 0U) << "these owners have no lock there";
+    co_await close(locked, none);
+    EXPECT_GT(b.lending.requests, 0U);
+    EXPECT_EQ(code(co_await b.cached->close(call, opened->handle)), fine);
+    b.lending.requests = 0;
+    co_await close(locked, none);
+    co_await close(locked, {.space = object::LockSpace::flock, .owner = 2});
+    EXPECT_EQ(b.lending.requests, 0U) << "their locks have ended";
+    EXPECT_EQ(code(co_await a.cached->lookup(call, root_node, "l")), fine);
+}
+TEST_F(CachedOpens, CloseWithoutLocksNeedsNoRequest) { world.run(closes_beside_locks()); }
 
 }  // namespace
 }  // namespace ros2s::cache

@@ -41,6 +41,12 @@ class Recent {
         entries_.erase(entry);
     }
     [[nodiscard]] Entry& oldest() { return entries_.back(); }
+    // Ordered: calls `visit(entry)` from this key on, until it is false. They do not count as used.
+    void each_from(const Key& key, auto visit) const {
+        for (auto each = by_key_.lower_bound(key); each != by_key_.end(); ++each) {
+            if (!visit(*each->second)) return;
+        }
+    }
     void clear() {
         by_key_.clear();
         entries_.clear();

@@ -144,7 +144,7 @@ class TwoClients {
         const std::string name = name_of(n), new_name = name_of(to_n);
         const uint64_t node = any_node();
         const size_t since = now();
-        switch (random_.below(22)) {
+        switch (random_.below(24)) {
             case 0:
             case 1:
             case 2: {
@@ -175,6 +175,8 @@ class TwoClients {
             }
             case 6:
             case 7: co_await open_and_read(client, d, n); break;
+            case 21:
+            case 22: co_await list(client, d); break;
             case 8: {
                 const auto opened = co_await files.create(
                     call, parent, name, 0644,
@@ -254,6 +256,39 @@ class TwoClients {
                                      fs::Window::local(std::as_writable_bytes(std::span(text))), 0);
             EXPECT_TRUE(bytes) << "reading node " << found->node.value << ": "
                                << (bytes ? "" : describe(bytes.error()));
+        }
+        EXPECT_TRUE(co_await files.close(call, opened->handle));
+    }
+    // To the end, so that all names are known, too.
+    Task<> list(CacheClient& client, size_t d) {
+        CachedFileSystem& files = *client.cached;
+        const Call call;
+        const NodeId directory = directories_[d];
+        (void)co_await files.get_attributes(call, directory);
+        const auto opened = co_await files.open(call, directory, {});
+        EXPECT_TRUE(opened);
+        if (!opened) co_return;
+        const size_t since = now();
+        std::map<size_t, uint64_t> nodes;
+        const auto listed = co_await files.readdir_many(call, directory, opened->handle, 0, 10);
+        EXPECT_TRUE(listed);
+        for (const auto& [entry, attributes] : *listed) {
+            const auto n = static_cast<size_t>(entry.name[0] - 'a');
+            nodes[n] = entry.node.value;
+            check_name("listing", since, d, n, attributes);
+            if (attributes) files.forget(attributes->node, 1);
+        }
+        const bool is_true = was_true(since, [&](const State& state) {
+            for (size_t n = 0; n < names; ++n) {
+                if (state.by_name.at({d, n}).node != nodes[n]) return false;
+            }
+            return true;
+        });
+        EXPECT_TRUE(is_true) << "listing of directory " << d;
+        if (!listed->empty()) {
+            const uint64_t last = listed->back().entry.cookie;
+            const auto end = co_await files.readdir(call, opened->handle, last, 10);
+            EXPECT_TRUE(end);
         }
         EXPECT_TRUE(co_await files.close(call, opened->handle));
     }

@@ -31,9 +31,14 @@ inline constexpr std::string_view default_acl_name = "system.posix_acl_default";
     return attribute == access_acl_name || attribute == default_acl_name;
 }
 
-// Of a list: the one of node_flags that a node has with it.
-[[nodiscard]] constexpr uint32_t flag_of_acl(std::string_view attribute) {
-    return attribute == access_acl_name ? node_flags::has_access_acl : node_flags::has_default_acl;
+// What a program gets that is executed. Linux ends them with a change of the contents or the owner.
+inline constexpr std::string_view capabilities_name = "security.capability";
+
+// The one of node_flags that a node has with the attribute. 0: none.
+[[nodiscard]] constexpr uint32_t flag_of_attribute(std::string_view attribute) {
+    if (attribute == access_acl_name) return node_flags::has_access_acl;
+    if (attribute == default_acl_name) return node_flags::has_default_acl;
+    return attribute == capabilities_name ? node_flags::has_capabilities : 0;
 }
 
 // The kernel reads no more of a mounted file system.

@@ -70,7 +70,8 @@ Task<Result<Attributes>> DfsMount::set_attributes(const Call& call, NodeId node,
     // update.
     if (changes.size) {
         ROS2S_CO_TRY(co_await set_size(call, node, *changes.size, 0));
-        if (!changes.keeps_set_ids) ROS2S_CO_TRY(co_await clear_set_ids_of(call, node));
+        const auto which = changes.keeps_set_ids ? std::optional(SetIds::none) : std::nullopt;
+        ROS2S_CO_TRY(co_await clear_set_ids_of(call, node, which));
     }
     const bool others = changes.mode || changes.uid || changes.gid || changes.accessed ||
                         changes.modified || changes.flags || changes.clears_set_ids;
@@ -103,6 +104,9 @@ Task<Result<std::optional<Attributes>>> DfsMount::change_inode(const Call& call,
         if (changes.uid || changes.gid || changes.clears_set_ids) {
             record.mode &= ~set_ids_of(record.mode, cleared_by_owner(call.caller, record.gid));
         }
+        const bool drops_capabilities = (changes.uid || changes.gid || changes.clears_set_ids) &&
+                                        (record.flags & node_flags::has_capabilities) != 0;
+        if (drops_capabilities) record.flags &= ~node_flags::has_capabilities;
         record.uid = changes.uid.value_or(record.uid);
         record.gid = changes.gid.value_or(record.gid);
         std::string acl;
@@ -138,6 +142,7 @@ Task<Result<std::optional<Attributes>>> DfsMount::change_inode(const Call& call,
         slot.require(inode_is(node, whole.inode.epoch));
         slot.add(put_inode(node, record));
         if (!acl.empty()) slot.add(put_acl(node, access_acl_name, acl));
+        if (drops_capabilities) slot.add(punch_xattr(node, capabilities_name));
         FoundSuperblock superblock;
         if (changes.flags && *changes.flags != 0) {
             ROS2S_CO_TRY(
@@ -199,11 +204,12 @@ Task<Result<>> DfsMount::set_size(const Call& call, NodeId node, uint64_t size, 
     co_return done.error().code == Code::condition_failed ? fail(Code::stale) : fail(done.error());
 }
 
-Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node) {
+Task<Result<>> DfsMount::clear_set_ids_of(const Call& call, NodeId node,
+                                          std::optional<SetIds> which) {
     const NodeState* known = nodes_.find(node);
-    if (known != nullptr && !known->may_have(SetIds::all)) co_return Result<>();
+    if (known != nullptr && !known->may_have(which.value_or(SetIds::all))) co_return Result<>();
     NodeState& state = co_await pin(node);
-    const auto cleared = co_await clear_set_ids(call, state, std::nullopt);
+    const auto cleared = co_await clear_set_ids(call, state, which);
     co_await unpin(state);
     co_return cleared;
 }
@@ -216,13 +222,17 @@ Task<Result<>> DfsMount::clear_set_ids(const Call& call, NodeState& state,
         inode.record.mode &=
             ~set_ids_of(before, which.value_or(cleared_by_writer(call.caller, inode.record.gid)));
         state.set_id_mode = inode.record.mode;
-        if (inode.record.mode == before) co_return Result<>();
+        const bool has_capabilities = (inode.record.flags & node_flags::has_capabilities) != 0;
+        inode.record.flags &= ~node_flags::has_capabilities;
+        if (inode.record.mode == before && !has_capabilities) co_return Result<>();
         co_await slots_.wait();
         auto slot = slots_.take();
         slot.require(inode_is(state.node, inode.epoch));
         slot.add(put_inode(state.node, inode.record));
+        if (has_capabilities) slot.add(punch_xattr(state.node, capabilities_name));
         const auto done = co_await commit(call, slot);
         if (done) {
+            state.flags = inode.record.flags;
             metrics_.set_ids_cleared.add();
             co_return Result<>();
         }

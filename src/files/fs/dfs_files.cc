@@ -26,10 +26,12 @@ Task<Result<Opened>> DfsMount::open_pinned(const Call& call, NodeState& state, O
     if (S_ISDIR(mode)) state.directory = std::make_unique<InodeRecord>(inode);
     if (flags.truncate) {
         ROS2S_CO_TRY(co_await set_size(call, state.node, 0, 1));
-        const SetIds cleared = cleared_by_writer(call.caller, inode.gid);
-        if (!flags.keeps_set_ids && state.may_have(cleared)) {
+        const SetIds cleared =
+            flags.keeps_set_ids ? SetIds::none : cleared_by_writer(call.caller, inode.gid);
+        if (state.may_have(cleared)) {
             ROS2S_CO_TRY(co_await clear_set_ids(call, state, cleared));
             inode.mode &= ~set_ids_of(mode, cleared);
+            inode.flags &= ~node_flags::has_capabilities;
         }
         ROS2S_CO_TRY_ASSIGN(whole.contents, co_await query_contents(call, state.node, mode));
     }

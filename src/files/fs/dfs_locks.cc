@@ -33,6 +33,22 @@ void set_own(NodeLocks& locks, const Lock& lock) {
     if (own.empty()) locks.by_owner.erase(owner_of(lock));
 }
 
+// A call that locks.
+class Asking {
+  public:
+    Asking(NodeLocks& locks, const LockOwner& owner, bool locks_something) : locks_(locks) {
+        if (locks_something) entry_ = locks.asking.insert(owner);
+    }
+    Asking& operator=(Asking&&) = delete;
+    ~Asking() {
+        if (entry_) locks_.asking.erase(*entry_);
+    }
+
+  private:
+    NodeLocks& locks_;
+    std::optional<std::multiset<LockOwner>::iterator> entry_;
+};
+
 // A lock of another owner in the way.
 std::optional<Lock> conflict(const NodeLocks& locks, const Lock& lock) {
     for (const auto& [owner, own] : locks.by_owner) {
@@ -59,9 +75,10 @@ void note_owner(OpenFile& file, const NodeLocks& locks, LockOwner owner) {
 }  // namespace
 
 Task<DfsMount::LockResult> DfsMount::ask_lock(const Call& call, NodeId node, const Lock& lock,
-                                              LockRequest::How how) {
-    co_return co_await store_.lock(call, container_, holder_,
-                                   {.object = object_of(node), .lock = lock, .how = how});
+                                              LockRequest::How how, bool waits) {
+    co_return co_await store_.lock(
+        call, container_, holder_,
+        {.object = object_of(node), .lock = lock, .how = how, .waits = waits});
 }
 
 Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, const Lock& lock,
@@ -70,14 +87,9 @@ Task<DfsMount::LockResult> DfsMount::lock(const Call& call, FileHandle handle, c
     if (!waits(how)) co_return co_await lock_once(call, handle, lock, how);
     const OpenFile* const file = handles_.find(handle);
     if (file == nullptr) co_return fail(Code::stale);
-    co_return co_await wait_for_lock(lock_waits_, file->node.node, reactor_, call, lock, how,
-                                     [&] { return lock_once(call, handle, lock, LockHow::now); });
-}
-
-std::optional<Lock> DfsMount::lock_in_the_way(NodeId node, const Lock& lock) {
-    const NodeState* const state = nodes_.find(node);
-    if (state == nullptr || state->locks == nullptr) return std::nullopt;
-    return conflict(*state->locks, lock);
+    co_return co_await wait_for_lock(
+        lock_waits_, file->node.node, reactor_, call, how,
+        [&](const Call& asking, LockHow once) { return lock_once(asking, handle, lock, once); });
 }
 
 Task<DfsMount::LockResult> DfsMount::lock_once(const Call& call, FileHandle handle,
@@ -100,12 +112,15 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     NodeLocks& locks = *state.locks;
     if (unlocks && is_whole(lock)) locks.lost.erase(owner);
     const auto has_nothing = [&] {
-        return unlocks && !locks.by_owner.contains(owner) && locks.uncertain.empty();
+        const auto is_own = [&](const Lock& each) { return owner_of(each) == owner; };
+        return unlocks && !locks.by_owner.contains(owner) && !locks.asking.contains(owner) &&
+               std::ranges::none_of(locks.uncertain, is_own);
     };
+    // Each close of a file comes here. It must not wait for the requests of others.
+    if (has_nothing()) co_return std::nullopt;
+    const Asking asking(locks, owner, !unlocks && how != LockHow::test);
     if (unlocks) ++locks.unlocks;
     const uint64_t unlocks_before = locks.unlocks;
-    // A call that locks may be under way, for a caller that has given it up.
-    if (has_nothing() && locks.turn.available() > 0) co_return std::nullopt;
     if (!unlocks && locks.lost.contains(owner)) co_return fail(Code::io);
     ROS2S_CO_TRY(co_await locks.turn.acquire_for(call));
     std::optional<SemaphoreHold> turn(std::in_place, locks.turn);
@@ -121,15 +136,16 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
     ROS2S_CO_TRY(co_await restore_locks(call, state));
     // The store may have been restarted meanwhile, and not know them yet.
     auto other = conflict(locks, lock);
-    if (how == LockHow::test) {
-        if (other) co_return other;
-        co_return co_await ask_lock(call, state.node, lock, LockRequest::How::test);
+    const bool waits = how == LockHow::now_waiting;
+    if (how == LockHow::test || (other && waits)) {
+        auto found = co_await ask_lock(call, state.node, lock, LockRequest::How::test, waits);
+        co_return found&& other ? other : found;
     }
     const auto own = locks.by_owner.find(owner);
     const bool upgrades = own != locks.by_owner.end() && is_upgrade(own->second, lock);
     if (other && upgrades) ROS2S_CO_TRY(co_await set_lock(call, state, unlocked_by(owner)));
     if (other) co_return other;
-    auto done = co_await set_lock(call, state, lock);
+    auto done = co_await set_lock(call, state, lock, waits);
     if (done && !done->has_value() && !unlocks) note_owner(file, locks, owner);
     if (upgrades && (done ? done->has_value() : may_be_done(done.error()))) {
         set_own(locks, unlocked_by(owner));
@@ -139,10 +155,10 @@ Task<DfsMount::LockResult> DfsMount::lock_file(const Call& call, OpenFile& file,
 }
 
 // Its `turn` is taken. What the store may have done is found out later.
-Task<DfsMount::LockResult> DfsMount::set_lock(const Call& call, NodeState& state,
-                                              const Lock& lock) {
+Task<DfsMount::LockResult> DfsMount::set_lock(const Call& call, NodeState& state, const Lock& lock,
+                                              bool waits) {
     NodeLocks& locks = *state.locks;
-    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set);
+    auto done = co_await ask_lock(call, state.node, lock, LockRequest::How::set, waits);
     const bool is_unknown = !done && may_be_done(done.error());
     if (is_unknown) {
         locks.uncertain.push_back(lock);

@@ -71,6 +71,25 @@ class LocksUnderWay : public testing::Test {
         co_return locked;
     }
 
+    Task<Duration> close_beside_a_lock() {
+        container_ = (co_await store_.create_container({}, {.label = "c"}))->id;
+        EXPECT_TRUE(co_await Dfs::format({}, store_, container_, world_.core(), {}, report_));
+        const auto one = co_await mount();
+        const auto made = co_await one->create({}, root_node, "f", 0644, {.write = true}, {});
+        Answer locked, unlocked;
+        Nursery calls(world_.core(), 1);
+        co_await calls.spawn(ask(*one, made->handle, exclusive, locked));
+        co_await sleep_for(world_.core(), answer_after / 4);
+        const Time begun = world_.core().now();
+        co_await ask(*one, made->handle, {.owner = 2}, unlocked);
+        const Duration took = world_.core().now() - begun;
+        EXPECT_EQ(unlocked, Answer());
+        co_await calls.join();
+        EXPECT_EQ(locked, Answer());
+        co_await one->close_all();
+        co_return took;
+    }
+
     sim::World world_{1};
     object::MemoryStore memory_{world_.core(), {}};
     SlowStore store_{world_.core(), memory_};
@@ -80,6 +99,10 @@ class LocksUnderWay : public testing::Test {
 
 TEST_F(LocksUnderWay, UnlockEndsTheLock) {
     EXPECT_EQ(world_.run(lock_and_unlock(false)), Answer());
+}
+// A program that inherited the file closes it.
+TEST_F(LocksUnderWay, UnlockOfAnotherOwnerDoesNotWait) {
+    EXPECT_EQ(world_.run(close_beside_a_lock()), Duration{});
 }
 // The lock waits until the file is claimed.
 TEST_F(LocksUnderWay, UnlockInANewEraEndsTheLock) {

@@ -330,11 +330,10 @@ class DfsMount final : public Dfs {
     Task<LockResult> lock_file(const Call& call, OpenFile& file, const object::Lock& lock,
                                LockHow how);
     // Of this mount.
-    [[nodiscard]] std::optional<object::Lock> lock_in_the_way(NodeId node,
-                                                              const object::Lock& lock);
-    Task<LockResult> set_lock(const Call& call, NodeState& state, const object::Lock& lock);
+    Task<LockResult> set_lock(const Call& call, NodeState& state, const object::Lock& lock,
+                              bool waits = false);
     Task<LockResult> ask_lock(const Call& call, NodeId node, const object::Lock& lock,
-                              object::LockRequest::How how);
+                              object::LockRequest::How how, bool waits = false);
     // These are called in the turn of the node's locks.
     Task<Result<>> restore_locks(const Call& call, NodeState& state);
     Task<Result<>> lose_locks(const Call& call, NodeState& state, LockOwner owner);
@@ -433,9 +432,9 @@ class DfsMount final : public Dfs {
     // exist until it is committed.
     Task<Result<>> require_feature(const Call& call, OperationSlots::HeldSlot& slot,
                                    uint32_t feature, FoundSuperblock& superblock);
-    // Without `which`: those that a write by the call's user clears.
+    // And file capabilities. Without `which`: those that a write by the call's user clears.
     Task<Result<>> clear_set_ids(const Call& call, NodeState& state, std::optional<SetIds> which);
-    Task<Result<>> clear_set_ids_of(const Call& call, NodeId node);
+    Task<Result<>> clear_set_ids_of(const Call& call, NodeId node, std::optional<SetIds> which);
     // Marks `record` as changed now, given the current state of the contents.
     void stamp_changed(InodeRecord& record, const QueryReply& contents) const;
 
@@ -587,9 +586,7 @@ class DfsMount final : public Dfs {
     Time unpin_until_ = Time::max();
     StopSource closing_;
     Nursery reaping_;
-    LockWaits lock_waits_{reactor_, [this](NodeId node, const object::Lock& lock) {
-                              return lock_in_the_way(node, lock);
-                          }};
+    LockWaits lock_waits_{reactor_};
     Nursery letting_go_;  // of nodes whose last handle is closed
     static constexpr size_t directories_max = 4096;
     std::unordered_map<uint64_t, Inode> directories_;  // see remember()
@@ -627,6 +624,12 @@ template <class Record>
 }
 [[nodiscard]] inline Operation put_inode(NodeId node, const InodeRecord& record) {
     return put(object_of(node), record_dkey(), inode_akey(), record);
+}
+[[nodiscard]] inline Operation punch_xattr(NodeId node, std::string_view name) {
+    return {.kind = Operation::Kind::punch_akey,
+            .object = object_of(node),
+            .dkey = record_dkey(),
+            .akey = {std::string(name)}};
 }
 [[nodiscard]] inline Operation put_acl(NodeId node, std::string_view name,
                                        const std::string& bytes) {

@@ -125,7 +125,7 @@ std::vector<Result<Attributes>> DfsMount::nodes_in(const RecordChain& chain, Nod
                                       .mode = inode->mode,
                                       .uid = inode->uid,
                                       .gid = inode->gid,
-                                      .flags = inode->flags & node_flags::acls});
+                                      .flags = inode->flags & node_flags::told});
         if (!S_ISDIR(inode->mode)) break;
     }
     return found;

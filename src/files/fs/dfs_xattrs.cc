@@ -1,6 +1,6 @@
 // Extended attributes: single values beside the inode record, under their own names. Access control
 // lists (acl.h) are such values, too; the record has a flag for each, so that a node without one
-// costs no request.
+// costs no request. So it has for file capabilities, which a write must drop.
 #include <algorithm>
 #include <array>
 
@@ -60,9 +60,9 @@ Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
             co_return status.error().code == Code::not_found ? fail(Code::no_attribute)
                                                              : fail(status.error());
         }
-        if (is_acl(name)) {
+        if (const uint32_t flag = flag_of_attribute(name)) {
             ROS2S_CO_TRY_ASSIGN(const InodeRecord record, record_of(items[0], inode));
-            if ((record.flags & flag_of_acl(name)) == 0) co_return fail(Code::no_attribute);
+            if ((record.flags & flag) == 0) co_return fail(Code::no_attribute);
         }
         if (!items[1].is_value || items[1].size > value.size()) co_return fail(Code::corrupt);
         value.resize(items[1].size);
@@ -73,14 +73,17 @@ Task<Result<std::string>> DfsMount::get_xattr(const Call& call, NodeId node,
 Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
                                       std::optional<Condition::Kind> condition,
                                       const Operation& operation) {
+    const bool puts = operation.kind == Operation::Kind::put;
+    const uint32_t flag = flag_of_attribute(operation.akey.bytes);
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
         ROS2S_CO_TRY_ASSIGN(InodeAndContents whole, co_await fetch_whole(call, node));
         auto& [inode, contents] = whole;
         ROS2S_CO_TRY(check_flags(inode.record, node_flags::all));
         // The commit's condition on the inode excludes other changes of attributes since then.
-        if (operation.kind == Operation::Kind::put && condition != Condition::Kind::exists) {
+        if (puts && condition != Condition::Kind::exists) {
             ROS2S_CO_TRY(co_await check_room_for_xattr(call, node, operation.akey.bytes));
         }
+        inode.record.flags = puts ? inode.record.flags | flag : inode.record.flags & ~flag;
         stamp_changed(inode.record, contents);
         co_await slots_.wait();
         auto slot = slots_.take();
@@ -94,8 +97,16 @@ Task<Result<>> DfsMount::change_xattr(const Call& call, NodeId node,
         slot.require(inode_is(node, inode.epoch));
         slot.add(put_inode(node, inode.record));
         slot.add(operation);
+        FoundSuperblock superblock;
+        if (puts && flag != 0) {
+            ROS2S_CO_TRY(
+                co_await require_feature(call, slot, Superblock::has_capabilities, superblock));
+        }
         const auto done = co_await commit_named(call, slot);
-        if (done) co_return Result<>();
+        if (done) {
+            if (NodeState* const state = nodes_.find(node)) state->flags = inode.record.flags;
+            co_return Result<>();
+        }
         const Error error = done.error();
         if (error.code == Code::condition_failed && error.detail < inode_condition) {
             co_return fail(condition == Condition::Kind::absent ? Code::exists
@@ -145,11 +156,8 @@ Task<Result<>> DfsMount::remove_xattr(const Call& call, NodeId node, std::string
         const auto changed = co_await change_acl(call, node, name, std::nullopt, SetXattr::any);
         co_return co_await unless_done(call, changed);
     }
-    const Operation operation{.kind = Operation::Kind::punch_akey,
-                              .object = object_of(node),
-                              .dkey = record_dkey(),
-                              .akey = xattr_akey(name)};
-    const auto changed = co_await change_xattr(call, node, Condition::Kind::exists, operation);
+    const auto changed =
+        co_await change_xattr(call, node, Condition::Kind::exists, punch_xattr(node, name));
     co_return co_await unless_done(call, changed);
 }
 
@@ -165,7 +173,7 @@ Task<Result<Acl>> DfsMount::fetch_acl(const Call& call, NodeId node, std::string
 Task<Result<>> DfsMount::change_acl(const Call& call, NodeId node, std::string_view name,
                                     std::optional<Acl> list, SetXattr how) {
     const std::string value = list ? list->encode() : std::string();
-    const uint32_t flag = flag_of_acl(name);
+    const uint32_t flag = flag_of_attribute(name);
     const bool is_access = name == access_acl_name;
     const bool stays = list && !(is_access && list->is_mode());
     for (int attempt = 0; attempt < attempts_max; ++attempt) {
@@ -195,10 +203,7 @@ Task<Result<>> DfsMount::change_acl(const Call& call, NodeId node, std::string_v
             slot.add(put_acl(node, name, value));
             ROS2S_CO_TRY(co_await require_feature(call, slot, Superblock::has_acls, superblock));
         } else if (has) {
-            slot.add({.kind = Operation::Kind::punch_akey,
-                      .object = object_of(node),
-                      .dkey = record_dkey(),
-                      .akey = xattr_akey(name)});
+            slot.add(punch_xattr(node, name));
         }
         const auto done = co_await commit_named(call, slot);
         if (done) co_return Result<>();

@@ -70,11 +70,12 @@ inline constexpr uint32_t append_only = 1;
 // Neither contents nor attributes change, and no name of it is made or removed.
 inline constexpr uint32_t immutable = 2;
 inline constexpr uint32_t all = append_only | immutable;
-// What the file system says of a node, and nobody sets (acl.h): it has an access list, and a
-// default list.
+// What the file system says of a node, and nobody sets (acl.h): it has an access list, a default
+// list, and file capabilities.
 inline constexpr uint32_t has_access_acl = 8;
 inline constexpr uint32_t has_default_acl = 16;
-inline constexpr uint32_t acls = has_access_acl | has_default_acl;
+inline constexpr uint32_t has_capabilities = 32;
+inline constexpr uint32_t told = has_access_acl | has_default_acl | has_capabilities;
 }  // namespace node_flags
 
 // The mark of overlayfs for a removed name: a character device 0:0, which no driver has. As in
@@ -356,7 +357,7 @@ class Namespace {
     // For walk(): looks up the first name in `parent`, and as many others as one request finds,
     // each in the node of the one before. All but the last result are directories. Only a result
     // for the last of `names` needs all attributes; the others need node, mode, owner and
-    // node_flags::acls. Each result counts as looked up.
+    // node_flags::told. Each result counts as looked up.
     virtual Task<std::vector<Result<Attributes>>> look_up_names(
         const Call&, NodeId parent, std::span<const std::string_view> names);
 
@@ -371,9 +372,10 @@ class Namespace {
     virtual Task<Result<>> may_search(const Call&, NodeId /*directory*/) { co_return Result<>{}; }
 };
 
-// test: changes nothing. now: does not wait. wait: until no other lock is in the way.
+// test: changes nothing. now: does not wait. now_waiting: likewise, for a process that waits and
+// asks again, and tests when it waits no longer. wait: until no other lock is in the way.
 // wait_or_deadlock: likewise, for a range and an owner that is a process.
-enum class LockHow : uint8_t { test, now, wait, wait_or_deadlock };
+enum class LockHow : uint8_t { test, now, now_waiting, wait, wait_or_deadlock };
 [[nodiscard]] constexpr bool waits(LockHow how) { return how >= LockHow::wait; }
 
 // Most bytes of one call of FileSystem::allocate().
@@ -458,7 +460,7 @@ class FileSystem : public Namespace {
     // stop token or deadline. Errors also: invalid, busy (not `wait`: the store was
     // just opened; ask again, see lock_wait.h), no_memory (a limit of locks), unsupported, io
     // (an owner that has lost a lock of this file, until it unlocks all of it), EDEADLK
-    // (wait_or_deadlock: callers of this file system wait for each other).
+    // (wait_or_deadlock: processes wait for each other, also those of other clients).
     virtual Task<Result<std::optional<object::Lock>>> lock(const Call&, FileHandle,
                                                            const object::Lock&, LockHow) {
         co_return fail(Code::unsupported);

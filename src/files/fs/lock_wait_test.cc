@@ -28,8 +28,8 @@ class LockWaiting : public testing::Test {
     // Takes the lock when it is free.
     Task<> take(int caller, StopToken stop, Result<>& done) {
         const Call call{.stop = stop};
-        const auto taken = co_await wait_for_lock(waits_, node, world_.core(), call, {},
-                                                  LockHow::wait, [this] { return ask(); });
+        const auto taken = co_await wait_for_lock(waits_, node, world_.core(), call, LockHow::wait,
+                                                  [this](const Call&, LockHow) { return ask(); });
         if (taken) granted_.push_back(caller);
         done = taken ? Result<>{} : Result<>(fail(taken.error()));
     }
@@ -42,8 +42,7 @@ class LockWaiting : public testing::Test {
     Task<> stop_waiting();
 
     sim::World world_{1};
-    LockWaits waits_{world_.core(),
-                     [](NodeId, const object::Lock&) { return std::optional<object::Lock>(); }};
+    LockWaits waits_{world_.core()};
     bool is_taken_ = true;
     int asked_ = 0;
     Granted granted_;

@@ -220,7 +220,7 @@ TEST_F(NamesCheck, ContainerWithoutFileSystemIsNotFound) {
     EXPECT_EQ(outcome_of(world_.run(check_names(call_, store_, container_, options))),
               Code::not_found);
     put_record(root_node, superblock_akey(),
-               Superblock{.features_needed = 32, .chunk_bytes = 8192});
+               Superblock{.features_needed = 1U << 31, .chunk_bytes = 8192});
     EXPECT_EQ(outcome_of(world_.run(check_names(call_, store_, container_, options))),
               Code::bad_version);
 }

@@ -34,6 +34,7 @@ struct NodeLocks {
     explicit NodeLocks(Reactor& reactor) : turn(reactor, 1) {}
     Semaphore turn;  // one change at a time, so that `by_owner` is what the store has
     std::map<LockOwner, std::vector<object::Lock>> by_owner;
+    std::multiset<LockOwner> asking;  // those whose calls lock now, also calls that were given up
     std::vector<object::Lock> uncertain;  // it is unknown whether the store did these
     bool restores = false;                // restore_in_time() runs
     uint64_t unlocks = 0;                 // calls that unlock, so far
@@ -65,7 +66,10 @@ struct NodeState {
     std::unique_ptr<NodeLocks> locks;  // made by the first lock
     Event removal_ended;               // wakes the calls that wait for `removing` to end; never set
 
-    [[nodiscard]] bool may_have(SetIds which) const { return set_ids_of(set_id_mode, which) != 0; }
+    // Something that a change of the contents clears.
+    [[nodiscard]] bool may_have(SetIds which) const {
+        return set_ids_of(set_id_mode, which) != 0 || (flags & node_flags::has_capabilities) != 0;
+    }
 };
 
 class NodeTable {

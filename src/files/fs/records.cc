@@ -17,7 +17,7 @@ Attributes attributes_of(NodeId node, const InodeRecord& inode, const object::Qu
                           .modified = time(inode.modified_ns, inode.modified_epoch),
                           .changed = time(inode.changed_ns, inode.changed_epoch),
                           .created = from_ns(inode.created_ns),
-                          .flags = inode.flags & (node_flags::all | node_flags::acls)};
+                          .flags = inode.flags & (node_flags::all | node_flags::told)};
     if (S_ISREG(inode.mode)) {
         attributes.size = file_size(contents, chunk_bytes);
         attributes.bytes_used = contents.bytes_used;

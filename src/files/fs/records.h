@@ -70,8 +70,10 @@ struct Superblock {
     static constexpr uint32_t durable_on_fsync = 8;
     // It has blocks instead of files (block_files.h). Dfs does not mount it.
     static constexpr uint32_t is_cache = 16;
+    // A file has capabilities, or had. Programs that do not know them would not drop them.
+    static constexpr uint32_t has_capabilities = 32;
     static constexpr uint32_t known =
-        needs_decryption | has_node_flags | has_acls | durable_on_fsync;
+        needs_decryption | has_node_flags | has_acls | durable_on_fsync | has_capabilities;
     static constexpr uint8_t kind = 'S';
     uint8_t magic = kind;
     uint8_t version = record_version;

@@ -46,7 +46,7 @@ inline constexpr auto node_read_fields = [](auto& io, auto& body) {
 inline constexpr auto lock_body_fields = [](auto& io, auto& body) {
     io("mount", body.mount.value);
     io("handle", body.handle.value);
-    io.choice("how", body.how, fs::LockHow::now);
+    io.choice("how", body.how, fs::LockHow::now_waiting);
     io.part("lock", body.lock, object::lock_fields);
 };
 

@@ -208,8 +208,6 @@ class LinkClient final : public fs::FileSystem {
                                                        const object::Lock& lock, fs::LockHow how);
     static Task<> restore_lock(LinkClient& self, fs::FileHandle handle, NodeId node,
                                object::Lock lock);
-    [[nodiscard]] std::optional<object::Lock> lock_in_the_way(NodeId node,
-                                                              const object::Lock& lock) const;
     void set_own(NodeId node, const object::Lock& lock);
     void end_refused_upgrade(NodeId node, object::Lock lock,
                              const Result<std::optional<object::Lock>>& done);
@@ -256,9 +254,7 @@ class LinkClient final : public fs::FileSystem {
     const Options options_;
     std::map<fs::FileHandle, Open> open_;
     std::map<std::pair<NodeId, LockOwner>, std::vector<object::Lock>> locked_;
-    fs::LockWaits lock_waits_{reactor_, [this](NodeId node, const object::Lock& lock) {
-                                  return lock_in_the_way(node, lock);
-                              }};
+    fs::LockWaits lock_waits_{reactor_};
     std::set<std::pair<NodeId, LockOwner>> lost_;  // those that have lost locks
     uint64_t last_handle_ = 0;
     UpdateSlots slots_;

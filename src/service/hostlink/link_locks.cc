@@ -15,10 +15,11 @@ using object::LockMode;
 
 Task<Result<std::optional<Lock>>> LinkClient::lock(const Call& call, fs::FileHandle handle,
                                                    const Lock& lock, fs::LockHow how) {
-    const auto once = how == fs::LockHow::test ? how : fs::LockHow::now;
     ROS2S_CO_TRY_ASSIGN(const Open* const file, opened(handle));
-    co_return co_await fs::wait_for_lock(lock_waits_, file->node, reactor_, call, lock, how,
-                                         [&] { return lock_once(call, handle, lock, once); });
+    co_return co_await fs::wait_for_lock(lock_waits_, file->node, reactor_, call, how,
+                                         [&](const Call& asking, fs::LockHow once) {
+                                             return lock_once(asking, handle, lock, once);
+                                         });
 }
 
 Task<Result<std::optional<Lock>>> LinkClient::ask_lock(const Call& call, fs::FileHandle handle,
@@ -97,18 +98,6 @@ Task<> LinkClient::restore_lock(LinkClient& self, fs::FileHandle handle, NodeId 
         if (is_done) co_return;
         co_await sleep_for(self.reactor_, pause);
     }
-}
-
-// Of this client.
-std::optional<Lock> LinkClient::lock_in_the_way(NodeId node, const Lock& lock) const {
-    for (auto each = locked_.lower_bound({node, LockOwner{}});
-         each != locked_.end() && each->first.first == node; ++each) {
-        if (each->first.second == LockOwner{lock.space, lock.owner}) continue;
-        for (const Lock& own : each->second) {
-            if (object::exclude_each_other(own, lock)) return own;
-        }
-    }
-    return std::nullopt;
 }
 
 void LinkClient::set_own(NodeId node, const Lock& lock) {

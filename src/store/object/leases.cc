@@ -11,7 +11,8 @@ namespace {
 
 // Others that wait to change an object ask again within this time.
 constexpr Duration wanted_for = std::chrono::milliseconds(200);
-// An object that was recalled so often in a second is not leased for a while, at first so long.
+// An object of which so many changes in a second had to wait is not leased for a while, at first
+// so long.
 constexpr uint32_t recalls_max = 3;
 constexpr Duration spared_least = std::chrono::seconds(5);
 constexpr Duration spared_most = std::chrono::seconds(60);
@@ -171,7 +172,8 @@ uint64_t LeaseTable::grant(ContainerId container, ObjectId object, const Holder&
     }
     const Bucket& bucket = bucket_of(key);
     if (bucket.in_flight > 0 && sharing_rules.no_grant_amid_change) return 0;
-    if (now < bucket.wanted_until || now < bucket.spared_until) return 0;
+    if (now < bucket.wanted_until) return 0;
+    if (now < bucket.recalled.spared_until && bucket.recalled.key == key) return 0;
     if (!has_room(*state)) {
         counters_.refused.add();
         return 0;
@@ -299,7 +301,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
     const auto found = objects_.find(key);
     if (found == objects_.end()) return false;
     const Time now = reactor_.now();
-    bool waits = false;
+    bool waits = false, recalls = false;
     std::vector<HolderState*> over;
     for (const Granted& each : found->second) {
         HolderState& holder = *each.holder;
@@ -311,6 +313,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
         const auto recall = holder.recalls.find(each.number);
         if (recall == holder.recalls.end()) {
             begin_recall(each, key, waiter);
+            recalls = true;
         } else if (recall->second.told && now >= *recall->second.told + lease_time) {
             over.push_back(&holder);
             continue;
@@ -318,6 +321,7 @@ bool LeaseTable::ask_back(const Key& key, const HolderState* by, const Holder& w
         waits = true;
     }
     for (HolderState* const each : over) drop(*each, key);
+    if (recalls) note_recalls(key);
     if (waits) bucket_of(key).wanted_until = now + wanted_for;
     return waits;
 }
@@ -329,17 +333,26 @@ void LeaseTable::begin_recall(const Granted& granted, const Key& key, const Hold
     ++holder.untold;
     counters_.recalls.add();
     holder.wake();
-    Bucket& bucket = bucket_of(key);
-    if (now >= bucket.second + std::chrono::seconds(1)) {
-        bucket.second = now;
-        bucket.recalls = 0;
+}
+
+// One change, however many holders it waits for.
+void LeaseTable::note_recalls(const Key& key) {
+    const Time now = reactor_.now();
+    Recalled& recalled = bucket_of(key).recalled;
+    if (recalled.key != key) {
+        if (now < recalled.spared_until) return;
+        recalled = {.key = key};
     }
-    if (++bucket.recalls < recalls_max) return;
-    if (now >= bucket.spared_until + spared_most) bucket.backoffs = 0;
+    if (now >= recalled.second + std::chrono::seconds(1)) {
+        recalled.second = now;
+        recalled.recalls = 0;
+    }
+    if (++recalled.recalls < recalls_max) return;
+    if (now >= recalled.spared_until + spared_most) recalled.backoffs = 0;
     const auto spared =
-        std::min<Duration>(spared_least * (1 << std::min(bucket.backoffs, 4U)), spared_most);
-    ++bucket.backoffs;
-    bucket.spared_until = now + spared;
+        std::min<Duration>(spared_least * (1 << std::min(recalled.backoffs, 4U)), spared_most);
+    ++recalled.backoffs;
+    recalled.spared_until = now + spared;
 }
 
 // A holder whose time is over may be gone: only what was told to it, or answered, counts against

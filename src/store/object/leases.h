@@ -142,14 +142,19 @@ class LeaseTable {
         size_t leases = 0;
         SlowAnswers answers;
     };
+    // An object that was recalled lately.
+    struct Recalled {
+        Key key{};
+        uint32_t recalls = 0;   // changes in this second that began some
+        uint32_t backoffs = 0;  // in a row
+        Time second{};
+        Time spared_until{};  // it was recalled often
+    };
     // Of the objects with one hash.
     struct Bucket {
         uint32_t in_flight = 0;
-        uint32_t recalls = 0;   // in this second
-        uint32_t backoffs = 0;  // in a row
-        Time second{};
         Time wanted_until{};  // others wait to change one
-        Time spared_until{};  // one was recalled often
+        Recalled recalled;    // only one of them: many hot objects must not cost others theirs
     };
     static constexpr size_t bucket_count = 4096;
 
@@ -165,6 +170,7 @@ class LeaseTable {
     // True: the object may not be changed yet. `by`: the waiter, null if it has no leases.
     [[nodiscard]] bool ask_back(const Key& key, const HolderState* by, const Holder& waiter);
     void begin_recall(const Granted& granted, const Key& key, const Holder& waiter);
+    void note_recalls(const Key& key);
     // The holder has answered, or did not in time.
     void end_recall(HolderState& holder, const Recall& recall, bool is_answered);
     void cut(HolderState& holder) {

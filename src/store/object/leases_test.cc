@@ -80,6 +80,21 @@ TEST_F(LeaseHolders, ObjectThatItsHolderPunchesNeedsNoLease) {
     EXPECT_TRUE(change_by(holder(2)));
 }
 
+TEST_F(LeaseHolders, ObjectThatIsSparedCostsNoOtherItsLease) {
+    begin(holder(1));
+    for (int i = 0; i < 3; ++i) {
+        EXPECT_NE(table_.grant(leased_container, leased, holder(1)), 0U);
+        EXPECT_FALSE(change_by(holder(2)));
+        const auto recalled = listen(holder(1)).recalled;
+        (void)listen(holder(1), {.waits = false, .given_back = recalled});
+        world_.run(pass(210ms));
+    }
+    EXPECT_EQ(table_.grant(leased_container, leased, holder(1)), 0U);
+    for (uint64_t i = 0; i < 20'000; ++i) {
+        ASSERT_NE(table_.grant(leased_container, {7, i}, holder(1)), 0U) << i;
+    }
+}
+
 TEST_F(LeaseHolders, EvictedHolderBeginsAgainWithoutLeases) {
     begin(holder(1));
     EXPECT_NE(table_.grant(leased_container, leased, holder(1)), 0U);

@@ -1,6 +1,7 @@
 #include "locks.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include "ros2s/base/quota.h"
 #include "sharing_rules.h"
@@ -134,8 +135,12 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     ROS2S_TRY(check(request));
     const bool is_of_container = request.lock.space == LockSpace::container;
     drop_ended(now);
+    end_old_waits(now);
     const Key key{container, request.object};
     const HolderName name = name_of(container, holder);
+    const WaitKey wait{{name, request.lock.mount, request.lock.owner}, key};
+    const bool is_range = request.lock.space == LockSpace::range;
+    if (is_range && !request.waits) end_wait(wait);
     const auto found = objects_.find(key);
     static const Locks none;
     const Locks& locks = found == objects_.end() ? none : found->second;
@@ -167,8 +172,10 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
         if (request.how != LockRequest::How::test) counters_.refused.add();
         const bool ends = request.how == LockRequest::How::set && is_upgrade(own, request.lock);
         if (ends) replace(key, holder, request.lock, {});
+        if (is_range && request.waits) ROS2S_TRY(note_wait(wait, request.lock, now));
         return other;
     }
+    if (is_range) end_wait(wait);
     if (request.how == LockRequest::How::test) return std::nullopt;
     const bool is_new = request.how == LockRequest::How::set && own.empty();
     if (is_of_container && is_new && request.lock.mode != LockMode::none &&
@@ -195,6 +202,63 @@ Result<std::optional<Lock>> LockTable::lock(ContainerId container, const Holder&
     replace(key, holder, request.lock, own);
     ROS2S_TRY(pin_container(container, holder, request.lock));
     return std::nullopt;
+}
+
+// ---- processes that wait --------------------------------------------------------------------
+
+void LockTable::end_wait(const WaitKey& wait) {
+    const auto found = waits_.find(wait);
+    if (found == waits_.end()) return;
+    waits_until_.erase({found->second.until, wait});
+    waits_.erase(found);
+    const auto owner = waiting_owners_.find(wait.first.holder.owner);
+    if (--owner->second == 0) waiting_owners_.erase(owner);
+}
+
+void LockTable::end_old_waits(Time now) {
+    while (!waits_until_.empty() && waits_until_.begin()->first <= now) {
+        end_wait(WaitKey(waits_until_.begin()->second));
+    }
+}
+
+Result<> LockTable::note_wait(const WaitKey& wait, const Lock& lock, Time now) {
+    end_wait(wait);
+    if (waits_for_itself(wait, lock)) return fail_errno(EDEADLK);
+    const Uuid& owner = wait.first.holder.owner;
+    const auto own = waiting_owners_.find(owner);
+    const size_t has = own == waiting_owners_.end() ? 0 : own->second;
+    if (exceeds_fair_share(has, waits_.size(), waits_max)) return {};
+    const Time until = now + lock_waits_for;
+    waits_.emplace(wait, Waiting{.lock = lock, .until = until});
+    waits_until_.emplace(until, wait);
+    ++waiting_owners_[owner];
+    return {};
+}
+
+// All that have a lock in the way must unlock. Each of them may wait for several.
+bool LockTable::waits_for_itself(const WaitKey& wait, const Lock& lock) const {
+    const Waiter& self = wait.first;
+    std::set<Waiter> seen{self};
+    std::vector<std::pair<WaitKey, Lock>> left{{wait, lock}};
+    for (size_t step = 0; step < 2 * cycle_max && !left.empty(); ++step) {
+        const auto [waiting, wanted] = left.back();
+        left.pop_back();
+        const auto object = objects_.find(waiting.second);
+        if (object == objects_.end()) continue;
+        for (const Held& held : object->second) {
+            const Waiter other{held.holder, held.lock.mount, held.lock.owner};
+            if (other == waiting.first || has_ended(held)) continue;
+            if (!exclude_each_other(held.lock, wanted)) continue;
+            if (other == self) return true;
+            if (!seen.insert(other).second) continue;
+            for (auto next = waits_.lower_bound({other, {}});
+                 next != waits_.end() && next->first.first == other && left.size() < 2 * cycle_max;
+                 ++next) {
+                left.emplace_back(next->first, next->second.lock);
+            }
+        }
+    }
+    return false;
 }
 
 template <class Match>

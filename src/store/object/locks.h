@@ -11,6 +11,10 @@
 // condition of its transactions: none takes effect after the lock is lost. It cannot be claimed if
 // somebody was admitted when its session was over. After a restart nobody is for a moment.
 //
+// A process that waits for a range says so (LockRequest::waits). It is known to wait until it asks
+// for the object otherwise, or not again for lock_waits_for. If it would wait for itself, over
+// locks of any holders and others that wait, it is refused with EDEADLK, as on Linux.
+//
 // An owner is a number that a holder (a mount) chose. Locks exist in memory only. The locks of a
 // session that ended exclude nobody. Its client may come back in another session and claim them for
 // a while, unless somebody else has taken one that they would exclude. After a restart a holder
@@ -41,8 +45,14 @@ void set_range(std::vector<Lock>& locks, const Lock& lock);
 // What to set so that an owner has `own` again, if it is unknown whether `unknown` was set.
 [[nodiscard]] std::vector<Lock> steps_back(const std::vector<Lock>& own, const Lock& unknown);
 
+// A client that waits asks again sooner.
+inline constexpr Duration lock_waits_for = std::chrono::milliseconds(500);
+
 class LockTable {
   public:
+    static constexpr size_t waits_max = size_t{1} << 16;
+    // Longer cycles are not found.
+    static constexpr size_t cycle_max = 32;
     static constexpr size_t locks_max = size_t{1} << 18;
     static constexpr size_t session_locks_max = size_t{1} << 16;
     static constexpr size_t object_locks_max = 1024;
@@ -114,6 +124,22 @@ class LockTable {
                                          const Lock& lock);
     template <class Match>
     void drop_ended_of(const Key& key, Match match);
+    // ---- processes that wait
+    struct Waiter {
+        HolderName holder;
+        uint64_t mount = 0, owner = 0;
+        friend auto operator<=>(const Waiter&, const Waiter&) = default;
+    };
+    using WaitKey = std::pair<Waiter, Key>;
+    struct Waiting {
+        Lock lock;
+        Time until{};
+    };
+    // Errors: EDEADLK. Beyond its bounds nothing is noted.
+    [[nodiscard]] Result<> note_wait(const WaitKey& wait, const Lock& lock, Time now);
+    void end_wait(const WaitKey& wait);
+    void end_old_waits(Time now);
+    [[nodiscard]] bool waits_for_itself(const WaitKey& wait, const Lock& lock) const;
     // What the owner of a lock has of the object becomes `own`.
     void replace(const Key& key, const Holder& holder, const Lock& owned_as,
                  const std::vector<Lock>& own);
@@ -130,6 +156,9 @@ class LockTable {
     std::map<uint64_t, Session> sessions_;
     std::set<std::pair<Time, uint64_t>> ended_;  // of them, by `until`
     std::map<Uuid, size_t> owners_;              // of sessions: their locks
+    std::map<WaitKey, Waiting> waits_;
+    std::set<std::pair<Time, WaitKey>> waits_until_;
+    std::map<Uuid, size_t> waiting_owners_;  // of sessions: their waits
 };
 
 }  // namespace ros2s::object

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 
 #include "ros2s/base/random.h"
 
@@ -263,6 +264,81 @@ TEST(ContainerLock, OfBeforeTheStartIsClaimedIfNobodyWasAdmitted) {
                   admitted ? Answer(fail(Code::stale)) : Answer());
         EXPECT_EQ(locks.has_container(), !admitted);
     }
+}
+
+// Processes of three mounts, and files that they lock.
+class Deadlocks : public testing::Test {
+  protected:
+    static Lock exclusive(uint64_t first) { return lock_of(LockMode::exclusive, 5, first, first); }
+    void has(uint8_t who, Lock lock) {
+        EXPECT_EQ(
+            locks_.lock(here, mount(who), {.object = file, .lock = lock, .how = How::set}, start),
+            Answer());
+    }
+    // What a process learns that waits: nothing, or the errno.
+    int waits(uint8_t who, Lock lock, Time now = start, How how = How::set) {
+        const auto done = locks_.lock(
+            here, mount(who), {.object = file, .lock = lock, .how = how, .waits = true}, now);
+        EXPECT_TRUE(!done || done->has_value());
+        return done ? 0 : to_errno(done.error());
+    }
+    PinTable pins_;
+    LockTable locks_{pins_};
+};
+
+TEST_F(Deadlocks, CycleOverHoldersIsFound) {
+    for (uint8_t who = 1; who <= 3; ++who) has(who, exclusive(who));
+    EXPECT_EQ(waits(1, exclusive(2)), 0);
+    EXPECT_EQ(waits(2, exclusive(3)), 0);
+    EXPECT_EQ(waits(2, exclusive(3)), 0) << "it asks again";
+    EXPECT_EQ(waits(3, exclusive(1)), EDEADLK);
+    EXPECT_EQ(waits(2, exclusive(3)), 0) << "the third one waits no longer";
+    has(3, lock_of(LockMode::none, 5, 0, 9));
+    has(2, exclusive(3));
+}
+
+TEST_F(Deadlocks, EveryOwnerOfASharedLockCounts) {
+    for (uint8_t who = 1; who <= 3; ++who) has(who, lock_of(LockMode::shared, 5, 0, 0));
+    has(2, exclusive(2));
+    EXPECT_EQ(waits(3, exclusive(2), start, How::test), 0);
+    EXPECT_EQ(waits(2, exclusive(0), start, How::test), EDEADLK);
+}
+
+TEST_F(Deadlocks, EndedWaitIsInNoCycle) {
+    for (uint8_t who = 1; who <= 2; ++who) has(who, exclusive(who));
+    EXPECT_EQ(waits(1, exclusive(2)), 0);
+    EXPECT_EQ(waits(2, exclusive(1), start + lock_waits_for), 0) << "it has not asked again";
+    EXPECT_EQ(waits(1, exclusive(2), start + lock_waits_for), EDEADLK);
+    EXPECT_TRUE(locks_.lock(here, mount(2),
+                            {.object = file, .lock = exclusive(1), .how = How::test},
+                            start + lock_waits_for));
+    EXPECT_EQ(waits(1, exclusive(2), start + lock_waits_for), 0) << "that one was stopped";
+}
+
+TEST_F(Deadlocks, OtherLocksAreInNoCycle) {
+    for (uint8_t who = 1; who <= 2; ++who) has(who, exclusive(who));
+    EXPECT_TRUE(locks_.lock(here, mount(1), {.object = file, .lock = exclusive(2), .how = How::set},
+                            start));
+    EXPECT_EQ(waits(2, exclusive(1)), 0) << "the other one does not wait";
+    Lock whole = lock_of(LockMode::exclusive, 5, 0, UINT64_MAX);
+    whole.space = LockSpace::flock;
+    has(1, whole);
+    EXPECT_EQ(waits(2, whole), 0);
+    EXPECT_EQ(waits(1, exclusive(2)), EDEADLK);
+}
+
+TEST_F(Deadlocks, WaitsAreBounded) {
+    has(1, exclusive(0));
+    const auto wait = [&](uint64_t owner) {
+        Lock lock = exclusive(0);
+        lock.owner = owner;
+        return locks_.lock(here, mount(2, 7),
+                           {.object = file, .lock = lock, .how = How::set, .waits = true}, start);
+    };
+    for (uint64_t owner = 0; owner <= LockTable::waits_max; ++owner) ASSERT_TRUE(wait(owner));
+    has(3, exclusive(3));
+    EXPECT_EQ(waits(1, exclusive(3)), 0);
+    EXPECT_EQ(waits(3, exclusive(0)), EDEADLK) << "others have room";
 }
 
 }  // namespace

@@ -394,7 +394,7 @@ class ObjectStore {
     // way is returned; its owner and process are 0 if they are another holder's. Errors: invalid,
     // stale (a claimed lock is lost: another holder may have had it meanwhile), busy (the store was
     // just opened and awaits another holder: ask again), no_memory (a limit of locks; detail: the
-    // limit), not_found (the container), unsupported.
+    // limit), EDEADLK (it would wait for itself), not_found (the container), unsupported.
     virtual Task<Result<std::optional<Lock>>> lock(const Call& /*call*/, ContainerId /*container*/,
                                                    const Holder& /*holder*/,
                                                    const LockRequest& /*request*/) {

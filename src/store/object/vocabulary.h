@@ -160,6 +160,8 @@ struct LockRequest {
     ObjectId object{};
     Lock lock;
     How how{};
+    // If a lock is in the way, the owner, a process, waits until its next request for the object.
+    bool waits = false;
 };
 
 // A lease of an object (leases.h), as recalls name it.

@@ -112,6 +112,7 @@ inline constexpr auto lock_request_fields = [](auto& io, auto& container, auto& 
     io.part("object", request.object, object_fields);
     io.choice("how", request.how, object::LockRequest::How::claim);
     io.part("lock", request.lock, object::lock_fields);
+    io("the owner waits", request.waits);
 };
 
 // ---- listen ---------------------------------------------------------------------------------

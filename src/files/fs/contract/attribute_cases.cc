@@ -29,6 +29,22 @@ Task<> expect_mode(Fixture& f, NodeId file, mode_t mode, const char* after) {
     EXPECT_EQ((co_await f.stat(file)).mode & 07777, mode) << after;
 }
 
+template <class T>
+Task<> ended(Task<Result<T>> change) {
+    EXPECT_OK(co_await std::move(change));
+}
+// Whether a file with capabilities still has them after a change.
+template <class Change>
+Task<bool> keeps_capabilities(Fixture& f, NodeId file, Change change) {
+    const std::string_view value("capabilities"), name("security.capability");
+    EXPECT_OK(co_await f.fs.set_xattr(f.call, file, name, as_bytes(value), SetXattr::any));
+    EXPECT_EQ(co_await f.fs.get_xattr(f.call, file, name), Result<std::string>(value));
+    co_await change();
+    const auto after = co_await f.fs.get_xattr(f.call, file, name);
+    if (!after) EXPECT_EQ(after.error().code, Code::no_attribute);
+    co_return after.has_value();
+}
+
 // Each change that clears set-id bits, made for `call`'s user.
 Task<> change_contents(Fixture& f, const Call& call, bool keeps, mode_t before, mode_t after) {
     const NodeId file = co_await f.file(root_node, "file", "contents");
@@ -197,6 +213,35 @@ constexpr Case attribute_table[] = {
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.mode = 02775}));
          EXPECT_OK(co_await f.fs.set_attributes(f.call, dir, {.clears_set_ids = true}));
          EXPECT_EQ((co_await f.stat(dir)).mode & 07777, 02775u) << "directories keep it";
+     }},
+    {"ChangesDropFileCapabilities",
+     [](Fixture& f) -> Task<> {
+         if (!f.traits.clears_set_ids) GTEST_SKIP_CO("not for privileged writers here");
+         const NodeId file = co_await f.file(root_node, "file", "contents");
+         const auto handle =
+             co_await f.fs.open(f.call, file, {.write = true, .keeps_set_ids = true});
+         CO_ASSERT(handle.has_value());
+         const SetAttributes owner{.uid = 7}, killed{.clears_set_ids = true},
+             size{.size = 3, .keeps_set_ids = true}, mode{.mode = 0755};
+         EXPECT_TRUE(co_await keeps_capabilities(
+             f, file, [&] { return ended(f.fs.set_attributes(f.call, file, mode)); }));
+         for (const SetAttributes& each : {owner, killed, size}) {
+             EXPECT_FALSE(co_await keeps_capabilities(
+                 f, file, [&] { return ended(f.fs.set_attributes(f.call, file, each)); }));
+         }
+         EXPECT_FALSE(co_await keeps_capabilities(f, file, [&] {
+             return ended(f.fs.pwrite(f.call, handle->handle,
+                                      Window::local(as_bytes(std::string_view("x"))), 0));
+         }));
+         EXPECT_FALSE(co_await keeps_capabilities(
+             f, file, [&] { return ended(f.fs.punch_hole(f.call, handle->handle, 0, 1)); }));
+         co_await f.close(handle->handle);
+         EXPECT_FALSE(co_await keeps_capabilities(f, file, [&] {
+             return ended(
+                 f.fs.open(f.call, file, {.write = true, .truncate = true, .keeps_set_ids = true}));
+         }));
+         const auto names = co_await f.fs.list_xattrs(f.call, file);
+         EXPECT_TRUE(names && names->empty());
      }},
     {"TimesKeepNanoseconds",
      [](Fixture& f) -> Task<> {

@@ -149,6 +149,20 @@ constexpr Case lock_table[] = {
      [](Fixture& f) -> Task<> {
          EXPECT_FAILS(deadline, co_await wait_for_each_other(f, LockHow::wait));
      }},
+    {"ProcessThatWaitsNoLongerIsNoDeadlock",
+     [](Fixture& f) -> Task<> {
+         const NodeId node = co_await f.file(root_node, "file", "x");
+         const FileHandle a = co_await f.open(node), b = co_await f.open(node);
+         co_await expect_locked(f, a, lock_of(exclusive, 1, 0, 9));
+         co_await expect_locked(f, b, lock_of(exclusive, 2, 10, 19));
+         Call call = f.call;
+         call.deadline = f.reactor.now() + 50ms;
+         EXPECT_FAILS(deadline, co_await f.fs.lock(call, a, lock_of(exclusive, 1, 10, 19),
+                                                   LockHow::wait_or_deadlock));
+         call.deadline = f.reactor.now() + 50ms;
+         EXPECT_FAILS(deadline, co_await f.fs.lock(call, b, lock_of(exclusive, 2, 0, 9),
+                                                   LockHow::wait_or_deadlock));
+     }},
     {"StoppedWaitSetsNoLock",
      [](Fixture& f) -> Task<> {
          const NodeId node = co_await f.file(root_node, "file", "x");

@@ -218,6 +218,21 @@ Task<> object_that_is_recalled_often_is_spared(Probe& probe) {
     EXPECT_EQ(granted, 3U);
 }
 
+Task<> change_counts_once_however_many_hold_it(Probe& probe) {
+    if (probe.setup().is_in_real_time()) co_return;
+    const std::array holders{by(1), by(3), by(4), by(5)};
+    for (const Holder& holder : holders) co_await begin_listening(probe, holder);
+    for (const Holder& holder : holders) EXPECT_NE(co_await read_leased(probe, holder), 0U);
+    co_await expect_leased(probe, by(2));
+    for (const Holder& holder : holders) {
+        const LeaseNews news = co_await news_of(probe, holder);
+        (void)co_await news_of(probe, holder, news.recalled);
+    }
+    co_await must_change(probe, by(2));
+    co_await sleep_for(probe.reactor(), 300ms);
+    for (const Holder& holder : holders) EXPECT_NE(co_await read_leased(probe, holder), 0U);
+}
+
 Task<> hear(Probe& probe, Holder holder, LeaseNews& news, Duration& took) {
     const Time begun = probe.reactor().now();
     news = co_await heard_by(probe, holder, {});
@@ -410,6 +425,7 @@ std::vector<Case> lease_cases() {
         {"EndedHolderDelaysNobody", ended_holder_delays_nobody, {}, has},
         {"ObjectThatOthersWaitForIsNotLeased", object_that_others_wait_for_is_not_leased, {}, has},
         {"ObjectThatIsRecalledOftenIsSpared", object_that_is_recalled_often_is_spared, {}, has},
+        {"ChangeCountsOnceHoweverManyHoldIt", change_counts_once_however_many_hold_it, {}, has},
         {"ListeningEndsWithTheNews", listening_ends_with_the_news, {}, has},
         {"KeptValuesAreNeverOld", kept_values_are_never_old, {}, has},
         {"DestroyedContainerHasNoLeases", destroyed_container_has_no_leases, {}, has},

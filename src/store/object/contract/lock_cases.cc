@@ -1,4 +1,6 @@
 // Locks of byte ranges and of whole objects.
+#include <cerrno>
+
 #include "probe.h"
 
 namespace ros2s::object::contract {
@@ -31,9 +33,10 @@ Lock whole(Lock lock) {
 
 using Answer = Result<std::optional<Lock>>;
 
-Task<Answer> ask(Probe& probe, Holder by, Lock lock, How how = How::set) {
-    co_return co_await probe.store().lock(probe.call(), probe.container(), by,
-                                          {.object = one, .lock = lock, .how = how});
+Task<Answer> ask(Probe& probe, Holder by, Lock lock, How how = How::set, bool waits = false) {
+    co_return co_await probe.store().lock(
+        probe.call(), probe.container(), by,
+        {.object = one, .lock = lock, .how = how, .waits = waits});
 }
 Task<> must_lock(Probe& probe, Holder by, Lock lock, How how = How::set) {
     EXPECT_EQ(co_await ask(probe, by, lock, how), Answer());
@@ -157,6 +160,14 @@ Task<> limits_are_errors(Probe& probe) {
     co_await must_lock(probe, mount(2), exclusive(1));
 }
 
+Task<> holders_that_wait_for_each_other(Probe& probe) {
+    co_await must_lock(probe, mount(1), exclusive(1, 0, 9));
+    co_await must_lock(probe, mount(2), exclusive(1, 10, 19));
+    EXPECT_TRUE(co_await ask(probe, mount(1), exclusive(1, 10, 19), How::set, true));
+    EXPECT_EQ(co_await ask(probe, mount(2), exclusive(1, 0, 9), How::set, true),
+              Answer(fail_errno(EDEADLK)));
+}
+
 }  // namespace
 
 std::vector<Case> lock_cases() {
@@ -179,6 +190,10 @@ std::vector<Case> lock_cases() {
         {"LockOfInvalidRangeIsRefused", bad_ranges_are_refused, {}, has_locks},
         {"LockIsClaimedByItsHolderOnly", a_claim_is_granted_to_its_holder_only, {}, has_locks},
         {"EndedSessionLosesItsLocks", a_session_takes_its_locks_with_it, {}, has_locks},
+        {"HoldersThatWaitForEachOtherAreADeadlock",
+         holders_that_wait_for_each_other,
+         {},
+         has_locks},
         {"LocksBeyondTheLimitAreRefused", limits_are_errors, {}, has_locks},
     };
 }
