@@ -257,7 +257,9 @@ Task<Result<std::unique_ptr<fs::FileSystem>>> Pools::open(const Call& call,
          .takes_leases = which.own != session::MountId{} && which.alone_as.empty(),
          .defers = which.defers,
          .alone_as = which.alone_as,
+         .change_logs = &change_logs_,
          .listings = &listings_,
+         .unfinished = &unfinished_,
          .layers = layers_.get(),
          .log = log_},
         report);
@@ -277,6 +279,12 @@ void Pools::add_metrics(std::vector<exporter::Source>& sources) const {
         }
         sources.push_back(std::move(source));
     }
+    sources.push_back({.list = [this](const MetricVisitor& visit) {
+        visit("ros2store_dpu_unsynced_bytes", "Changes that mounts keep until they are durable.",
+              change_logs_.used());
+        visit("ros2store_dpu_unfinished_bytes",
+              "Written to files of caches that are not closed yet.", unfinished_.used());
+    }});
     sources.push_back({.list = {}, .others = [this] { return chains.counters(); }});
 }
 

@@ -19,9 +19,9 @@ DURABILITY
   without fsync. What a program stores through a shared memory mapping is durable after msync.
   In a container that has durability=fsync, a change is durable at the next fsync of any file or
   directory (also `ros2store sync MOUNT_POINT`, not sync(2)), at unmounting, and within a second. A
-  loss of power before takes back the last changes. If a server lost it, the next change fails with
-  EIO and is not made, and so does once the next write or fsync of each file that was open. A kill
-  takes back none.
+  loss of this machine's power before takes back the last changes, a kill takes back none. What a
+  server loses with its power, the mount repeats. If it cannot, the next change fails with EIO and is
+  not made, and the next write or fsync of each open file fails once with EIO.
 
 CACHING
   With ros2s+local and `dir` all changes pass this mount, so the kernel keeps names, attributes and file pages

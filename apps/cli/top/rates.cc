@@ -300,6 +300,13 @@ Result<DaemonCounts> counts_in(const std::vector<Sample>& samples, Report& repor
         }
         counts.*each.count = found->value;
     }
+    for (const Sample& each : samples) {
+        if (!is_count(each.value)) continue;
+        if (each.name == "ros2store_engine_volatile_groups") counts.volatile_groups += each.value;
+        if (each.name == "ros2store_engine_volatile_milliseconds") {
+            counts.volatile_milliseconds = std::max(counts.volatile_milliseconds, each.value);
+        }
+    }
     const auto wrong = std::ranges::find_if_not(samples, [&](const Sample& each) {
         return count_tenant(each, counts) && count_session(each, counts);
     });
@@ -325,12 +332,18 @@ std::string totals_of(const DaemonCounts& counts, const std::vector<TenantRates>
         for (const TenantRates& each : tenants) all += each.*rate;
         return all;
     };
+    std::string not_durable;
+    if (counts.volatile_groups > 0) {
+        not_durable = fmt::format(", {} groups of changes not durable, for {} ms",
+                                  std::llround(counts.volatile_groups),
+                                  std::llround(counts.volatile_milliseconds));
+    }
     return fmt::format(
-        "{} requests/s, {} names/s, {} MiB/s, {} in progress, {} waiting, {} session{}",
+        "{} requests/s, {} names/s, {} MiB/s, {} in progress, {} waiting, {} session{}{}",
         number(sum(&TenantRates::requests)), number(sum(&TenantRates::names)),
         number(sum(&TenantRates::bytes) / mib), std::llround(counts.inside),
         std::llround(counts.waiting), std::llround(counts.sessions),
-        counts.sessions == 1 ? "" : "s");
+        counts.sessions == 1 ? "" : "s", not_durable);
 }
 
 std::vector<GroupRates> groups_between(const DaemonCounts& before, const DaemonCounts& now,

@@ -33,6 +33,9 @@ struct SessionCounts {
 
 struct DaemonCounts {
     double sessions = 0, inside = 0, waiting = 0;  // now
+    // Of an engine: acknowledged groups of changes that are not durable yet, of all its pools, and
+    // for how long the first of them has waited.
+    double volatile_groups = 0, volatile_milliseconds = 0;
     std::map<std::string, TenantCounts, std::less<>> tenants{};
     // By tenant and number.
     std::map<std::pair<std::string, std::string>, SessionCounts> each_session{};

@@ -35,11 +35,16 @@ TEST(TopCounts, PageIsParsed) {
             "ros2store_tenant_request_duration_seconds_sum{tenant=\"CN=a\"} 1.5\n"
             "ros2store_tenant_request_duration_seconds_bucket{tenant=\"CN=a\",le=\"0.001\"} 2\n"
             "ros2store_tenant_request_duration_seconds_bucket{tenant=\"CN=a\",le=\"+Inf\"} 3\n"
+            "ros2store_engine_volatile_groups{pool=\"a\"} 3\n"
+            "ros2store_engine_volatile_milliseconds{pool=\"a\"} 40\n"
+            "ros2store_engine_volatile_milliseconds{pool=\"b\"} 10\n"
             "something_else{tenant=\"CN=c\"} 4\n",
         report);
     ASSERT_TRUE(all) << report.text();
     EXPECT_EQ(all->sessions, 3);
     EXPECT_EQ(all->inside, 2);
+    EXPECT_EQ(all->volatile_groups, 3);
+    EXPECT_EQ(all->volatile_milliseconds, 40);
     EXPECT_EQ(all->waiting, 1);
     ASSERT_EQ(all->tenants.size(), 2U);
     const TenantCounts& a = all->tenants.at("CN=a");
@@ -185,6 +190,8 @@ TEST(TopTable, TenantsAreListed) {
     EXPECT_EQ(table_of({}, 9), std::vector<std::string>{"no tenant"});
     EXPECT_EQ(totals_of({.sessions = 1, .inside = 3, .waiting = 4}, tenants),
               "812 requests/s, 1.50 names/s, 203 MiB/s, 3 in progress, 4 waiting, 1 session");
+    EXPECT_TRUE(totals_of({.volatile_groups = 7, .volatile_milliseconds = 250}, tenants)
+                    .ends_with(", 7 groups of changes not durable, for 250 ms"));
 }
 
 constexpr std::string_view one_session =

@@ -6,7 +6,8 @@
 //     call with Call::leases ──► reply ──► kept, and used while holds() is true
 //     recall ──► not held any more ──► observers drop what they keep ──► the server is answered
 //
-// Leases end by themselves if the server does not extend them in time (leases.md).
+// Leases end by themselves if the server does not extend them in time
+// (docs/decisions/0707-leases.md).
 //
 // Used on the file system's core.
 #pragma once

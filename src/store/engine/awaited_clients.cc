@@ -31,10 +31,12 @@ void AwaitedClients::give_up() {
     changed_.wake_all();
 }
 
-void AwaitedClients::give_up_in_time() {
-    if (any() && reactor_.now() >= until_) give_up();
+size_t AwaitedClients::give_up_in_time() {
+    const size_t given_up = reactor_.now() >= until_ ? count() : 0;
+    if (given_up > 0) give_up();
     // Those that wait look at their deadlines.
     changed_.wake_all();
+    return given_up;
 }
 
 bool AwaitedClients::holds_off(object::ContainerId container, const StoreClient* client) const {

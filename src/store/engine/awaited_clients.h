@@ -36,8 +36,9 @@ class AwaitedClients {
     void over(const object::HolderName& client);
     // Nobody is awaited any more.
     void give_up();
-    // The same once patience has passed. To be called about once a second.
-    void give_up_in_time();
+    // The same once patience has passed. To be called about once a second. Returns how many were
+    // given up.
+    size_t give_up_in_time();
     // Waits while the container has other awaited clients than this one. One that is awaited itself
     // does not wait. Errors: cancelled, deadline.
     Task<Result<>> wait(const Call& call, object::ContainerId container);

@@ -108,6 +108,10 @@ class Committer {
     }
     [[nodiscard]] const VolatileObjects& volatile_objects() const { return volatile_; }
     [[nodiscard]] const GroupStates& states() const { return states_; }
+    // For so long there have been deferred groups that no flush was issued for.
+    [[nodiscard]] Duration volatile_for() const {
+        return volatile_since_ ? env_.reactor.now() - *volatile_since_ : Duration{};
+    }
     // A deferred group is durable this long after its acknowledgement, if the device is fast
     // enough.
     static constexpr Duration deferred_max = std::chrono::seconds(1);

@@ -494,6 +494,10 @@ void EngineStore::visit_metrics(const MetricVisitor& visit) const {
           pool_->awaited.count());
     visit("ros2store_engine_volatile_groups", "Acknowledged groups that await their flush.",
           states.visible() - std::min(states.visible(), states.durable()));
+    visit("ros2store_engine_volatile_milliseconds", "For so long the first of them has waited.",
+          static_cast<uint64_t>(
+              std::chrono::duration_cast<std::chrono::milliseconds>(pool_->committer.volatile_for())
+                  .count()));
     counter("ros2store_engine_transactions_total", "Transactions committed.", c.transactions);
     counter("ros2store_engine_blocks_total", "Data blocks written.", c.blocks);
     counter("ros2store_engine_runs_total", "Contiguous runs that they were written in.", c.runs);

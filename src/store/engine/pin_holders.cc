@@ -146,6 +146,13 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
         }
     }
     awaited.await(list->deferring);
+    if (awaited.any()) {
+        env.log.info(
+            "{} mounts that deferred changes were there when the pool was last open. For up to {} "
+            "s "
+            "others wait in their containers, until these have repeated what is lost",
+            awaited.count(), AwaitedClients::patience / std::chrono::seconds(1));
+    }
     list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
     pins.await(list->holders, list->ended, until);
     pins.await_alone(list->alone, env.reactor.now() + alone_awaited);
@@ -312,7 +319,13 @@ Task<> PinHolders::prune_sometimes(PinHolders& self) {
     while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
         self.prune(unused_max);
         self.give_up_awaited();
-        self.awaited_.give_up_in_time();
+        if (const size_t given_up = self.awaited_.give_up_in_time(); given_up > 0) {
+            self.env_.log.warning(
+                "{} mounts that deferred changes did not come back. What they had not synced may "
+                "be "
+                "lost",
+                given_up);
+        }
         // Holders that were added meanwhile are written after all have been awaited for long
         // enough.
         self.changed_.wake_all();

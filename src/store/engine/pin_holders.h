@@ -44,10 +44,10 @@
 
 namespace ros2s::engine {
 
-// The text of a pool's list of the holders of pins (docs/formats/served.md). Reentrant.
 // The most holders that one list has.
 inline constexpr size_t pin_list_holders_max = 8192;
 
+// A pool's list of the holders of pins. Its text: docs/formats/served.md. Reentrant.
 struct PinList {
     std::vector<object::HolderName> holders{};
     std::vector<object::HolderName> ended{};      // others, whose sessions had ended

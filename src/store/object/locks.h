@@ -116,12 +116,12 @@ class LockTable {
     [[nodiscard]] bool has_ended(const Held& held) const {
         return sessions_.at(held.session).until != Time::max();
     }
-    // Locks of ended sessions that match.
     // Errors: invalid.
     [[nodiscard]] static Result<> check(const LockRequest& request);
     // The holder's lock of a container was set, claimed or ended. Errors: no_memory.
     [[nodiscard]] Result<> pin_container(ContainerId container, const Holder& holder,
                                          const Lock& lock);
+    // Locks of ended sessions that match.
     template <class Match>
     void drop_ended_of(const Key& key, Match match);
     // ---- processes that wait

@@ -1,8 +1,8 @@
 // Mounts: the file systems that sessions use, and the handles and nodes of each session. Host link
 // and control plane use the same mounts and handles: the control plane opens, the host link reads.
 //
-// A container is opened once, by the composing code's source, and shared by the sessions that mount
-// it. Everything that a session opened is closed when the session ends.
+// The composing code's source opens containers. Sessions that mount one without leases share it.
+// Everything that a session opened is closed when the session ends.
 //
 // Thread rule: used on the core on which the file systems were opened.
 //
