@@ -36,7 +36,9 @@ StoreRouter::~StoreRouter() { sessions_.unwatch(*this); }
 // Its connections have ended, because the gate watches sessions, too, and was registered before.
 Task<> StoreRouter::session_ending(session::Session& session) {
     const auto server = servers_.find(session.request.pool);
-    if (server != servers_.end()) server->second->session_ended(session.id.value);
+    // Of an engine that ends, clients come back to the next one. Nobody had their locks meanwhile.
+    const bool has_ended = server != servers_.end() && !sessions_.is_closing();
+    if (has_ended) server->second->session_ended(session.id.value);
     decisions_.erase(decisions_.lower_bound({session.id.value, Uuid{}}),
                      decisions_.lower_bound({session.id.value + 1, Uuid{}}));
     co_return;

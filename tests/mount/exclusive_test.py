@@ -197,7 +197,9 @@ def the_mount_keeps_the_container_when_the_engine_is_killed(scheme):
         for turn in range(2):
             for part in range(500):
                 os.pwrite(file, pattern(300, turn + part), part * 300)
-            os.kill(pool.daemon("ros2store-engine"), signal.SIGKILL)
+            engine = pool.daemon("ros2store-engine")
+            os.kill(engine, (signal.SIGTERM, signal.SIGKILL)[turn])
+            wait_until(lambda: not is_running(engine), "the engine to end")
             pool.run(mounted_pool.CLI, "up", pool.directory)
             assert "exclusive" in refused(pool, mounted_pool.CLI, "ls", uri(pool, DIRECT))
             os.fsync(file)

@@ -320,10 +320,13 @@ def locks_survive_a_restart_of_the_engine(scheme):
     with mounts as (one, _, other):
         fcntl.lockf(one, fcntl.LOCK_EX, 10)
         fcntl.flock(one, fcntl.LOCK_EX)
-        os.kill(mounts.pool.daemon("ros2store-engine"), signal.SIGKILL)
-        mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
-        assert not is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 1)
-        assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
+        for end in signal.SIGTERM, signal.SIGKILL:
+            engine = mounts.pool.daemon("ros2store-engine")
+            os.kill(engine, end)
+            wait_until(lambda: not mounted_pool.is_running(engine), "the engine to end")
+            mounts.pool.run(mounted_pool.CLI, "up", mounts.pool.directory)
+            assert not is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 1)
+            assert not is_granted(fcntl.flock, other, fcntl.LOCK_SH | NOW)
         assert is_granted(fcntl.lockf, other, fcntl.LOCK_EX | NOW, 1, 10)
         assert os.pwrite(one, b"still mine", 0) == 10
         fcntl.flock(one, fcntl.LOCK_UN)

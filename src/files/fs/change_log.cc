@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "records.h"
 #include "ros2s/object/checksum.h"
 
 namespace ros2s::fs {
@@ -126,6 +127,27 @@ uint64_t ChangeLog::current(uint64_t epoch) const {
 void ChangeLog::replace_old_epochs(object::Transaction& transaction) const {
     for (Condition& each : transaction.conditions) {
         if (each.kind == Condition::Kind::epoch_equals) each.value = current(each.value);
+    }
+}
+
+void ChangeLog::copy_to_repeat(const Change& change, Change& copy) const {
+    copy = change;
+    replace_old_epochs(copy.transaction);
+    size_t at = 0;
+    for (Operation& each : copy.transaction.operations) {
+        if (!has_payload(each)) continue;
+        each.window = object::Window::local(
+            std::as_writable_bytes(std::span(copy.payload)).subspan(at, each.window.length));
+        at += each.window.length;
+        const bool is_inode = each.kind == Operation::Kind::put && each.akey == inode_akey();
+        if (!is_inode || each.window.length < sizeof(InodeRecord)) continue;
+        const Bytes bytes = each.window.bytes();
+        InodeRecord record;
+        std::memcpy(&record, bytes.data(), sizeof record);
+        record.modified_epoch = current(record.modified_epoch);
+        record.changed_epoch = current(record.changed_epoch);
+        std::memcpy(bytes.data(), &record, sizeof record);
+        if (!each.checksums.empty()) object::value_checksums(bytes, each.checksums);
     }
 }
 

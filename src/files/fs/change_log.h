@@ -43,10 +43,14 @@ class ChangeLog {
     // The change, and those after it, cannot be repeated.
     void remove_from(Changes::iterator first);
     [[nodiscard]] Changes& changes() { return changes_; }
+    [[nodiscard]] bool has(object::Epoch epoch) const { return changes_.contains(epoch); }
     void repeated(Changes::iterator change, object::Epoch epoch, uint64_t incarnation);
     // The transaction's conditions may name epochs that changes had before they were repeated.
     [[nodiscard]] bool may_name_old_epochs() const { return repeated_ > 0 || !old_epochs_.empty(); }
     void replace_old_epochs(object::Transaction& transaction) const;
+    // A copy to be sent, with current epochs also in what it says of a file's times. It must not
+    // move.
+    void copy_to_repeat(const Change& change, Change& copy) const;
 
   private:
     [[nodiscard]] uint64_t current(uint64_t epoch) const;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "records.h"
 #include "ros2s/object/checksum.h"
 
 namespace ros2s::fs {
@@ -70,6 +73,25 @@ TEST(ChangeLog, ConditionNamesTheEpochThatTheChangeHasNow) {
     EXPECT_EQ(log.changes().size(), 1U);
     EXPECT_EQ(now(5), 105U) << "it is durable, and may still be named";
     EXPECT_EQ(now(6), 106U);
+}
+
+// Its times are those that were set, as long as the epochs there are those of the last write.
+TEST(ChangeLog, InodeOfARepeatedChangeNamesNewEpochs) {
+    ChangeLog log(nullptr, mount);
+    log.add(writing(1, "x"), Epoch{5}, 1);
+    InodeRecord inode{.modified_epoch = 5, .changed_epoch = 3};
+    object::Transaction set{.id = {.client = mount, .sequence = 2}};
+    set.operations.push_back({.kind = object::Operation::Kind::put,
+                              .object = {1, 1},
+                              .akey = inode_akey(),
+                              .window = object::Window::local(object_bytes(inode))});
+    log.add(set, Epoch{6}, 1);
+    log.repeated(log.changes().begin(), Epoch{105}, 2);
+    ChangeLog::Change copy;
+    log.copy_to_repeat(std::next(log.changes().begin())->second, copy);
+    std::memcpy(&inode, copy.transaction.operations.front().window.bytes().data(), sizeof inode);
+    EXPECT_EQ(inode.modified_epoch, 105U);
+    EXPECT_EQ(inode.changed_epoch, 3U);
 }
 
 TEST(ChangeLog, MountLeavesRoomForOthers) {

@@ -53,6 +53,13 @@ Task<Result<std::unique_ptr<FileSystem>>> open_container(const Call& call, React
     if (mounted) co_return std::unique_ptr<FileSystem>(std::move(*mounted));
     const Error& error = mounted.error();
     if (error.code == Code::bad_version && error.detail == Superblock::is_cache) {
+        if (!options.alone_as.empty()) {
+            co_return report.fail(
+                Code::unsupported,
+                "{} cannot be mounted with `exclusive`: it is a cache, from which "
+                "the engine removes blocks. Leave that out",
+                options.shown);
+        }
         co_return co_await BlockFiles::open(call, *top, record.id, reactor, std::move(options));
     }
     co_return report.fail(error, "{}", refusal.text());

@@ -3,15 +3,23 @@
 #include <algorithm>
 #include <utility>
 
-#include "ros2s/object/lease_wait.h"
+#include "ros2s/runtime/reactor.h"
 
 namespace ros2s::fs {
 namespace {
 
 constexpr int attempts_max = 64;  // with one start of the store each
+// Others may have to repeat their changes first.
+constexpr Duration held_off_most = std::chrono::seconds(20);
+constexpr Duration asked_again_after = std::chrono::milliseconds(16);
 
 // The store was started again since the client learnt its incarnation.
 bool is_of_another(const Error& error) { return error.code == Code::expired && error.detail != 0; }
+
+// So fails what may succeed when it is asked again.
+bool may_pass(Code code) {
+    return code == Code::leased || code == Code::busy || code == Code::no_memory;
+}
 
 }  // namespace
 
@@ -19,11 +27,20 @@ bool is_of_another(const Error& error) { return error.code == Code::expired && e
 
 template <class Ask>
 auto DeferredStore::ask(const Call& call, Ask ask) -> std::invoke_result_t<Ask, const Call&> {
-    for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    const Time until = reactor_.now() + held_off_most;
+    for (int starts = 0; starts < attempts_max;) {
         const object::ClientCall asking = asked_by_client(call);
         auto done = co_await ask(asking.call());
-        if (done || !is_of_another(done.error())) co_return done;
-        ROS2S_CO_TRY(co_await learn(call));
+        if (done) co_return done;
+        if (is_of_another(done.error())) {
+            ROS2S_CO_TRY(co_await learn(call));
+            ++starts;
+        } else if (done.error().code == Code::leased && reactor_.now() < until) {
+            (void)co_await sleep_for(reactor_, asked_again_after, call.stop);
+            ROS2S_CO_TRY(call.check(reactor_));
+        } else {
+            co_return done;
+        }
     }
     co_return fail(Code::busy);
 }
@@ -94,19 +111,29 @@ Task<Result<object::Commit>> DeferredStore::update(const Call& call, object::Con
     if (transaction.deferred && tells_loss()) co_return fail(Code::io);
     const uint64_t losses = losses_;
     auto done = co_await send(call, transaction);
-    for (int attempt = 1; !done && is_of_another(done.error()); ++attempt) {
-        if (attempt == attempts_max) co_return fail(Code::busy);
-        ROS2S_CO_TRY(co_await learn(call));
+    if (done || !is_of_another(done.error())) co_return done;
+    // The store may have done it before it was started again.
+    object::Transaction again = transaction;
+    again.is_new = false;
+    const Time until = reactor_.now() + held_off_most;
+    for (int starts = 0; starts < attempts_max;) {
+        if (is_of_another(done.error())) {
+            ROS2S_CO_TRY(co_await learn(call));
+            ++starts;
+        } else {
+            (void)co_await sleep_for(reactor_, asked_again_after, call.stop);
+            ROS2S_CO_TRY(call.check(reactor_));
+        }
         if (transaction.deferred && losses_ != losses) {
             is_untold_ = false;
             co_return fail(Code::io);
         }
-        // The store may have done it before it was started again.
-        object::Transaction again = transaction;
-        again.is_new = false;
         done = co_await send(call, again);
+        const bool is_held_off =
+            !done && done.error().code == Code::leased && reactor_.now() < until;
+        if (done || (!is_of_another(done.error()) && !is_held_off)) co_return done;
     }
-    co_return done;
+    co_return fail(Code::busy);
 }
 
 Task<Result<object::Commit>> DeferredStore::send(const Call& call,
@@ -118,7 +145,7 @@ Task<Result<object::Commit>> DeferredStore::send(const Call& call,
     const object::ClientCall asking = asked_by_client(call);
     const uint64_t incarnation = known_.incarnation;
     const auto done = co_await below().update(asking.call(), container_, transaction);
-    if (done) acknowledged(transaction, done->epoch, incarnation);
+    if (done) ROS2S_CO_TRY(co_await acknowledged(call, transaction, *done, incarnation));
     co_return done;
 }
 
@@ -130,13 +157,13 @@ Task<Result<object::Commit>> DeferredStore::send_changed(const Call& call,
     const object::ClientCall asking = asked_by_client(call);
     const uint64_t incarnation = known_.incarnation;
     const auto done = co_await below().update(asking.call(), container_, changed);
-    if (done) acknowledged(changed, done->epoch, incarnation);
+    if (done) ROS2S_CO_TRY(co_await acknowledged(call, changed, *done, incarnation));
     co_return done;
 }
 
 // A change that is durable made all earlier ones durable.
-void DeferredStore::acknowledged(const object::Transaction& transaction, object::Epoch epoch,
-                                 uint64_t incarnation) {
+void DeferredStore::note(const object::Transaction& transaction, object::Epoch epoch,
+                         uint64_t incarnation) {
     if (transaction.deferred) {
         known_.last = std::max(known_.last, epoch);
         const bool is_kept = incarnation != 0 && below().pins_era() != 0;
@@ -146,6 +173,18 @@ void DeferredStore::acknowledged(const object::Transaction& transaction, object:
     if (incarnation != known_.incarnation) return;
     log_.remove_upto(epoch);
     if (known_.last <= epoch) known_.last = {};
+}
+
+// A repetition may ask otherwise than the change that was done: what to repeat is not known then.
+Task<Result<>> DeferredStore::acknowledged(const Call& call, const object::Transaction& transaction,
+                                           const object::Commit& commit, uint64_t incarnation) {
+    if (!commit.replayed) {
+        note(transaction, commit.epoch, incarnation);
+        co_return Result<>();
+    }
+    known_.last = std::max(known_.last, commit.epoch);
+    if (!transaction.deferred || log_.has(commit.epoch)) co_return Result<>();
+    co_return co_await learn(call);
 }
 
 // ---- after a start of the store --------------------------------------------------------------
@@ -172,10 +211,9 @@ Task<Result<>> DeferredStore::learn(const Call& call) {
             continue;
         }
         if (is_lost) {
-            const uint64_t lost = log_.changes().size();
-            log_.remove_from(log_.changes().begin());
-            known_ = {.incarnation = now, .last = {}};
-            lose({.lost = std::max<uint64_t>(lost, 1)});
+            co_await turn_.acquire();
+            const SemaphoreHold hold(turn_);
+            if (known_.incarnation == asked.incarnation) lose_all(now);
             continue;
         }
         // The old incarnation acknowledged more while it was asked.
@@ -216,11 +254,17 @@ Task<Result<>> DeferredStore::repeat(const Call& call, uint64_t incarnation) {
 Task<Result<bool>> DeferredStore::repeat(const Call& call, uint64_t incarnation,
                                          ChangeLog::Changes::iterator change) {
     const object::ClientCall asking(call, {.id = holder_.client, .incarnation = incarnation});
-    object::Transaction transaction = change->second.transaction;
-    log_.replace_old_epochs(transaction);
-    const auto done = co_await object::await_leases(
-        below(), reactor_, asking.call(), container_, transaction,
-        co_await below().update(asking.call(), container_, transaction));
+    ChangeLog::Change copy;
+    log_.copy_to_repeat(change->second, copy);
+    const object::Transaction& transaction = copy.transaction;
+    const Time until = reactor_.now() + held_off_most;
+    Result<object::Commit> done;
+    for (;;) {
+        done = co_await below().update(asking.call(), container_, transaction);
+        if (done || !may_pass(done.error().code) || reactor_.now() >= until) break;
+        (void)co_await sleep_for(reactor_, asked_again_after, call.stop);
+        ROS2S_CO_TRY(call.check(reactor_));
+    }
     if (done) {
         log_.repeated(change, done->epoch, incarnation);
         co_return true;
@@ -233,6 +277,13 @@ Task<Result<bool>> DeferredStore::repeat(const Call& call, uint64_t incarnation,
     }
     if (is_of_another(error) || may_run_on(error.code)) co_return fail(error);
     co_return false;
+}
+
+void DeferredStore::lose_all(uint64_t incarnation) {
+    const uint64_t lost = log_.changes().size();
+    log_.remove_from(log_.changes().begin());
+    known_ = {.incarnation = incarnation, .last = {}};
+    lose({.lost = std::max<uint64_t>(lost, 1)});
 }
 
 void DeferredStore::lose(const Loss& loss) {

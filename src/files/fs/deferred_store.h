@@ -84,11 +84,14 @@ class DeferredStore final : public object::ForwardingStore {
     Task<Result<object::Commit>> send(const Call& call, const object::Transaction& transaction);
     Task<Result<object::Commit>> send_changed(const Call& call,
                                               const object::Transaction& transaction);
-    void acknowledged(const object::Transaction& transaction, object::Epoch epoch,
-                      uint64_t incarnation);
+    // `incarnation`: that the request named.
+    Task<Result<>> acknowledged(const Call& call, const object::Transaction& transaction,
+                                const object::Commit& commit, uint64_t incarnation);
+    void note(const object::Transaction& transaction, object::Epoch epoch, uint64_t incarnation);
     Task<Result<>> repeat(const Call& call, uint64_t incarnation);
     Task<Result<bool>> repeat(const Call& call, uint64_t incarnation,
                               ChangeLog::Changes::iterator change);
+    void lose_all(uint64_t incarnation);
     void lose(const Loss& loss);
     // True: users were not told of a loss yet. Now they are.
     [[nodiscard]] bool tells_loss() { return std::exchange(is_untold_, false); }

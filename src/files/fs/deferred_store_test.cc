@@ -22,6 +22,7 @@ class RestartedStore final : public object::ForwardingStore {
     // After a loss: it waits until the mount has repeated what is lost, of which it refuses all
     // from this change on.
     bool awaits = false;
+    size_t held_off = 0;  // so many requests
     size_t repeats_max = SIZE_MAX;
     std::vector<UpdateName> repeated;
     uint64_t syncs = 0;
@@ -72,7 +73,11 @@ class RestartedStore final : public object::ForwardingStore {
     }
 
   private:
-    [[nodiscard]] Result<> check(const Call& call) const {
+    [[nodiscard]] Result<> check(const Call& call) {
+        if (held_off > 0) {
+            --held_off;
+            return fail(Code::leased);
+        }
         const uint64_t known = call.client == nullptr ? 0 : call.client->incarnation;
         if (known != 0 && known != incarnation_) return fail(Code::expired, incarnation_);
         return {};
@@ -191,6 +196,17 @@ TEST_F(DeferredMounts, LargeWriteIsDurableAtOnceAndThenNothingIsRepeated) {
     restarted_.awaits = true;
     EXPECT_EQ(fsync(file), std::nullopt);
     EXPECT_TRUE(restarted_.repeated.empty());
+    EXPECT_TRUE(world_.run(files_->close(call_, file)));
+}
+
+// Others have to repeat theirs first.
+TEST_F(DeferredMounts, RequestThatIsHeldOffIsSentAgain) {
+    const FileHandle file = open("f");
+    restarted_.held_off = 3;
+    EXPECT_TRUE(world_.run(files_->get_attributes(call_, root_node)));
+    EXPECT_EQ(restarted_.held_off, 0U);
+    restarted_.held_off = 3;
+    EXPECT_EQ(write(file), std::nullopt);
     EXPECT_TRUE(world_.run(files_->close(call_, file)));
 }
 

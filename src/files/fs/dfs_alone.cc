@@ -76,6 +76,8 @@ Task<Result<>> DfsMount::take_container(const Call& call, Report& report) {
                 : "its store keeps no changes in memory. Leave that out");
     }
     is_holder_ = true;
+    // A call without an answer may lock it, too.
+    is_container_locked_ = true;
     const Time until = reactor_.now() + freed_within;
     for (;;) {
         const auto locked =
@@ -102,7 +104,6 @@ Task<Result<>> DfsMount::take_container(const Call& call, Report& report) {
                               is_unknown(locked.error()) ? "its server is of an older release"
                                                          : describe(locked.error()));
     }
-    is_container_locked_ = true;
     co_return Result<>();
 }
 

@@ -228,7 +228,8 @@ Task<> DfsMount::close_all() {
         }
     }
     // No other mount waits for this one, now or when a store of another process is opened again.
-    if (is_holder_ && (takes_leases() || store_.pins_era() != 0) && !leaves_orphans()) {
+    if ((is_holder_ || is_deferred_) && (takes_leases() || store_.pins_era() != 0) &&
+        !leaves_orphans()) {
         co_await leave_store();
     }
     if (!options_.reaps || spares_all()) co_return co_await release_container();
@@ -298,6 +299,8 @@ void DfsMount::log_loss(const DeferredStore::Loss& loss) {
             options_.shown, loss.repeated);
         return;
     }
+    // The kernel of a mount that has the container alone would show what is lost for ever.
+    is_container_lost_ = is_container_lost_ || is_alone();
     options_.log.error(
         "{}: its server lost power, and with it the last changes of this mount, at most those of "
         "its last second: {} or more are lost, {} were repeated. The next change, and the next "

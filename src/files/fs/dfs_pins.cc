@@ -97,13 +97,14 @@ Task<> DfsMount::hold_again(DfsMount& self) {
     uint64_t era = self.store_.pins_era();
     while (co_await sleep_for(self.reactor_, era_looked_at_every, call.stop)) {
         const uint64_t now = self.store_.pins_era();
+        // Others may be admitted as soon as the mount has said that nothing is lost.
+        if (now != era && self.is_alone()) (void)co_await self.claim_container(call);
         // After a restart without loss the mount learns the new incarnation before its next change.
         if (self.deferred_ && (self.deferred_->is_unsure() || now != era)) {
             (void)co_await self.deferred_->learn(call);
         }
         if (now == era) continue;
         era = now;
-        if (self.is_alone()) (void)co_await self.claim_container(call);
         for (const NodeId node : self.nodes_.all()) {
             const NodeState* const known = self.nodes_.find(node);
             // One that is open without a pin had a lease.

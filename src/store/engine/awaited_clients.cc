@@ -1,55 +1,51 @@
 #include "awaited_clients.h"
 
-#include <algorithm>
-
 #include "ros2s/object/sharing_rules.h"
 
 namespace ros2s::engine {
 
 void AwaitedClients::await(std::span<const object::HolderName> clients) {
-    until_ = reactor_.now() + patience;
-    for (const object::HolderName& each : clients) clients_[each.container].insert(each);
-    count_.set(clients.size());
+    for (const object::HolderName& each : clients) {
+        Container& container = containers_[each.container];
+        if (!container.names.insert(each).second) continue;
+        ++container.clients[each.client];
+        count_.add();
+    }
 }
 
 bool AwaitedClients::awaits(const object::HolderName& client) const {
-    const auto found = clients_.find(client.container);
-    return found != clients_.end() && found->second.contains(client);
+    const auto found = containers_.find(client.container);
+    return found != containers_.end() && found->second.names.contains(client);
 }
 
 void AwaitedClients::over(const object::HolderName& client) {
-    const auto found = clients_.find(client.container);
-    if (found == clients_.end() || found->second.erase(client) == 0) return;
-    if (found->second.empty()) clients_.erase(found);
+    const auto found = containers_.find(client.container);
+    if (found == containers_.end() || found->second.names.erase(client) == 0) return;
     count_.subtract();
+    const auto its = found->second.clients.find(client.client);
+    if (--its->second == 0) found->second.clients.erase(its);
+    if (!found->second.names.empty()) return;
+    containers_.erase(found);
     changed_.wake_all();
 }
 
 void AwaitedClients::give_up() {
-    clients_.clear();
+    containers_.clear();
     count_.set(0);
     changed_.wake_all();
 }
 
-size_t AwaitedClients::give_up_in_time() {
-    const size_t given_up = reactor_.now() >= until_ ? count() : 0;
-    if (given_up > 0) give_up();
-    // Those that wait look at their deadlines.
-    changed_.wake_all();
-    return given_up;
-}
-
 bool AwaitedClients::holds_off(object::ContainerId container, const StoreClient* client) const {
-    const auto found = clients_.find(container);
-    if (found == clients_.end() || !object::sharing_rules.await_repeats) return false;
-    return client == nullptr ||
-           std::ranges::none_of(found->second, [&](const object::HolderName& each) {
-               return each.client == client->id;
-           });
+    const auto found = containers_.find(container);
+    if (found == containers_.end() || !object::sharing_rules.await_repeats) return false;
+    return client == nullptr || !found->second.clients.contains(client->id);
 }
 
 Task<Result<>> AwaitedClients::wait(const Call& call, object::ContainerId container) {
+    if (until_ == Time{}) until_ = reactor_.now() + patience;
+    const bool asks_again = call.client != nullptr && call.client->incarnation != 0;
     while (holds_off(container, call.client)) {
+        if (asks_again) co_return fail(Code::leased);
         ROS2S_CO_TRY(call.check(reactor_));
         const WakeOnStop wake(call.stop, changed_);
         co_await changed_;

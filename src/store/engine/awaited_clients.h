@@ -7,11 +7,15 @@
 //                    └─► sync(): nothing is lost ────────────────────────────┤
 //                    └─► patience has passed ────────────────────────────────┘
 //
+// A client that says who it is waits by itself, and asks again (`leased`): what it holds on its way
+// here, those that are awaited may need.
+//
 // Part of an open pool, which owns it. Used on core 0; any() on every core. Bounded by the list of
 // the holders of pins, which has them.
 #pragma once
 #include <map>
 #include <set>
+#include <span>
 
 #include "ros2s/base/metrics.h"
 #include "ros2s/object/vocabulary.h"
@@ -23,6 +27,7 @@ namespace ros2s::engine {
 
 class AwaitedClients {
   public:
+    // From the first request on.
     static constexpr Duration patience = std::chrono::seconds(10);
 
     explicit AwaitedClients(Reactor& reactor) : reactor_(reactor), changed_(reactor) {}
@@ -34,21 +39,27 @@ class AwaitedClients {
     [[nodiscard]] bool awaits(const object::HolderName& client) const;
     // It has all that it was acknowledged.
     void over(const object::HolderName& client);
+    [[nodiscard]] bool is_patience_over() const {
+        return any() && until_ != Time{} && reactor_.now() >= until_;
+    }
     // Nobody is awaited any more.
     void give_up();
-    // The same once patience has passed. To be called about once a second. Returns how many were
-    // given up.
-    size_t give_up_in_time();
+    // Those that wait look at their deadlines. To be called about once a second.
+    void look_again() { changed_.wake_all(); }
     // Waits while the container has other awaited clients than this one. One that is awaited itself
-    // does not wait. Errors: cancelled, deadline.
+    // does not wait. Errors: leased (the client waits by itself), cancelled, deadline.
     Task<Result<>> wait(const Call& call, object::ContainerId container);
 
   private:
+    struct Container {
+        std::set<object::HolderName> names;
+        std::map<Uuid, size_t> clients;  // of these names
+    };
     [[nodiscard]] bool holds_off(object::ContainerId container, const StoreClient* client) const;
 
     Reactor& reactor_;
-    std::map<object::ContainerId, std::set<object::HolderName>> clients_;
-    Time until_{};
+    std::map<object::ContainerId, Container> containers_;
+    Time until_{};   // none: nobody has asked yet
     Counter count_;  // for other cores
     Event changed_;
 };

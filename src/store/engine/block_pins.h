@@ -36,13 +36,14 @@ class BlockPins {
     // The key is gone.
     void erase(std::string_view key);
 
+    [[nodiscard]] bool is_pinned(const std::string& key) const;
+
   private:
     struct Pin {
         uint64_t session = 0;
         uint32_t until_s = 0;
     };
     using Pins = std::map<std::pair<std::string, Uuid>, Pin>;
-    [[nodiscard]] bool is_pinned(const std::string& key) const;
     template <class IsOver>
     Keys remove_if(IsOver is_over);
 

@@ -152,6 +152,7 @@ object::ContainerId Caches::gives_memory(object::ContainerId container) const {
     size_t most = 0;
     for (const auto& [id, cache] : caches_) {
         if (owner_of(id) != giver->first || cache->keys.queued() <= most) continue;
+        if (!state_.has_container(id)) continue;  // it is being removed
         largest = id;
         most = cache->keys.queued();
     }
@@ -161,6 +162,14 @@ object::ContainerId Caches::gives_memory(object::ContainerId container) const {
 size_t Caches::pins() const {
     size_t pins = 0;
     for (const auto& [id, cache] : caches_) pins += cache->pins.size();
+    return pins;
+}
+
+size_t Caches::pins_of(std::string_view owner) const {
+    size_t pins = 0;
+    for (const auto& [id, cache] : caches_) {
+        if (owner_of(id) == owner) pins += cache->pins.size();
+    }
     return pins;
 }
 
@@ -201,7 +210,10 @@ Result<> Caches::validate(const object::Transaction& transaction) {
     if (is_put(transaction)) return {};
     if (is_of_pins(transaction)) {
         const bool are_right =
-            std::ranges::all_of(transaction.operations, [](const object::Operation& operation) {
+            std::ranges::all_of(transaction.operations, [&](const object::Operation& operation) {
+                // To end all pins of a client takes time.
+                const bool ends_all = operation.kind != Kind::put && operation.dkey.bytes.empty();
+                if (ends_all) return transaction.operations.size() == 1;
                 return operation.kind != Kind::put ||
                        (operation.window.is_local() && !operation.dkey.bytes.empty() &&
                         object::parse_pin_record(operation.window.bytes()));
@@ -295,12 +307,17 @@ Task<Result<>> Caches::make_room(const Call& call, object::ContainerId container
     const SemaphoreHold turn(cache->turn);
     for (;;) {
         ROS2S_CO_TRY(call.check(reactor_));
+        // It may be gone since.
+        if (find(container) != cache) co_return fail(Code::not_found);
         Excess over = excess(container, *cache, more);
         if (over.never_below > 0) co_return fail(Code::over_cap, over.never_below);
         if (!has_memory()) {
             const object::ContainerId giver = gives_memory(container);
             if (giver != container) {
-                ROS2S_CO_TRY(co_await evict(giver, *find(giver), {.blocks = victims_max / 4}));
+                const std::shared_ptr<Cache> its = find(giver);
+                const Result<> gave = co_await evict(giver, *its, {.blocks = victims_max / 4});
+                // Its container may be gone since.
+                if (!gave && find(giver) == its) co_return fail(gave.error());
                 continue;
             }
             if (cache->keys.size() > 0) over.blocks = std::max<uint64_t>(over.blocks, 1);
@@ -365,9 +382,9 @@ Result<> Caches::may_pin(object::ContainerId container, const Cache& cache,
     }
     if (more_pins == 0 && more == 0) return {};
     const uint64_t pins_max = pin_bytes_max() / BlockPins::bytes_per_pin;
-    // A cache leaves as much for others as it has.
-    const uint64_t others = pins() - cache.pins.size();
-    if (2 * (cache.pins.size() + more_pins) + others > pins_max) {
+    // An owner leaves as much for others as it has.
+    const uint64_t owned = pins_of(owner_of(container));
+    if (2 * (owned + more_pins) + (pins() - owned) > pins_max) {
         return fail(Code::no_memory, pins_max);
     }
     const auto found = state_.containers.find(container);
@@ -444,7 +461,12 @@ Task<Result<>> Caches::punch(object::ContainerId container, Cache& cache,
         cache.leaving -= group.size();
         rest = rest.subspan(group.size());
     }
-    for (const S3Fifo::Victim& victim : rest) cache.keys.restore(victim.key);
+    for (const S3Fifo::Victim& victim : rest) {
+        cache.keys.restore(victim.key);
+        if (cache.keys.contains(victim.key) && cache.pins.is_pinned(victim.key)) {
+            cache.keys.pin(victim.key);
+        }
+    }
     cache.leaving -= rest.size();
     cache.progress.wake_all();
     co_return done;
@@ -610,7 +632,10 @@ bool Caches::is_answered(const Cache& cache, object::FetchItem& item) {
     if (!is_block) return false;
     const bool only_looks =
         item.akey == object::block_head_akey() && item.extent.length + item.extent.offset == 0;
-    const bool is_there = cache.keys.contains(item.dkey.bytes);
+    // Of one that leaves, a look says that it is absent: it can be pinned no more.
+    const std::string& key = item.dkey.bytes;
+    const bool is_there =
+        only_looks ? cache.keys.weight_to_pin(key).has_value() : cache.keys.contains(key);
     if (is_there && !only_looks) return false;
     if (object::begin_fetch(item) && !is_there) hide(item);
     return true;

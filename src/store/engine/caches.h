@@ -122,6 +122,7 @@ class Caches {
                                    const object::Transaction& transaction) const;
     [[nodiscard]] uint64_t pinned_weight(const State::OwnedSpace* owner) const;
     [[nodiscard]] size_t pins() const;
+    [[nodiscard]] size_t pins_of(std::string_view owner) const;
     [[nodiscard]] uint64_t pin_bytes_max() const {
         return std::min<uint64_t>(memory_bytes_max_ / 8,
                                   BlockPins::pins_max * BlockPins::bytes_per_pin);

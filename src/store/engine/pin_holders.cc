@@ -177,7 +177,9 @@ Task<> PinHolders::stop() {
 bool PinHolders::touch(object::ContainerId container, const object::Holder& holder, Use use) {
     const auto found = entries_.find(name_of(container, holder));
     if (found == entries_.end() || found->second.session != holder.session) return false;
-    if (use == Use::defers && !found->second.defers) return false;
+    // Who is not on the list cannot repeat what is lost.
+    const bool is_on_list = found->second.version <= written_ && !awaits_all_;
+    if (use == Use::defers && (!found->second.defers || !is_on_list)) return false;
     found->second.used = env_.reactor.now();
     found->second.leaves = false;
     return is_written(found->second);
@@ -289,6 +291,23 @@ void PinHolders::give_up_awaited() {
     }
 }
 
+// The list says so before others see what is there now: after the next start none of them may
+// repeat what is older.
+Task<> PinHolders::give_up_deferring() {
+    env_.log.warning(
+        "{} mounts that deferred changes did not come back. What they had not synced may be lost",
+        awaited_.count());
+    for (auto& [name, entry] : entries_) {
+        if (!awaited_.awaits(name)) continue;
+        entry.defers = false;
+        entry.has_ended = true;
+    }
+    const uint64_t version = ++version_;
+    changed_.wake_all();
+    co_await wait_until_written(version);
+    awaited_.give_up();
+}
+
 template <class IsOver>
 void PinHolders::remove_if(IsOver is_over) {
     const size_t erased = std::erase_if(entries_, [&](const auto& each) {
@@ -319,13 +338,8 @@ Task<> PinHolders::prune_sometimes(PinHolders& self) {
     while (co_await sleep_for(self.env_.reactor, pruned_every, self.closing_.token())) {
         self.prune(unused_max);
         self.give_up_awaited();
-        if (const size_t given_up = self.awaited_.give_up_in_time(); given_up > 0) {
-            self.env_.log.warning(
-                "{} mounts that deferred changes did not come back. What they had not synced may "
-                "be "
-                "lost",
-                given_up);
-        }
+        self.awaited_.look_again();
+        if (self.awaited_.is_patience_over()) co_await self.give_up_deferring();
         // Holders that were added meanwhile are written after all have been awaited for long
         // enough.
         self.changed_.wake_all();

@@ -106,6 +106,7 @@ class PinHolders {
     void remove_if(IsOver is_over);
     // What has not come back when others are no longer refused cannot claim anything any more.
     void give_up_awaited();
+    Task<> give_up_deferring();
     void end_locks();
     // Removes those that are over, and those that have had no pins for this time.
     void prune(Duration unused);

@@ -115,8 +115,8 @@ Result<std::optional<ReplyValue>> Writer::find_reply(object::ContainerId contain
     const auto reply =
         state_.replies.look_up(id, container, transaction.is_new, reactor_.wall_time());
     const bool is_unknown = !reply && reply.error().code == Code::expired;
-    if (is_unknown && transaction.was_lost) return std::nullopt;
-    return reply;
+    if (!is_unknown || !transaction.was_lost) return reply;
+    return state_.replies.look_up(id, container, true, reactor_.wall_time());
 }
 
 Task<Result<uint64_t>> Writer::sync(const Call& call, object::ContainerId container,

@@ -92,7 +92,9 @@ Result<> LockTable::check_room(const Locks& locks, const Holder& holder, size_t 
 Result<> LockTable::check(const LockRequest& request) {
     const Lock& lock = request.lock;
     if (lock.first > lock.last) return fail(Code::invalid);
-    if (lock.space != LockSpace::container) return {};
+    // The nil object stands for the container.
+    if (lock.space != LockSpace::container && request.object != ObjectId{}) return {};
+    if (lock.space != LockSpace::container) return fail(Code::invalid);
     const bool is_whole = lock.first == 0 && lock.last == UINT64_MAX;
     const bool is_one = request.object == ObjectId{} && lock.mode != LockMode::shared;
     return is_whole && is_one ? Result<>() : fail(Code::invalid);
@@ -352,12 +354,11 @@ size_t LockTable::drop_one(uint64_t session) {
     Locks& locks = found->second;
     const auto gone =
         std::ranges::partition(locks, [&](const Held& held) { return held.session != session; });
-    const Held one = gone.front();
-    const size_t count = gone.size();
+    const Locks dropped(gone.begin(), gone.end());
     locks.erase(gone.begin(), gone.end());
     if (locks.empty()) objects_.erase(found);
-    discount(one, key, count);
-    return count;
+    for (const Held& each : dropped) discount(each, key, 1);
+    return dropped.size();
 }
 
 }  // namespace ros2s::object

@@ -217,6 +217,13 @@ TEST(ContainerLock, OnlyItsHolderUsesTheContainer) {
     EXPECT_EQ(pins.count(), 0U);
 }
 
+TEST(ContainerLock, OtherLocksOfTheNilObjectAreInvalid) {
+    PinTable pins;
+    LockTable locks(pins);
+    EXPECT_EQ(locks.lock(here, mount(1), {.object = {}, .lock = {}}, start),
+              Answer(fail(Code::invalid)));
+}
+
 TEST(ContainerLock, IsRefusedWhileAnotherHolderHasFilesOpen) {
     PinTable pins;
     LockTable locks(pins);

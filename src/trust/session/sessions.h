@@ -189,6 +189,8 @@ class SessionTable {
     };
     SessionTable(Reactor& reactor, TicketTable& tickets, Options options, Log log = {});
     ~SessionTable();  // call close_all() first
+    // close_all() was called: sessions end because this process does.
+    [[nodiscard]] bool is_closing() const { return draining_; }
     SessionTable& operator=(SessionTable&&) = delete;
 
     // Errors: busy (the subject or its tenant has too many), no_memory (the table is full), closed
