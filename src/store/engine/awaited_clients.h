@@ -27,8 +27,9 @@ namespace ros2s::engine {
 
 class AwaitedClients {
   public:
-    // From the first request on.
-    static constexpr Duration patience = std::chrono::seconds(10);
+    // From the first request on. Shorter than the 10 s that the control plane has for a call, so
+    // that a host can mount a container whose mounts are all gone.
+    static constexpr Duration patience = std::chrono::seconds(8);
 
     explicit AwaitedClients(Reactor& reactor) : reactor_(reactor), changed_(reactor) {}
 
