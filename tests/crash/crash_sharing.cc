@@ -26,9 +26,13 @@ namespace {
 
 using object::SharingRules;
 
+// The simulation that needs the rule.
+enum class Trial : uint8_t { sharing, deferred };
+
 struct NamedRule {
     std::string_view name;
     bool SharingRules::* rule;
+    Trial trial = Trial::sharing;
 };
 constexpr std::array named_rules = std::to_array<NamedRule>({
     {"await-leases", &SharingRules::await_leases},
@@ -45,8 +49,8 @@ constexpr std::array named_rules = std::to_array<NamedRule>({
     {"forget-overtaken", &SharingRules::forget_overtaken},
     {"fence-lost", &SharingRules::fence_lost},
     {"restore-unknown", &SharingRules::restore_unknown},
-    {"await-repeats", &SharingRules::await_repeats},
-    {"refuse-unaware", &SharingRules::refuse_unaware},
+    {"await-repeats", &SharingRules::await_repeats, Trial::deferred},
+    {"refuse-unaware", &SharingRules::refuse_unaware, Trial::deferred},
 });
 static_assert(sizeof(SharingRules) == named_rules.size(), "a rule without a name");
 
@@ -95,12 +99,15 @@ std::string command(uint64_t seed, const NamedRule* removed) {
                        removed != nullptr ? fmt::format(" --remove-rule {}", removed->name) : "");
 }
 
-SharingReport run_one(uint64_t seed) {
+// `only`: none: both.
+SharingReport run_one(uint64_t seed, std::optional<Trial> only = {}) {
     EngineRigOptions rig{.data_bytes = 1 << 20, .pin_grace = sharing_grace};
     const auto make_rig = [&rig](World& world, Random& random) {
         return make_engine_rig(world, random, rig);
     };
-    SharingReport report = run_sharing_trial(seed, make_rig);
+    SharingReport report;
+    if (only != Trial::deferred) report = run_sharing_trial(seed, make_rig);
+    if (only == Trial::sharing) return report;
     rig.data_bytes = 8 << 20;
     const DeferredReport deferred = run_deferred_trial(seed, make_rig);
     report.storage_kills += deferred.storage_kills;
@@ -150,7 +157,7 @@ int try_each_rule(const Options& options) {
     for (const NamedRule& rule : named_rules) {
         const auto found = search_in_child(options.seed, options.trials, [&](uint64_t seed) {
             object::sharing_rules.*(rule.rule) = false;
-            const SharingReport report = run_one(seed);
+            const SharingReport report = run_one(seed, rule.trial);
             return report.problems.empty() ? std::string() : report.problems.front();
         });
         if (!found) ++unnoticed;

@@ -105,8 +105,12 @@ def down_removes_what_a_killed_process_left():
         wait_until(lambda: not is_running(pid), "its end")
         try:
             assert pool.is_mounted(), "there is nothing to find"
-            status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
-            assert status["owner"] is None and status["dead_mounts"] == [pool.mount_point], status
+            def dead_mounts():
+                status = json.loads(pool.run(mounted_pool.CLI, "--json", "status", pool.directory).stdout)
+                assert status["owner"] is None, status
+                return status["dead_mounts"]
+            # Its connection ends a moment after its process.
+            wait_until(lambda: dead_mounts() == [pool.mount_point], "the dead mount")
             said = pool.run(mounted_pool.CLI, "status", pool.directory).stdout
             assert f"dead mount  {pool.mount_point}" in said and "ros2store down" in said, said
             down = json.loads(pool.run(mounted_pool.CLI, "--json", "down", pool.directory).stdout)
