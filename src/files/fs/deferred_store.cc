@@ -140,13 +140,7 @@ Task<Result<object::Commit>> DeferredStore::send(const Call& call,
                                                  const object::Transaction& transaction) {
     const bool is_changed =
         log_.may_name_old_epochs() || (transaction.deferred && !can_defer(transaction));
-    if (is_changed) [[unlikely]]
-        co_return co_await send_changed(call, transaction);
-    const object::ClientCall asking = asked_by_client(call);
-    const uint64_t incarnation = known_.incarnation;
-    const auto done = co_await below().update(asking.call(), container_, transaction);
-    if (done) ROS2S_CO_TRY(co_await acknowledged(call, transaction, *done, incarnation));
-    co_return done;
+    return is_changed ? send_changed(call, transaction) : send_as_it_is(call, transaction);
 }
 
 Task<Result<object::Commit>> DeferredStore::send_changed(const Call& call,
@@ -154,10 +148,15 @@ Task<Result<object::Commit>> DeferredStore::send_changed(const Call& call,
     object::Transaction changed = transaction;
     log_.replace_old_epochs(changed);
     changed.deferred = can_defer(transaction);
+    co_return co_await send_as_it_is(call, changed);
+}
+
+Task<Result<object::Commit>> DeferredStore::send_as_it_is(const Call& call,
+                                                          const object::Transaction& transaction) {
     const object::ClientCall asking = asked_by_client(call);
     const uint64_t incarnation = known_.incarnation;
-    const auto done = co_await below().update(asking.call(), container_, changed);
-    if (done) ROS2S_CO_TRY(co_await acknowledged(call, changed, *done, incarnation));
+    const auto done = co_await below().update(asking.call(), container_, transaction);
+    if (done) ROS2S_CO_TRY(co_await acknowledged(call, transaction, *done, incarnation));
     co_return done;
 }
 

@@ -82,6 +82,8 @@ class DeferredStore final : public object::ForwardingStore {
     auto ask(const Call& call, Ask ask) -> std::invoke_result_t<Ask, const Call&>;
     [[nodiscard]] bool can_defer(const object::Transaction& transaction) const;
     Task<Result<object::Commit>> send(const Call& call, const object::Transaction& transaction);
+    Task<Result<object::Commit>> send_as_it_is(const Call& call,
+                                               const object::Transaction& transaction);
     Task<Result<object::Commit>> send_changed(const Call& call,
                                               const object::Transaction& transaction);
     // `incarnation`: that the request named.

@@ -262,9 +262,10 @@ Task<Result<T>> EngineStore::shown(const Call& call, object::ContainerId contain
 
 Task<Result<>> EngineStore::fetch(const Call& call, object::ContainerId container,
                                   std::span<object::FetchItem> items) {
-    if (Caches::concerns(items) && pool_->caches.is_cache(container)) [[unlikely]]
-        return at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call, container, items);
-    auto fetched = pool_->reader.fetch(call, container, items);
+    const bool is_of_blocks = Caches::concerns(items);
+    auto fetched = is_of_blocks ? at_home(pool_->base->cores, pool_->caches, &Caches::fetch, call,
+                                          container, items)
+                                : pool_->reader.fetch(call, container, items);
     if (is_shown(call)) return fetched;
     return shown(call, container, std::move(fetched), items);
 }

@@ -148,9 +148,9 @@ PinHolders::PinHolders(const Environment& env, const EngineOptions& options, obj
     awaited.await(list->deferring);
     if (awaited.any()) {
         env.log.info(
-            "{} mounts that deferred changes were there when the pool was last open. For up to {} "
-            "s "
-            "others wait in their containers, until these have repeated what is lost",
+            "{} mounts that deferred changes were there when the pool was last open. Others wait "
+            "in "
+            "their containers for up to {} s, until these have repeated what is lost",
             awaited.count(), AwaitedClients::patience / std::chrono::seconds(1));
     }
     list->holders.insert(list->holders.end(), list->ended.begin(), list->ended.end());
